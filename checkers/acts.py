@@ -16,6 +16,8 @@ ZooKeeperCutStyle = Literal["silent", "reset", "dropped"]
 Direction = Literal["request", "response"]
 Manner = Literal["hold", "delay", "skip", "fail"]
 """Fate of a thread at a point: it waits until it is let on, or so long, or turns back."""
+Mode = Literal["zookeeper", "kraft"]
+"""Where a cluster keeps its metadata."""
 Readers = Literal["all", "followers", "consumers"]
 CONTROLLER_BROKER_CHANGE = "controller-broker-change"
 """The point at which a controller begins to handle that brokers came or went."""
@@ -89,6 +91,7 @@ class StartBroker:
         replica_fetchers: `num.replica.fetchers`; only written down where it is more than 1.
         placed: Of a broker with several log directories, which of them has each replica that it
             found, as (topic, partition, its place in `log.dirs` from 0 on).
+        mode: Where its cluster keeps its metadata; read from the evidence, and not written down.
     """
 
     broker: int
@@ -99,6 +102,7 @@ class StartBroker:
     min_insync_replicas: int = 1
     replica_fetchers: int = field(default=1, metadata=_IF_OTHER)
     placed: tuple[tuple[str, int, int], ...] = field(default=(), metadata=_IF_OTHER)
+    mode: Mode = field(default="zookeeper", metadata=_IF_OTHER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

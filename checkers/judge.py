@@ -83,7 +83,7 @@ def judge(
     read = judging.attempt("reading the evidence", evidence.read)
     prediction, judged = None, None
     if read is not None:
-        if not read.is_kraft:
+        if read.is_predicted:
             prediction = judging.attempt("the model", lambda: predict(read), opens=CONFORMANCE)
         apply = rules or rules_of
         judged = judging.attempt("the rules", lambda: apply(read, prediction))
@@ -279,7 +279,7 @@ class _Judging:
                 expectation=expectation,
                 witnesses=witnesses,
                 reasons=self._reasons,
-                not_predicted=NOT_PREDICTED if self._evidence.is_kraft else "",
+                not_predicted="" if self._evidence.is_predicted else NOT_PREDICTED,
                 bounds=bounds,
             ),
         )

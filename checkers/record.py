@@ -18,9 +18,11 @@ from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.decisions import recorded_decisions
 from kchaos.checkers.evidence.given_settings import shortest_fetch_timeout_s, shortest_lag_s
 from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.metadata_reading import metadata_taken_up
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, predict
 from kchaos.checkers.model.follow.observations import (
+    METADATA_LOG,
     ClientAnswered,
     ControlAnswered,
     ControlSent,
@@ -33,7 +35,18 @@ from kchaos.checkers.model.follow.observations import (
     Seen,
 )
 from kchaos.checkers.model.follow.search import PATIENCE
-from kchaos.checkers.model.values.events import Decided, Decision, Produce, RemoteCopy, Snapshot
+from kchaos.checkers.model.values.events import (
+    Decided,
+    Decision,
+    PartitionState,
+    Produce,
+    RemoteCopy,
+    Snapshot,
+    TopicConfigured,
+    TopicCreated,
+    TopicDeleted,
+    TopicIdentified,
+)
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.segments.tier import FINISHED
@@ -42,6 +55,8 @@ from kchaos.checkers.verdict import NOT_PREDICTED
 _COPYING_S = 0.25
 _FROM_BEGIN = (StartBroker, ResumeBroker, HealLink, FailLogDirectory)
 """Acts that are at work before they are done."""
+_OF_KRAFT = (PartitionState, TopicConfigured, TopicCreated, TopicDeleted, TopicIdentified)
+"""Decisions that are followed with KRaft: of all others brokers hear by the metadata log alone."""
 
 
 def predict_run(evidence: RunEvidence, *, patience: int = PATIENCE) -> Prediction:
@@ -51,9 +66,9 @@ def predict_run(evidence: RunEvidence, *, patience: int = PATIENCE) -> Predictio
     and after each event everything is taken to happen that can.
 
     Raises:
-        ModelError: The timeline is impossible, or that of a KRaft cluster.
+        ModelError: The timeline is impossible, or that of a KRaft cluster without links.
     """
-    if evidence.is_kraft:
+    if not evidence.is_predicted:
         raise ModelError(NOT_PREDICTED)
     record = None if evidence.links is None else record_of(evidence)
     if record is None or not any(isinstance(item.what, ControlSent) for item in record.seen):
@@ -67,9 +82,11 @@ def record_of(evidence: RunEvidence) -> Record:
     decided = [
         Decided(what=timed.event, time=timed.time)
         for timed in evidence.events
-        if isinstance(timed.event, Decision)
+        if isinstance(timed.event, _OF_KRAFT if evidence.is_kraft else Decision)
     ]
     links = list(_messages(evidence))
+    if evidence.is_kraft:
+        links = sorted([*links, *metadata_taken_up(evidence)], key=lambda item: item.time)
     seen = [*_actions(evidence, links), *links, *_answers(evidence), *_copied(evidence)]
     seen += [*_sent_by_others(evidence), *_markers(evidence)]
     seen += (
@@ -93,12 +110,15 @@ def record_of(evidence: RunEvidence) -> Record:
         lag_s=shortest_lag_s(evidence),
         fetch_timeout_s=shortest_fetch_timeout_s(evidence),
         behind={} if evidence.clients is None else evidence.clients.behind,
-        decisions=recorded_decisions(evidence),
+        decisions=None if evidence.is_kraft else recorded_decisions(evidence),
     )
 
 
 def _messages(evidence: RunEvidence) -> Iterator[Seen]:
+    brokers = evidence.description.brokers
     for message in evidence.links or ():
+        if isinstance(message.said, RequestSeen | ResponseSeen) and message.target not in brokers:
+            continue  # It is the Fetch of a broker that reads the metadata log.
         if message.said is not None:
             yield Seen(what=message.said, time=message.wall_time_s, source=message.read_at)
 
@@ -114,6 +134,8 @@ def _actions(evidence: RunEvidence, links: list[Seen]) -> Iterator[Seen]:
         elif isinstance(event, _FROM_BEGIN) and timed.began is not None:
             time = timed.began
         if isinstance(event, StartBroker):
+            if evidence.is_kraft:
+                event = evidence.metadata_logs.as_started(event)
             time = min(time, _first_sign(links, event.broker, stopped.get(event.broker, 0.0)))
         if isinstance(event, Snapshot):
             yield from _copies(evidence, event.label, time)
@@ -135,6 +157,8 @@ def _first_sign(links: list[Seen], broker: int, since: float) -> float:
             continue
         # What a hold keeps may arrive when its sender has long been dead.
         if isinstance(what, RequestSeen) and what.follower == broker and what.number not in before:
+            return item.time
+        if isinstance(what, ControlSent) and what.broker == broker and what.api == METADATA_LOG:
             return item.time
         if isinstance(what, RequestSeen | ControlSent):
             asked.setdefault(what.number, item.time)

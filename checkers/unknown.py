@@ -87,7 +87,7 @@ Table = Mapping[tuple[frozenset[Question], bool], Sequence[tuple[Cause, Sentence
 def reasons(judgement: Judgement, table: Table) -> Iterator[Reason]:
     """Yield every reason that the run gives, in the order of the table."""
     for (opens, may_be_denied), rules in table.items():
-        if opens == CONFORMANCE and judgement.evidence.is_kraft:
+        if opens == CONFORMANCE and not judgement.evidence.is_predicted:
             continue  # Nothing is predicted there: `verdict.NOT_PREDICTED`.
         for cause, sentences in rules:
             for sentence in sentences(judgement):
@@ -227,7 +227,8 @@ def remote_deletions_not_judged(judgement: Judgement) -> Iterator[str]:
 
 def no_decisions(judgement: Judgement) -> Iterator[str]:
     """Yield that the log of ZooKeeper's transactions is missing."""
-    if not any(judgement.evidence.run.path.glob("zookeeper/member-*/log.*")):
+    evidence = judgement.evidence
+    if not evidence.is_kraft and not any(evidence.run.path.glob("zookeeper/member-*/log.*")):
         yield "there is no transaction log of ZooKeeper: what was decided is not known"
 
 

@@ -41,10 +41,10 @@ from kchaos.checkers.unknown import Reason, in_order
 from kchaos.checkers.witness import Witness, witness_of
 
 NOT_PREDICTED = (
-    "prediction of KRaft clusters is not modelled yet: what the replicas of this run should hold "
-    "is not known"
+    "a KRaft cluster without links is not predicted: when its brokers read the metadata log is not "
+    "known"
 )
-"""Why conformance of a run with KRaft is unknown."""
+"""Why conformance of a run with KRaft and without links is unknown."""
 BOUNDS_UNKNOWN = "a bound of availability was not measured"
 """Why a run is not as expected that kept all its bounds, as far as they were measured."""
 
@@ -99,9 +99,9 @@ def verdict(
     **Verifies**: expected is True only if the run conforms, safety is known and as expected, the
     safety findings are exactly the expected ones by kind, partition, brokers and offsets, and each
     witness was found. Safe without its witness is unknown: the mechanism may not have run at all.
-    Where nothing can be predicted of such a cluster, conformance cannot be affirmed. A finding that
-    denies it needs no prediction, and is expected as those about safety are; without an expectation
-    in the scenario the run must be safe and have no such finding.
+    A finding that denies conformance may be expected as those about safety are. Where nothing can
+    be predicted of such a cluster, conformance cannot be affirmed; without an expectation in the
+    scenario the run must be safe and have no finding that denies it.
     A bound of availability that was passed, or not measured, is not as expected.
 
     Args:
@@ -133,7 +133,6 @@ def verdict(
         expectation,
         conforms if is_predicted else True,
         safe,
-        (Question.SAFETY,) if is_predicted else (Question.SAFETY, Question.CONFORMANCE),
     )
     if not reason and bounds:
         reason = BOUNDS_UNKNOWN
@@ -218,13 +217,13 @@ def _unexpected(
     expectation: Mapping[str, Any] | None,
     conforms: bool | None,
     safe: bool | None,
-    counted: Sequence[Question],
 ) -> str:
     if safe is None:
         return "safety is unknown"
-    if conforms is not True:
-        return "conformance is unknown" if conforms is None else "the run is not as predicted"
-    keys = {finding_key(f) for f in findings if f.question in counted}
+    if conforms is None:
+        return "conformance is unknown"
+    unlike = {finding_key(f) for f in findings if f.question is Question.CONFORMANCE}
+    keys = unlike | {finding_key(f) for f in findings if f.question is Question.SAFETY}
     if expectation is None:
         wanted = {finding_key(f) for f in predicted if f.question is Question.SAFETY}
         wanted_safe = not wanted
@@ -234,6 +233,8 @@ def _unexpected(
             for expected_finding in expectation.get("findings", ())
         }
         wanted_safe = bool(expectation["safe"])
+    if not conforms and not unlike <= wanted:
+        return "the run is not as predicted"
     if safe is not wanted_safe:
         return f"{'safe' if wanted_safe else 'unsafe'} was expected"
     passed = [finding.message for finding in findings if finding.kind == UNAVAILABLE]

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Literal
 
+from kchaos.checkers.acts import Mode
 from kchaos.clusters.errors import ReleaseError
-
-Mode = Literal["zookeeper", "kraft"]
 
 FIRST_KRAFT = "3.3"
 METADATA_VERSION = "metadata.version"

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from kchaos.checkers.acts import Mode
 from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.releases import Mode, judging_release_of, release_of
+from kchaos.clusters.releases import judging_release_of, release_of
 
 # By these links, faults and gates know a broker; and nothing but loopback may be listened at.
 _OWN_PROPERTIES = frozenset(

@@ -2,17 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
+from kchaos.checkers.acts import Mode
 from kchaos.clusters.agent.points import disk_points, unknown_points
 from kchaos.clusters.broker_settings import misspelt
 from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.errors import MachineError, ReleaseError
-from kchaos.clusters.releases import (
-    FIRST_KRAFT,
-    LEAST_METADATA_VERSION,
-    METADATA_VERSION,
-    Mode,
-    Release,
-)
+from kchaos.clusters.releases import FIRST_KRAFT, LEAST_METADATA_VERSION, METADATA_VERSION, Release
 from kchaos.clusters.settings import broker_settings_refused, unread_protocol
 from kchaos.clusters.spec import ClusterSpec
 

@@ -22,7 +22,7 @@ from kchaos.checkers.errors import ModelError, ScenarioDataError
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.links import ARRIVED, LinkMessage
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.checkers.model.releases.composition import generation_for
+from kchaos.checkers.model.releases.composition import generation_of
 from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered
 
 _APIS = ("LeaderAndIsr", "UpdateMetadata", "StopReplica", "ControlledShutdown")
@@ -331,11 +331,7 @@ class _Reader:
         if latest_start is None:
             return 0
         try:
-            generation = generation_for(
-                latest_start.release,
-                inter_broker_protocol=latest_start.inter_broker_protocol,
-                message_format=latest_start.message_format,
-            )
+            generation = generation_of(latest_start)
         except ModelError as error:
             raise ScenarioDataError(f"{read_at}: {error}") from error
         epoch = -1 if told is None else told

@@ -21,7 +21,7 @@ from kchaos.checkers.model.controller.knowledge import (
     ControllerRelease,
     RecordedDecisions,
 )
-from kchaos.checkers.model.releases.composition import asks_controller_for_isr, generation_for
+from kchaos.checkers.model.releases.composition import asks_controller_for_isr, generation_of
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.state.world import UNCLEAN
 from kchaos.checkers.model.values.events import Decided, Decision
@@ -97,9 +97,7 @@ def _releases(evidence: RunEvidence) -> frozenset[ControllerRelease]:
     releases = set()
     for broker in _started(evidence):
         try:
-            generation = generation_for(
-                broker.release, inter_broker_protocol=broker.inter_broker_protocol
-            )
+            generation = generation_of(broker)
         except ModelError:
             continue  # The model says what is wrong with it.
         release = ControllerRelease(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.about import number_in
+from kchaos.checkers.evidence.metadata import EVERY_BROKER, MIN_ISR
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.releases.rules.kip_537 import LAG, default_lag_s
 from kchaos.checkers.model.releases.versions import parse_version
@@ -55,13 +56,20 @@ def given_settings(evidence: RunEvidence) -> Iterator[GivenSetting]:
         if fault.get("fault") == "RollBroker":
             yield from _of(f"broker {fault.get('broker')}", dict(fault.get("properties") or ()))
     for broker_name, settings in evidence.broker_configurations:
-        owner = "every broker" if broker_name == "<default>" else f"broker {broker_name}"
+        owner = "every broker" if broker_name == EVERY_BROKER else f"broker {broker_name}"
         for given in _of(owner, dict(settings)):
-            yield replace(given, while_it_ran=True)
+            yield replace(given, while_it_ran=not _is_from_the_start(evidence, broker_name, given))
     for timed in evidence.events:
         if isinstance(timed.event, TopicConfigured):
             written = timed.event.configuration
             yield from _of(f"topic {timed.event.topic}", dict(written), _TIERED in written)
+
+
+def _is_from_the_start(evidence: RunEvidence, broker_name: str, given: GivenSetting) -> bool:
+    """Tell whether a KRaft controller gives all brokers a setting when it makes the cluster."""
+    if not evidence.is_kraft or (broker_name, given.name) != (EVERY_BROKER, MIN_ISR):
+        return False
+    return len(set(evidence.metadata_logs.min_isrs_of_all)) == 1
 
 
 def _of(owner: str, settings: Mapping[str, str], is_tiered: bool = False) -> Iterator[GivenSetting]:

@@ -250,6 +250,7 @@ def _request_seen(
         forgotten=frozenset(partition for partition, _ in _entries(detail, "forgotten")),
         version=message.api_version,
         fetcher=_fetcher(message),
+        replica_epoch=detail.get("replica_epoch", -1),
     )
 
 
@@ -422,15 +423,21 @@ def _isr_asked(detail: _Detail, source: int) -> IsrAsked:
 
 
 def _isr_answered(detail: _Detail, source: int) -> IsrAnswered:
-    isrs, refused, failed = {}, set[TopicPartition](), set[TopicPartition]()
+    isrs, versions = {}, {}
+    refused, failed = set[TopicPartition](), set[TopicPartition]()
     for partition, entry in _entries(detail):
         code = entry.get("error_code") or 0
         if not code:
             isrs[partition] = tuple(entry["isr"])
+            versions[partition] = entry.get("partition_epoch", -1)
         elif code in _NOT_WRITTEN:
             refused.add(partition)
         elif code not in _NEVER_WRITTEN:
             failed.add(partition)
     return IsrAnswered(
-        leader=source, isrs=isrs, refused=frozenset(refused), failed=frozenset(failed)
+        leader=source,
+        isrs=isrs,
+        versions=versions,
+        refused=frozenset(refused),
+        failed=frozenset(failed),
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import CheckpointError, ScenarioDataError
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.files import EvidenceFiles
@@ -39,6 +40,7 @@ from kchaos.checkers.metadata_log import (
     read_node,
     voters_of,
 )
+from kchaos.checkers.model.releases.versions import metadata_version
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerRegistrationChanged,
@@ -50,7 +52,9 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
     TopicConfigured,
     TopicCreated,
+    TopicDeleted,
     TopicDeletion,
+    TopicIdentified,
 )
 
 METADATA = "metadata"
@@ -66,6 +70,8 @@ _OF_BROKERS = frozenset(
     }
 )
 _OF_PARTITIONS = frozenset({"PartitionRecord", "PartitionChangeRecord", "ClearElrRecord"})
+METADATA_VERSION = "metadata.version"
+MIN_ISR = "min.insync.replicas"
 EVERY_BROKER = "<default>"
 """Name of a configuration that all brokers were given together."""
 Settings = tuple[tuple[str, str], ...]
@@ -240,6 +246,36 @@ class MetadataLogs:
         return tuple(self._folded.broker_configurations)
 
     @property
+    def min_isrs_of_all(self) -> tuple[str, ...]:
+        """Each `min.insync.replicas` that was written for all brokers together, in its order."""
+        of_all = [dict(own) for owner, own in self.broker_configurations if owner == EVERY_BROKER]
+        return tuple(own[MIN_ISR] for own in of_all if MIN_ISR in own)
+
+    def as_started(self, broker: StartBroker) -> StartBroker:
+        """Return the start of a broker with what the metadata log says of all brokers.
+
+        That is the metadata version, and `min.insync.replicas` where the cluster has one: with
+        eligible leader replicas the controller sets it (KIP-966).
+
+        Raises:
+            ModelError: The model does not know the metadata version.
+        """
+        needed = next(iter(self.min_isrs_of_all), None)
+        if needed is not None and not (needed.isascii() and needed.isdigit() and len(needed) < 10):
+            raise ScenarioDataError(f"{METADATA}/: all brokers have {MIN_ISR} {needed!r}")
+        levels = [
+            timed.event.level
+            for timed in self.decisions
+            if isinstance(timed.event, FeatureLevelSet) and timed.event.name == METADATA_VERSION
+        ]
+        return replace(
+            broker,
+            mode="kraft",
+            inter_broker_protocol=metadata_version(levels[0]) if levels else None,
+            min_insync_replicas=broker.min_insync_replicas if needed is None else int(needed),
+        )
+
+    @property
     def endpoints(self) -> Mapping[int, set[str]]:
         """The addresses with which each broker registered, each list as settings have it."""
         endpoints: dict[int, set[str]] = {}
@@ -347,8 +383,10 @@ class _Folding:
         )
 
     def _topic(self, name: str, topic_id: str) -> None:
+        assert self.at is not None
         if topic_partition(f"{name}-0") is None:
             raise ScenarioDataError(f"{METADATA}/: {name!r} is no topic's name")
+        self._decide(TopicIdentified(topic=name, topic_id=topic_id, zxid=self.at.offset))
         self.topic_ids[name] = self.topic_ids.get(name, frozenset()) | {topic_id}
         if name in self.deletions:
             self.deletions[name][-1] = replace(self.deletions[name][-1], is_gone=False)
@@ -387,6 +425,7 @@ class _Folding:
             )
 
     def _remove(self, entry: LogEntry, topic: str) -> None:
+        self._decide(TopicDeleted(topic=topic, zxid=entry.offset))
         self.deletions.setdefault(topic, []).append(
             TopicDeletion(
                 topic=topic,

@@ -46,9 +46,9 @@ from kchaos.checkers.evidence.history import (
 from kchaos.checkers.evidence.hits import read_hits
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.led_from import LedEpoch, ends_answered, ends_cached, starts_said
-from kchaos.checkers.evidence.links import LinkMessage, read_links
+from kchaos.checkers.evidence.links import LINKS, LinkMessage, read_links
 from kchaos.checkers.evidence.markers import Marker, markers_of
-from kchaos.checkers.evidence.metadata import EVERY_BROKER, METADATA, MetadataLogs, Settings
+from kchaos.checkers.evidence.metadata import METADATA, MIN_ISR, MetadataLogs, Settings
 from kchaos.checkers.evidence.observed import Observed, lines_of, read_observed
 from kchaos.checkers.evidence.partition import DroppedFollower, Excuse
 from kchaos.checkers.evidence.said import joined, not_seen
@@ -212,6 +212,11 @@ class RunEvidence:
             return mode == "kraft"
         releases = (broker.release for broker in self.description.brokers.values())
         return any(_WITHOUT_ZOOKEEPER.match(release) for release in releases)
+
+    @property
+    def is_predicted(self) -> bool:
+        """Whether the model predicts it: with KRaft, links show when brokers read decisions."""
+        return not self.is_kraft or self.files.has(LINKS)
 
     @cached_property
     def metadata_logs(self) -> MetadataLogs:
@@ -878,19 +883,8 @@ class RunEvidence:
         )
 
     def min_insync_replicas(self, partition: TopicPartition, leader: int) -> int:
-        """The topic's min.insync.replicas, else that of the leader's broker.
-
-        What all KRaft brokers were given together counts before what one was started with: with
-        eligible leader replicas the controller sets it so (KIP-966).
-        """
-        of_topic = self.configurations.get(partition.topic, {}).get("min.insync.replicas")
-        if of_topic is None and self.is_kraft:
-            of_all = [
-                dict(settings)
-                for owner, settings in self.broker_configurations
-                if owner == EVERY_BROKER
-            ]
-            of_topic = of_all[-1].get("min.insync.replicas") if of_all else None
+        """The topic's min.insync.replicas, else that of the leader's broker."""
+        of_topic = self.configurations.get(partition.topic, {}).get(MIN_ISR)
         if of_topic is not None:
             if not (of_topic.isascii() and of_topic.isdigit() and len(of_topic) < 10):
                 folder = METADATA if self.is_kraft else "zookeeper"
@@ -901,7 +895,8 @@ class RunEvidence:
         of_broker = 1
         for timed in self.events:
             if isinstance(timed.event, StartBroker) and timed.event.broker == leader:
-                of_broker = timed.event.min_insync_replicas
+                start = self.metadata_logs.as_started(timed.event) if self.is_kraft else timed.event
+                of_broker = start.min_insync_replicas
         return of_broker
 
 

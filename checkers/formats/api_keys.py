@@ -90,6 +90,7 @@ FOLLOWED = frozenset(
         ApiKey.UPDATE_METADATA,
         ApiKey.CONTROLLED_SHUTDOWN,
         ApiKey.ALTER_PARTITION,
+        ApiKey.BROKER_HEARTBEAT,
     )
 )
 """Those by which replicas come to be as they are; what a hold of another does, no model says."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
+from kchaos.checkers.acts import Mode
 from kchaos.clusters.cache import cache_directory, locked, staging
 from kchaos.clusters.configuration import FAST_JVM_FLAGS
 from kchaos.clusters.distribution import Distribution, java_of, resolve
@@ -17,7 +18,7 @@ from kchaos.clusters.docker_driver.image import ensure_image
 from kchaos.clusters.docker_driver.options import base_image
 from kchaos.clusters.errors import MachineError, ReleaseError
 from kchaos.clusters.kraft_storage import write_bootstrap
-from kchaos.clusters.releases import Mode, release_of
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.spec_checks import mode_refused
 

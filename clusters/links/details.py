@@ -149,7 +149,7 @@ def detail_of(
     detail = {name: value for name, value in values.items() if name not in _LEFT_OUT}
     state = values.get("replica_state")
     if state:
-        detail["replica_id"] = state.get("replica_id")
+        detail |= {name: state.get(name) for name in ("replica_id", "replica_epoch")}
     if "live_brokers" in values:
         detail["live_brokers"] = [
             broker["id"] for broker in values["live_brokers"] if "id" in broker

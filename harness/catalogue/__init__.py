@@ -10,7 +10,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from kchaos.clusters.releases import Mode
+from kchaos.checkers.acts import Mode
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kraft_form import kraft_cluster, kraft_steps

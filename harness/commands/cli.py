@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kchaos.checkers.acts import Mode
 from kchaos.checkers.store import Place
-from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_complete import cases_of_entry, entries, releases
 from kchaos.harness.commands.cli_machine import add_machine_commands
 from kchaos.harness.commands.cli_nights import add_night_commands

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kchaos.clusters.releases import Mode
+from kchaos.checkers.acts import Mode
 from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import mode, offline, run_options, runs_directory, sayer
 from kchaos.harness.printable import printable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kchaos.checkers.acts import Mode
 from kchaos.checkers.store import Place, StoredPlace, stored_place_of
-from kchaos.clusters.releases import Mode
 from kchaos.harness.commands.cli_options import (
     LocalPath,
     PlaceType,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kchaos.clusters.releases import Mode
+from kchaos.checkers.acts import Mode
 from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.commands.cli_options import (
     LocalPath,

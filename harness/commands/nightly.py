@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from kchaos.checkers.acts import Mode
 from kchaos.checkers.errors import StoreError
 from kchaos.checkers.results import is_unknown, reason_of
 from kchaos.checkers.run_directory import RunDirectory
@@ -25,7 +26,7 @@ from kchaos.clusters.drivers import why_no_slow_disk
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.ready import fetch
-from kchaos.clusters.releases import Mode, release_of
+from kchaos.clusters.releases import release_of
 from kchaos.harness.commands.children import Children
 from kchaos.harness.commands.nights_on_store import put_night, require_free
 from kchaos.harness.commands.summary import require_baseline, summarise

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kchaos.checkers.acts import Mode
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results, read_judgement, results_line, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.ready import fetch
-from kchaos.clusters.releases import Mode, release_of
+from kchaos.clusters.releases import release_of
 from kchaos.harness.catalogue import Entry, scenario_of, with_brokers
 from kchaos.harness.commands.children import play_each
 from kchaos.harness.commands.judge_runs import write_report_or_say

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
+from kchaos.checkers.acts import Mode
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.releases import Mode, Release, release_of
+from kchaos.clusters.releases import Release, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.spec_checks import mode_refused

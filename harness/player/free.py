@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
-from kchaos.clusters.releases import Mode, release_of
+from kchaos.checkers.acts import Mode
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import ExpireSession, FenceBroker
 from kchaos.faults.api import Fault

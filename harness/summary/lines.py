@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from kchaos.checkers.acts import Mode
 from kchaos.checkers.availability import Availability, OutageKind
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.evidence.faults import acted_faults
@@ -19,7 +20,7 @@ from kchaos.checkers.packs import SUFFIX, run_at
 from kchaos.checkers.run_directory import JUDGEMENTS, REPORT, RunDirectory
 from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.releases import Mode, release_of
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.directories import find_runs

@@ -212,7 +212,8 @@ def headline(summary: Summary) -> str:
     if not unpredicted:
         return f"{runs}: all conform and are safe"
     conform = f"{len(predicted)} conform, and " if predicted else ""
-    return f"{runs}: all are safe; {conform}{unpredicted} with KRaft are not predicted yet"
+    unlinked = f"{unpredicted} with KRaft and without links are not predicted"
+    return f"{runs}: all are safe; {conform}{unlinked}"
 
 
 def _alike(summary: Summary) -> list[list[Line]]:

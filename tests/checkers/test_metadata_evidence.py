@@ -20,6 +20,8 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
     TopicConfigured,
     TopicCreated,
+    TopicDeleted,
+    TopicIdentified,
 )
 from tests.support.metadata_logs import (
     FIRST_SEGMENT,
@@ -119,6 +121,7 @@ def test_a_real_log_tells_who_led_who_was_in_sync_and_who_was_away(tmp_path):
         BrokerRegistered(broker=1, czxid=20, zxid=20),
         _broker(2, 22, is_fenced=False),
         _broker(1, 26, is_fenced=False),
+        TopicIdentified(topic="t", topic_id="teYkMYF0SBqvdK-F4jKz_w", zxid=28),
         TopicCreated(topic="t", assignment=((2, 0, 1),), zxid=29),
         _state(29, 2, 0, (2, 0, 1), 0),
         _state(50, 2, 0, (2, 1), 1),
@@ -133,6 +136,7 @@ def test_a_real_log_tells_who_led_who_was_in_sync_and_who_was_away(tmp_path):
         BrokerRegistered(broker=2, czxid=97, zxid=97),
         _broker(2, 98, is_fenced=False),
         _of_epoch_2(_state(100, 0, 1, (1, 0, 2), 4)),
+        TopicDeleted(topic="t", zxid=101),
     ]
     assert logs.topic_ids == {"t": {"teYkMYF0SBqvdK-F4jKz_w"}}
     assert logs.cluster_id == "5hDYoA6zTvCemLowMBGPyQ"

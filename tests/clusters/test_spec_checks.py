@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers.acts import Mode
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.releases import Mode, release_of
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.clusters.spec_checks import refuse_unknown
 

@@ -6,8 +6,9 @@ it is judged to be. A golden run that exists is played once more only with `--ag
 present model says; read the difference before it is committed. With `--border` a run that was
 played already is stored among those at the borders of rules, with `--setting` among those with
 settings that the model follows, with `--other` among those with evidence that the scenario has not,
-with `--entry` as the stored run of its entry. With `--case` a case
-of `tests/cases` is played on its newest release and stored beside the case.
+with `--entry` as the stored run of its entry. With `--kraft` a scenario of
+`tests.golden.kraft_scenarios` is played and stored. With `--case` a case of `tests/cases` is played
+on its newest release and stored beside the case.
 """
 
 import argparse
@@ -18,10 +19,12 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.run.runner import RunOptions, play
 from tests.cases import plays
+from tests.golden.kraft_scenarios import SCENARIOS, kraft_scenario
 from tests.golden.scenario import scenario_of
 from tests.golden.stored import (
     BORDERS,
     ENTRIES,
+    KRAFT,
     OTHERS,
     RELEASES,
     RUNS,
@@ -43,6 +46,7 @@ def main() -> None:
     parser.add_argument("--setting", nargs=2, metavar=("NAME", "RUN"), help="store this run")
     parser.add_argument("--other", nargs=2, metavar=("NAME", "RUN"), help="store this run")
     parser.add_argument("--entry", nargs=2, metavar=("NAME", "RUN"), help="store this run")
+    parser.add_argument("--kraft", action="append", choices=SCENARIOS, help="play and store it")
     parser.add_argument("--case", action="append", metavar="NAME", help="play it and store the run")
     parser.add_argument("--runs-dir", type=Path, default=Path("kchaos-runs"))
     given = parser.parse_args()
@@ -56,6 +60,12 @@ def main() -> None:
             name, run = stored
             store(RunDirectory.open(Path(run)), name, runs=runs, again=given.again)
             return
+    for name in given.kraft or ():
+        options = RunOptions(runs_directory=given.runs_dir)
+        run = play(kraft_scenario(name), options=options, say=print)
+        store(run, name, runs=KRAFT, again=given.again)
+    if given.kraft:
+        return
     if given.case:
         for name in given.case:
             plays.store_case(name, given.runs_dir, again=given.again)

@@ -31,6 +31,8 @@ ENTRIES = Path(__file__).with_name("entries")
 """Runs of entries of the catalogue, which CI judges in place of a play."""
 HARD = Path(__file__).with_name("hard_to_follow")
 """Runs that took too many states to follow once."""
+KRAFT = Path(__file__).with_name("kraft")
+"""Runs of KRaft clusters (`tests.golden.test_kraft`)."""
 CASES = Path(__file__).with_name("cases")
 """Runs of cases of `tests/cases`, mostly on the newest release of each."""
 RELEASES = tuple(

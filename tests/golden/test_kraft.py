@@ -24,34 +24,27 @@ from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import read_segment
 from kchaos.checkers.verdict import NOT_PREDICTED
 from tests.golden.cut_by_hand import CUT, WHOLE
-from tests.golden.stored import expected_of, said_of, unpacked
+from tests.golden.kraft_scenarios import SCENARIOS
+from tests.golden.stored import ENTRIES, KRAFT, expected_of, said_of, unpacked
 from tests.support.metadata_logs import FIRST_SEGMENT, rewritten
 
-KRAFT = Path(__file__).with_name("kraft")
-ENTRIES = Path(__file__).with_name("entries")
 ELIGIBLE, LAST, LINKED = "4.1.2-eligible-replicas", "3.9.1-last-replica", "4.4.0-linked"
-NAMES = (
-    "3.3.2",
-    "3.9.1",
-    "3.9.1-cleaned",
-    "4.1.2-three-controllers",
-    LINKED,
-    ELIGIBLE,
-    LAST,
-    CUT,
-    WHOLE,
-)
+UNLINKED = ("3.3.2", "3.9.1", "4.1.2-three-controllers", ELIGIBLE, LAST, CUT, WHOLE)
+PREDICTED = (LINKED, *SCENARIOS)
+CLEANED = "3.9.1-cleaned"
 IN_KRAFT = ("KAFKA-14296", "KAFKA-14616", "KAFKA-19522", "KIP-966-last-known-leader")
 """Entries whose stored run is one of KRaft."""
 
 
 def test_every_stored_kraft_run_is_looked_at() -> None:
-    assert {folder.name for folder in KRAFT.iterdir()} == {*NAMES}
+    assert {folder.name for folder in KRAFT.iterdir()} == {*UNLINKED, *PREDICTED, CLEANED}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_a_real_kraft_run_is_judged_and_unknown_for_one_reason(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", UNLINKED)
+def test_a_real_kraft_run_without_links_is_unknown_for_one_reason(
+    name: str, tmp_path: Path
+) -> None:
     run = unpacked(name, tmp_path, runs=KRAFT)
 
     results = judge(run)
@@ -59,6 +52,29 @@ def test_a_real_kraft_run_is_judged_and_unknown_for_one_reason(name: str, tmp_pa
     assert said_of(run, results) == expected_of(name, runs=KRAFT)
     assert (results.conforms, results.safe) == (None, name not in (LAST, CUT))
     assert (results.unknown, results.crashes) == (NOT_PREDICTED, ())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PREDICTED)
+def test_a_real_kraft_run_with_links_is_as_predicted_to_its_end(name: str, tmp_path: Path) -> None:
+    run = unpacked(name, tmp_path, runs=KRAFT)
+
+    results = judge(run)
+
+    assert said_of(run, results) == expected_of(name, runs=KRAFT)
+    assert (results.conforms, results.safe, results.unknown) == (True, True, None)
+    assert (results.expected, results.crashes) == (True, ())
+
+
+@pytest.mark.slow
+def test_a_real_kraft_run_whose_log_was_cleaned_unseen_is_unknown_for_that(tmp_path: Path) -> None:
+    run = unpacked(CLEANED, tmp_path, runs=KRAFT)
+
+    results = judge(run)
+
+    assert said_of(run, results) == expected_of(CLEANED, runs=KRAFT)
+    assert (results.conforms, results.safe, results.crashes) == (None, True, ())
+    assert "log cleaner" in (results.unknown or "")
 
 
 def _lose_the_tail(path: Path) -> None:
@@ -185,7 +201,9 @@ def test_a_follower_that_lacks_what_it_acknowledged_is_found_whatever_the_checkp
 
 @pytest.mark.slow
 def test_every_decision_of_a_stored_kraft_run_is_explained(tmp_path: Path) -> None:
-    stored = [(KRAFT, name) for name in NAMES] + [(ENTRIES, name) for name in IN_KRAFT]
+    stored = [(KRAFT, name) for name in (*UNLINKED, *PREDICTED, CLEANED)] + [
+        (ENTRIES, name) for name in IN_KRAFT
+    ]
     kinds: Counter[str] = Counter()
     for folder, name in stored:
         evidence = RunEvidence(unpacked(name, tmp_path / name, runs=folder))

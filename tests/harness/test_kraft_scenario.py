@@ -10,7 +10,6 @@ import pytest
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.judge import judge
-from kchaos.checkers.verdict import NOT_PREDICTED
 from kchaos.clusters.client import ListedOffset
 from kchaos.clusters.exchange import NotSent
 from kchaos.clusters.metadata.api import LeaderAndIsr
@@ -122,4 +121,4 @@ def test_a_killed_leader_and_a_killed_controller_come_back_and_the_replicas_sett
     assert settled["last_seen"]["t-0"]["ends"] == {"0": 11, "1": 11, "2": 11}
     assert sorted(settled["last_seen"]["t-0"]["isr"]) == [0, 1, 2]
     results = judge(run)
-    assert (results.safe, results.unknown) == (True, NOT_PREDICTED)
+    assert (results.conforms, results.safe, results.unknown) == (True, True, None)

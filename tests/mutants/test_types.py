@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.run_directory import RunDirectory
-from tests.golden.stored import unpacked
-from tests.golden.test_kraft import KRAFT, LAST
+from tests.golden.stored import KRAFT, unpacked
+from tests.golden.test_kraft import LAST
 from tests.mutants.fuzz import Fuzzed, fuzz_types
 from tests.support.examples import examples
 

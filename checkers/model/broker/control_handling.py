@@ -1,7 +1,8 @@
 """Control requests at a broker: it refuses them, waits, or leads, follows and stops.
 
 Read from ReplicaManager.becomeLeaderOrFollower, maybeUpdateMetadataCache and stopReplicas, 0.10.2.2
-to 3.9.
+to 3.9. With KRaft a delta of the metadata log stands in the place of a request
+(ReplicaManager.applyDelta, 3.3.2 and 4.1.2).
 """
 
 from dataclasses import replace
@@ -63,10 +64,14 @@ def handle(
     request = received.request
     if isinstance(request, UpdateMetadata):
         told = None if broker.told is None else (broker.told | request.told) - request.deleted
+        live = request.live
+        if broker.generation.counts_unregistered:
+            live |= frozenset(world.broker_ids()) - request.registered
         after = replace(
             broker,
             controller_epoch=controller_epoch,
-            live=request.live,
+            live=live,
+            epochs=request.epochs if broker.generation.checks_replica_epoch else frozenset(),
             told=told,
             topic_ids=_topic_ids_after(broker, request),
         )
@@ -111,7 +116,7 @@ def _topic_ids_after(broker: Broker, request: UpdateMetadata) -> frozenset[tuple
         return None
     named = {partition.topic for partition in request.told}
     gone = {partition.topic for partition in request.deleted}
-    kept = {(topic, topic_id) for topic, topic_id in broker.topic_ids if topic not in named}
+    kept = {(topic, topic_id) for topic, topic_id in broker.topic_ids if topic not in named | gone}
     told = {(topic, topic_id) for topic, topic_id in request.topic_ids if topic not in gone}
     return frozenset(kept | told)
 
@@ -196,6 +201,9 @@ def _become(
         world.put_replica(broker_id, partition, replica.offline())
         return "UNKNOWN_TOPIC_OR_PARTITION" if request.is_left_out else leader.STORAGE_ERROR
     replica = _hosted(world, broker, replica, state, request)
+    if broker.generation.reads_metadata_log:
+        _take_up(world, broker_id, partition, state, request)
+        return ""
     if state.leader_epoch == replica.leader_epoch:
         follower.learn_topic_id(world, broker_id, partition, request.topic_id)
         return "KNOWN_LEADER_EPOCH"
@@ -249,6 +257,50 @@ def _hosted(
     return hosted
 
 
+def _take_up(
+    world: World,
+    broker_id: int,
+    partition: TopicPartition,
+    state: PartitionState,
+    request: LeaderAndIsr,
+) -> None:
+    """Take up a partition's state of the metadata log (Partition.makeLeader and makeFollower).
+
+    A state with an older partition epoch is passed over. The ISR is taken over in any case; role,
+    epoch cache and followers change with the leader epoch alone. A replica without a leader steps
+    down, and a follower fetches only from a leader that is registered, fenced or not
+    (ReplicaManager.applyLocalFollowersDelta, 3.3.2 and 4.1.2). Beside the log of another topic no
+    log can be made (InconsistentTopicIdException), and then the other log goes.
+    """
+    if world.get(("stray", broker_id, partition)):
+        _remove(world, broker_id, partition)
+        return
+    replica = world.known_replica(broker_id, partition)
+    if state.version < replica.partition_epoch:
+        return
+    is_new_epoch = state.leader_epoch > replica.leader_epoch
+    if state.leader == broker_id:
+        follower.leave_fetchers(world, broker_id, partition)
+        if is_new_epoch:
+            leader.become_leader(world, broker_id, partition, state)
+        else:
+            leader.take_isr(world, broker_id, partition, state.isr)
+    elif is_new_epoch:
+        fetches = state.leader in request.registered
+        follower.become_follower(
+            world, broker_id, partition, state, fetches=fetches, topic_id=request.topic_id
+        )
+    after = replace(world.known_replica(broker_id, partition), partition_epoch=state.version)
+    world.put_replica(broker_id, partition, after)
+
+
+def _remove(world: World, broker_id: int, partition: TopicPartition) -> None:
+    kept = tuple(each for each in world.partitions(broker_id) if each != partition)
+    world.put(("partitions", broker_id), kept)
+    world.put(("replica", broker_id, partition), None)
+    world.put(("stray", broker_id, partition), None)
+
+
 def _stop_replica(world: World, broker_id: int, request: StopReplica) -> str:
     """Stop fetching a partition, and delete it if asked (ReplicaManager.stopReplica).
 
@@ -268,14 +320,12 @@ def _stop_replica(world: World, broker_id: int, request: StopReplica) -> str:
         leader.fail_produces(world, broker_id, request.partition)
         for what in _OF_A_LEADER:
             world.put((what, broker_id, request.partition), None)
-        kept = tuple(
-            partition for partition in world.partitions(broker_id) if partition != request.partition
-        )
-        world.put(("partitions", broker_id), kept)
-        world.put(("replica", broker_id, request.partition), None)
+        _remove(world, broker_id, request.partition)
         # The file has its line until it is written anew, and a topic that is made again inherits it
         # (LogManager.asyncDelete and ReplicaManager.checkpointHighWatermarks, 2.8.2 and 3.3.2).
         before = world.checkpoint(broker_id, request.partition).possible
         after = Checkpoint(possible=before if before[-1] == 0 else (*before, 0))
         world.put(("checkpoint", broker_id, request.partition), after)
+        if request.is_stray and not broker.generation.replaces_strays:
+            world.put(("stray", broker_id, request.partition), True)
     return ""

@@ -289,11 +289,25 @@ def count(
         if partition in but or partition in exchange.counted:
             answers.append((partition, answer))
             continue
-        if isinstance(answer, FetchAnswer) and answering.generation.counts_fetch(answer):
+        if (
+            isinstance(answer, FetchAnswer)
+            and not answer.error
+            and leading.refuses_replica_epoch(answering, broker_id, exchange.replica_epoch)
+        ):
+            answer = FetchAnswer(error=leading.NOT_LEADER)
+        elif isinstance(answer, FetchAnswer) and answering.generation.counts_fetch(answer):
             offset = asked[partition].fetch_offset
             before = _high_watermark(world, leader, partition)
             fails = leading.counting_fails(world, leader, partition, broker_id, offset)
-            changed |= leading.update_view(world, leader, partition, broker_id, offset, asks)
+            changed |= leading.update_view(
+                world,
+                leader,
+                partition,
+                broker_id,
+                offset,
+                asks,
+                replica_epoch=exchange.replica_epoch,
+            )
             if fails:
                 failed = replace(
                     exchange, stage=Stage.ANSWERED, answers=(), error=leading.OUT_OF_RANGE

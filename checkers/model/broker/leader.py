@@ -19,6 +19,7 @@ from kchaos.checkers.model.values.prediction import PredictedBatch, PredictedPro
 from kchaos.checkers.model.values.producers import SentBatch, producer_state, sent_before
 from kchaos.checkers.model.values.replica import (
     FollowerView,
+    GrantedIsr,
     PendingProduce,
     Replica,
     Role,
@@ -416,6 +417,8 @@ def update_view(
     follower: int,
     offset: int,
     asks: Ask | None = None,
+    *,
+    replica_epoch: int | None = None,
 ) -> bool:
     """Note a follower's fetch offset (ReplicaManager.updateFollowerLogReadResults).
 
@@ -431,6 +434,7 @@ def update_view(
         offset: From where.
         asks: What the leader does when the follower has come far enough for the ISR and the
             controller writes that; None where somebody else decides when it asks.
+        replica_epoch: The broker epoch that the fetch names; None where it repeats the last one.
 
     Returns:
         Whether that changed anything.
@@ -446,13 +450,15 @@ def update_view(
     # Whether it may join is asked before the high watermark moves (maybeExpandIsr). A fetch that
     # comes while it is not alive asks for nothing (isReplicaIsrEligible, 3.3.0).
     is_far_enough = offset >= broker.generation.needed_for_isr(replica)
-    asks_to_join = is_far_enough and broker.generation.may_join_isr(follower, broker.live)
+    epoch = view.replica_epoch if replica_epoch is None else replica_epoch
+    asks_to_join = is_far_enough and _may_join(broker, follower, epoch)
     after = FollowerView(
         log_end_offset=offset,
         is_caught_up=view.is_caught_up or reached,
         last_leader_end_offset=end_offset,
         may_join_isr=view.may_join_isr or is_far_enough,
         asks_to_join=view.asks_to_join or asks_to_join,
+        replica_epoch=epoch if broker.generation.checks_replica_epoch else None,
     )
     if after != view:
         world.put_replica(
@@ -512,8 +518,33 @@ def may_ask_for(world: World, broker_id: int, partition: TopicPartition, followe
         and view is not None
         and follower not in replica.isr
         and view.log_end_offset >= generation.needed_for_isr(replica)
-        and generation.may_join_isr(follower, broker.live)
+        and _may_join(broker, follower, view.replica_epoch)
     )
+
+
+def _may_join(broker: Broker, follower: int, replica_epoch: int | None) -> bool:
+    """Tell whether a leader takes a follower for one that may join the ISR.
+
+    From KIP-903 on the broker epoch of its last fetch is that of its registration, or none
+    (kafka.cluster.Partition.isBrokerEpochIsrEligible, 3.5.0 and 4.1.2).
+    """
+    generation = broker.generation
+    if not generation.may_join_isr(follower, broker.live):
+        return False
+    if not generation.checks_replica_epoch:
+        return True
+    registered = dict(broker.epochs).get(follower)
+    return registered is not None and replica_epoch in (-1, registered)
+
+
+def refuses_replica_epoch(broker: Broker, follower: int, replica_epoch: int) -> bool:
+    """Tell whether a leader refuses a fetch of a process that was followed by another one.
+
+    Read from kafka.cluster.Replica.updateFetchStateOrThrow, 3.7.1 (KAFKA-15221).
+    """
+    registered = dict(broker.epochs).get(follower, -1)
+    is_stale = 0 <= replica_epoch < registered
+    return is_stale and broker.generation.refuses_stale_replica
 
 
 def expands_isr(
@@ -564,7 +595,7 @@ def increment_high_watermark(world: World, broker_id: int, partition: TopicParti
         view = replica.view(follower)
         if view is None:
             continue
-        is_awaited = view.is_caught_up and generation.waits_outside_isr(follower, broker.live)
+        is_awaited = view.is_caught_up and _is_waited_for(broker, follower, view)
         if follower in replica.maximal_isr or is_awaited:
             offsets.append(view.log_end_offset)
     if min(offsets) <= replica.high_watermark:
@@ -587,8 +618,16 @@ def awaited_outside_isr(broker: Broker, replica: Replica) -> Iterator[int]:
     for follower, view in replica.views:
         is_behind = view.is_caught_up and view.log_end_offset < replica.log.log_end_offset
         is_outside = follower not in replica.maximal_isr
-        if is_behind and is_outside and broker.generation.waits_outside_isr(follower, broker.live):
+        if is_behind and is_outside and _is_waited_for(broker, follower, view):
             yield follower
+
+
+def _is_waited_for(broker: Broker, follower: int, view: FollowerView) -> bool:
+    """Tell whether the high watermark waits for a follower outside the ISR that has caught up."""
+    generation = broker.generation
+    if generation.waits_outside_isr is not generation.may_join_isr:
+        return generation.waits_outside_isr(follower, broker.live)
+    return _may_join(broker, follower, view.replica_epoch)
 
 
 def wait_no_longer(world: World, broker_id: int, partition: TopicPartition, follower: int) -> None:
@@ -625,6 +664,39 @@ def learn_isr(world: World, broker_id: int, partition: TopicPartition) -> None:
     )
     if broker.generation.moves_high_watermark_with_isr:
         increment_high_watermark(world, broker_id, partition)
+
+
+def take_isr(world: World, broker_id: int, partition: TopicPartition, isr: tuple[int, ...]) -> None:
+    """Let a leader take over the ISR that a KRaft controller committed, whatever it asked for.
+
+    Who leaves the ISR may still be caught up: only a new leader epoch resets that (Partition
+    .makeLeader and handleAlterPartitionUpdate, 3.3.2 and 4.1.2).
+    """
+    for component in ("isr wanted", "isr answer", "isr refused"):
+        world.put((component, broker_id, partition), None)
+    replica = world.known_replica(broker_id, partition)
+    views = dict(replica.views)
+    for removed in (set(replica.isr) - set(isr)) & views.keys():
+        views[removed] = replace(views[removed], asks_to_join=False)
+    after = replace(replica, isr=isr, maximal_isr=isr, views=tuple(sorted(views.items())))
+    world.put_replica(broker_id, partition, after)
+    increment_high_watermark(world, broker_id, partition)
+
+
+def take_granted_isr(world: World, broker_id: int, partition: TopicPartition) -> None:
+    """Let a leader handle the answer of a KRaft controller to its AlterPartition.
+
+    It counts only while the leader waits for it, and not if the metadata log has told of a later
+    state meanwhile (Partition.submitAlterPartition and handleAlterPartitionUpdate, 3.3.2, 4.1.2).
+    """
+    granted: GrantedIsr = world.get(("isr answer", broker_id, partition))
+    world.put(("isr answer", broker_id, partition), None)
+    replica = world.known_replica(broker_id, partition)
+    is_awaited = world.get(("isr wanted", broker_id, partition)) is not None
+    if is_awaited and replica.role is Role.LEADER and granted.version >= replica.partition_epoch:
+        take_isr(world, broker_id, partition, granted.isr)
+        after = replace(world.known_replica(broker_id, partition), partition_epoch=granted.version)
+        world.put_replica(broker_id, partition, after)
 
 
 def give_up_isr(world: World, broker_id: int, partition: TopicPartition) -> None:

@@ -83,7 +83,7 @@ def partition_state(world: World, event: PartitionState) -> None:
                 queue(world, epoch, broker_id, told)
         return
     broker, replica = world.running(event.leader), world.replica(event.leader, partition)
-    if broker is None or replica is None:
+    if broker is None or replica is None or broker.generation.reads_metadata_log:
         return
     if replica.leader == event.leader and replica.leader_epoch == event.leader_epoch:
         world.put(("isr change", event.leader, partition), event)

@@ -145,7 +145,7 @@ def yet_to_read(
     if not yet:
         return yet
     if _moved(after, follower, leader_id, looked).keys() - yet or any(
-        _joins(after, follower, leader_id, known, asked.fetch_offset)
+        _joins(after, follower, leader_id, known, asked.fetch_offset, looked.replica_epoch)
         for known, asked in looked.asked
         if known not in yet
     ):
@@ -154,13 +154,18 @@ def yet_to_read(
 
 
 def _joins(
-    world: World, follower: int, leader_id: int, partition: TopicPartition, offset: int
+    world: World,
+    follower: int,
+    leader_id: int,
+    partition: TopicPartition,
+    offset: int,
+    replica_epoch: int,
 ) -> bool:
     """Tell whether the leader has a larger ISR, or asks for it, as it counts a partition."""
     if leader.expands_isr(world, leader_id, partition, follower, offset):
         return True
     counted = World(world.get)
-    leader.update_view(counted, leader_id, partition, follower, offset)
+    leader.update_view(counted, leader_id, partition, follower, offset, replica_epoch=replica_epoch)
     replica = counted.replica(leader_id, partition)
     return replica is not None and leader.may_ask_for(counted, leader_id, partition, follower)
 
@@ -181,7 +186,9 @@ def _moved(
             continue
         counted = World(world.get)
         offset = asked[partition].fetch_offset
-        leader.update_view(counted, leader_id, partition, follower, offset)
+        leader.update_view(
+            counted, leader_id, partition, follower, offset, replica_epoch=looked.replica_epoch
+        )
         after = counted.known_replica(leader_id, partition)
         if after.high_watermark != before.high_watermark:
             moved[partition] = after.high_watermark

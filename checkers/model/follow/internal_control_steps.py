@@ -58,7 +58,9 @@ def control_steps(
 
     Requests of one connection are handled in order, those of several by several threads. A broker
     begins with the partitions that it is to lead (ReplicaManager.becomeLeaderOrFollower); in which
-    order it takes them otherwise is its own matter.
+    order it takes them otherwise is its own matter. Of a delta of the metadata log it takes over
+    the brokers first, then deletions (BrokerMetadataPublisher.onMetadataUpdate and
+    ReplicaManager.applyDelta, 3.3.2 and 4.1.2).
 
     Args:
         state: Before the step.
@@ -72,11 +74,81 @@ def control_steps(
         oldest.setdefault(part.number[0], part.number)
     for number in oldest.values():
         parts = [part for part in waiting if part.number == number]
-        leading = [part for part in parts if _is_to_lead(part.request, broker_id)]
-        for part in leading or parts:
-            yield from _handle(
-                _ControlStep(state, broker_id, part, len(parts) == 1, lookahead, index)
-            )
+        first = min(_place(part.request, broker_id) for part in parts)
+        for part in parts:
+            if _place(part.request, broker_id) == first:
+                yield from _handle(
+                    _ControlStep(state, broker_id, part, len(parts) == 1, lookahead, index)
+                )
+    broker = World(state).running(broker_id)
+    if broker is not None and broker.generation.reads_metadata_log:
+        yield from _published_together(state, broker_id, waiting, lookahead)
+
+
+def _place(request: ControlRequest, broker_id: int) -> int:
+    if isinstance(request, LeaderAndIsr):
+        return 2 if _is_to_lead(request, broker_id) else 3
+    return 0 if isinstance(request, UpdateMetadata) else 1
+
+
+def _published_together(
+    state: State, broker_id: int, waiting: list[Received], lookahead: Lookahead
+) -> Iterator[World]:
+    """A broker publishes two deltas of the metadata log as one, and what lay between is never seen.
+
+    It loads what is committed together when it has published what it loaded before
+    (KafkaRaftClient.ListenerContext.nextExpectedOffset and MetadataLoader.handleCommit, 4.1.2). A
+    heartbeat that shows the first delta alone was sent between the two.
+    """
+    numbers = list(dict.fromkeys(part.number for part in waiting))
+    if len(numbers) < 2:
+        return
+    first, second = numbers[:2]
+    shown = lookahead.control_answers.get(first)
+    if shown is not None and shown.is_alone:
+        return
+    parts = [part for part in waiting if part.number in (first, second)]
+    named = [
+        {_named(part.request) for part in parts if part.number == each} for each in numbers[:2]
+    ]
+    if not named[0] & named[1] - {None}:
+        return  # It is as if the broker handled the one right after the other.
+    left = [part for part in World(state).received(broker_id) if part not in parts]
+    world = World(state)
+    world.put_received(broker_id, (*left, *_as_one(parts, second)))
+    world.is_unlikely = True
+    yield world
+
+
+def _as_one(parts: list[Received], second: Number) -> Iterator[Received]:
+    """Yields the parts of two deltas as those of the second, without what the second replaces."""
+    news = [part.request for part in parts if isinstance(part.request, UpdateMetadata)]
+    named = {_named(part.request) for part in parts if part.number == second}
+    for part in parts:
+        request = part.request
+        if isinstance(request, UpdateMetadata):
+            if part.number == second:
+                told = frozenset().union(*(each.told for each in news)) - request.deleted
+                gone = frozenset().union(*(each.deleted for each in news)) - request.told
+                ids = {pair for each in news for pair in dict(each.topic_ids).items()}
+                renamed = dict(request.topic_ids)
+                kept = {(topic, renamed.get(topic, topic_id)) for topic, topic_id in ids}
+                both = replace(request, told=told, deleted=gone, topic_ids=frozenset(kept))
+                yield replace(part, request=both)
+        elif (
+            part.number == second
+            or isinstance(request, StopReplica)
+            or _named(request) not in named
+        ):
+            yield replace(part, number=second)
+
+
+def _named(request: ControlRequest) -> TopicPartition | None:
+    if isinstance(request, UpdateMetadata):
+        return None
+    if isinstance(request, StopReplica):
+        return request.partition
+    return TopicPartition(request.states[0].topic, request.states[0].partition)
 
 
 def _handle(step: _ControlStep) -> Iterator[World]:
@@ -107,6 +179,10 @@ def _handle(step: _ControlStep) -> Iterator[World]:
 def _fetches_nothing(step: _ControlStep, handled: World) -> Iterator[World]:
     """A broker that is shut down in order fetches no partition of which it becomes a follower.
 
+    With KRaft it fetches none in whose ISR it is not (isInControlledShutdown, of ReplicaManager
+    .applyLocalFollowersDelta, 3.3.2 and 4.1.2). Up to 3.3.1 it may go on as before
+    (`Generation.ignores_leaders_in_shutdown`).
+
     It knows of its shutdown before it asks the controller for leave (isShuttingDown, of
     ReplicaManager.makeFollowers and KafkaServer.shutdown, 0.10.2.2, 1.1.1, 2.8.2 and 3.8.0). Who
     asks for the partition in that epoch before its process ends did not know of it.
@@ -114,13 +190,21 @@ def _fetches_nothing(step: _ControlStep, handled: World) -> Iterator[World]:
     request, broker_id, lookahead = step.part.request, step.broker_id, step.lookahead
     if not isinstance(request, LeaderAndIsr) or not lookahead.is_shut_down(broker_id, step.index):
         return
+    broker = World(step.state).broker(broker_id)
+    assert broker is not None
+    reads_log = broker.generation.reads_metadata_log
     for told in request.states:
+        if broker.generation.ignores_leaders_in_shutdown and told.leader != broker_id:
+            yield _handled(World(step.state), broker_id, step.part, ((None, ""),))
+        if reads_log and (told.leader == broker_id or broker_id in told.isr):
+            continue
         partition = TopicPartition(told.topic, told.partition)
         source = handled.source(broker_id, told.leader, partition)
         before = World(step.state).thread(broker_id, source)
         thread = handled.thread(broker_id, source)
         fetch = None if thread is None else thread.fetch(partition)
-        if fetch is None or (before is not None and before.fetch(partition) == fetch):
+        is_as_before = before is not None and before.fetch(partition) == fetch
+        if fetch is None or (is_as_before and not reads_log):
             continue
         epochs = lookahead.epochs_asked_until_end(broker_id, source, partition, step.index)
         # One may have been sent before; up to 2.0 nobody says the epoch.
@@ -176,6 +260,9 @@ def _speaks_as_before(step: _ControlStep) -> bool:
         return _learns_more(step, request.partition) or _is_yet_to_append(step, request.partition)
     told = request.states[0]
     partition = TopicPartition(told.topic, told.partition)
+    replica = World(step.state).replica(step.broker_id, partition)
+    if replica is not None and replica.leader_epoch == told.leader_epoch:
+        return False  # No term ends by it.
     if _is_yet_to_append_in_its_epoch(step, partition):
         return True
     if not _is_to_lead(request, step.broker_id):
@@ -185,6 +272,7 @@ def _speaks_as_before(step: _ControlStep) -> bool:
             or _is_still_answered(step, told)
             or _answers_as_before(step, told)
             or _is_yet_to_append(step, partition)
+            or (_steps_down(step, told) and _learns_more(step, partition))
         )
     if _asks_whom_it_leaves(step, told) or _is_yet_to_learn(step, partition):
         return True
@@ -205,8 +293,14 @@ def _is_yet_to_be_read(step: _ControlStep, number: Number) -> bool:
     return waiting is None or (waiting.stage is Stage.ARRIVED and not waiting.refused)
 
 
+def _steps_down(step: _ControlStep, told: PartitionState) -> bool:
+    """Tell whether a broker neither leads nor follows once it has read that there is no leader."""
+    broker = World(step.state).broker(step.broker_id)
+    return told.leader == -1 and broker is not None and broker.generation.reads_metadata_log
+
+
 def _learns_more(step: _ControlStep, partition: TopicPartition) -> bool:
-    """Tell whether a follower that is to stop fetching ends with a later high watermark."""
+    """Tell whether a replica that is to stop ends with a later high watermark."""
     replica = World(step.state).replica(step.broker_id, partition)
     last = step.lookahead.checkpointed_next(step.broker_id, partition, step.index)
     return replica is not None and last is not None and replica.high_watermark < last

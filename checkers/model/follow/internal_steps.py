@@ -26,7 +26,7 @@ from kchaos.checkers.model.state.state import Broker, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import sources_of
 from kchaos.checkers.model.values.prediction import Copied
-from kchaos.checkers.model.values.replica import Replica, Role
+from kchaos.checkers.model.values.replica import GrantedIsr, Replica, Role
 from kchaos.checkers.model.values.requests import Exchange, Stage
 
 
@@ -143,7 +143,8 @@ def ask(world: World, seen: RequestSeen, lookahead: Lookahead) -> str:
     differs = request_differs(thread, predicted, seen, lookahead.unchanged.get(seen.number, {}))
     if differs or predicted is None:
         return differs
-    exchange.send(world, follower, source, replace(predicted, number=seen.number))
+    sent = replace(predicted, number=seen.number, replica_epoch=seen.replica_epoch)
+    exchange.send(world, follower, source, sent)
     return ""
 
 
@@ -234,6 +235,10 @@ def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> It
             yield from _of_followers(state, broker, partition, replica, lookahead, index)
             if get(("asked to delete", partition)) is not None:
                 yield from _deletes(state, broker_id, partition, lookahead, index)
+        if isinstance(get(("isr answer", broker_id, partition)), GrantedIsr):
+            world = World(state)
+            leader.take_granted_isr(world, broker_id, partition)
+            yield world
         if get(("isr change", broker_id, partition)) is None:
             continue
         world = World(state)

@@ -9,6 +9,7 @@ from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.decisions_ahead import DecisionsAhead
 from kchaos.checkers.model.follow.observations import (
+    METADATA_LOG,
     ClientAnswered,
     ControlAnswered,
     ControlSent,
@@ -432,8 +433,9 @@ class Lookahead:
             return None
         stopped_at, checkpointed = stops[at]
         is_told = any(
-            index <= told_at < stopped_at and sent.states and partition in sent.told
+            index <= told_at < stopped_at and (state.topic, state.partition) == partition
             for told_at, sent in self._told[broker]
+            for state in sent.states
         )
         return None if is_told else checkpointed.get(partition)
 
@@ -795,12 +797,12 @@ class Lookahead:
     ) -> Iterator[PartitionState]:
         """Yield what a leader hears of a partition's leader from an index on, before another.
 
-        To hear that there is none changes nothing (`has_leader`).
+        To hear that there is none may change nothing (`tells_leader`).
         """
         for at, sent in self._told[leader]:
             if index <= at < end:
                 for state in sent.states:
-                    if (state.topic, state.partition) == partition and has_leader(state):
+                    if (state.topic, state.partition) == partition and tells_leader(sent, state):
                         yield state
 
     def fetches_until(
@@ -889,7 +891,7 @@ class Lookahead:
         """Tell whether nothing ends a leader's term, from an index on, before a later message.
 
         That is the first one after a request on its connection. What ends a term is to hear of
-        another leader (`has_leader`), or to be told to stop the replica.
+        another leader (`tells_leader`), or to be told to stop the replica.
         """
         later = self.later(number)
         return later is not None and not any(
@@ -898,7 +900,7 @@ class Lookahead:
                 any(
                     (state.topic, state.partition) == partition
                     and state.leader != leader
-                    and has_leader(state)
+                    and tells_leader(sent, state)
                     for state in sent.states
                 )
                 or any(stopped.partition == partition for stopped in sent.stopped)
@@ -1004,10 +1006,11 @@ class Lookahead:
                     yield self.responses[number].follower
 
 
-def has_leader(state: PartitionState) -> bool:
-    """Tell whether a partition has a leader: a broker that hears of none goes on as before.
+def tells_leader(sent: ControlSent, state: PartitionState) -> bool:
+    """Tell whether a broker takes up a state: one that hears of no leader may go on as before.
 
-    It changes its role, its leader and its leader epoch only if the new leader lives
-    (kafka.server.ReplicaManager.makeFollowers, 0.10.2.2, 1.1.1, 2.8.2 and 3.8.0).
+    With ZooKeeper it changes its role, its leader and its leader epoch only if the new leader lives
+    (kafka.server.ReplicaManager.makeFollowers, 0.10.2.2, 1.1.1, 2.8.2 and 3.8.0). With KRaft it
+    steps down (applyLocalFollowersDelta, 3.3.2 and 4.1.2).
     """
-    return state.leader != -1
+    return state.leader != -1 or sent.api == METADATA_LOG

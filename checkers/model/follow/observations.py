@@ -133,6 +133,7 @@ class RequestSeen:
         forgotten: Partitions that leave the fetch session.
         version: Of the request, None where that was not seen.
         fetcher: Number of the follower's thread for that leader.
+        replica_epoch: The broker epoch of the follower, -1 if the request does not say.
     """
 
     number: Number
@@ -145,6 +146,7 @@ class RequestSeen:
     forgotten: frozenset[TopicPartition] = frozenset()
     version: int | None = None
     fetcher: int = 0
+    replica_epoch: int = -1
 
     @property
     def source(self) -> int:
@@ -181,9 +183,13 @@ class ResponseSeen:
         return source_of(self.leader, self.fetcher)
 
 
+METADATA_LOG = "MetadataLog"
+"""Stands for the API of what a broker reads in the metadata log of a KRaft cluster."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlSent:
-    """A control request that reached a broker.
+    """A control request that reached a broker, or a delta of the metadata log (`METADATA_LOG`).
 
     Attributes:
         broker_epoch: The generation of the broker that it is meant for; -1 if it does not say.
@@ -191,6 +197,8 @@ class ControlSent:
         left_out: Of those, the partitions of which the broker is none of the replicas named.
         new: Of a LeaderAndIsr, the partitions whose replica is a new one.
         live: Of an UpdateMetadata, as far as it was read.
+        registered: Of a delta of the metadata log, the brokers with a registration, fenced or not.
+        epochs: (broker, broker epoch) of those that are not fenced.
         told: Of an UpdateMetadata, the partitions that it tells of.
         deleted: Of those, the ones whose topic is being deleted.
         topic_ids: Of a LeaderAndIsr and an UpdateMetadata, the topics whose id it tells.
@@ -207,6 +215,8 @@ class ControlSent:
     left_out: frozenset[TopicPartition] = frozenset()
     new: frozenset[TopicPartition] = frozenset()
     live: frozenset[int] | None = None
+    registered: frozenset[int] = frozenset()
+    epochs: frozenset[tuple[int, int]] = frozenset()
     told: frozenset[TopicPartition] = frozenset()
     deleted: frozenset[TopicPartition] = frozenset()
     topic_ids: Mapping[str, str] = field(default_factory=dict)
@@ -215,13 +225,20 @@ class ControlSent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlAnswered:
-    """A broker's answer to a control request, as it left the broker."""
+    """A broker's answer to a control request, as it left the broker.
+
+    With KRaft it is a heartbeat that shows that the broker has published a delta.
+
+    Attributes:
+        is_alone: Whether that shows that the next delta was not published with it.
+    """
 
     number: Number
     api: str
     broker: int
     error_code: int
     errors: Mapping[TopicPartition, int]
+    is_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +263,7 @@ class IsrAnswered:
 
     Attributes:
         isrs: Those of the partitions without an error.
+        versions: The partition epochs that these have now.
         refused: Partitions of which the controller says that nothing was changed and that the
             leader knows the present state (INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED).
         failed: Partitions with an error after which the leader tries to ask again.
@@ -253,6 +271,7 @@ class IsrAnswered:
 
     leader: int
     isrs: Mapping[TopicPartition, tuple[int, ...]]
+    versions: Mapping[TopicPartition, int] = field(default_factory=dict)
     refused: frozenset[TopicPartition] = frozenset()
     failed: frozenset[TopicPartition] = frozenset()
 

@@ -27,6 +27,7 @@ from kchaos.checkers.model.follow.internal_steps import ask, copy_differs, give_
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import answers_as_seen, errors_differ, is_on, request_of
 from kchaos.checkers.model.follow.observations import (
+    METADATA_LOG,
     NOT_LEADING,
     ClientAnswered,
     ControlAnswered,
@@ -59,6 +60,7 @@ from kchaos.checkers.model.values.events import (
     TierRead,
 )
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, PredictedProduce
+from kchaos.checkers.model.values.replica import GrantedIsr
 from kchaos.checkers.model.values.requests import (
     Answer,
     ControlRequest,
@@ -170,8 +172,13 @@ def take(  # noqa: C901
 
 
 def _isr_answered(world: World, answer: IsrAnswered) -> None:
-    for partition in answer.isrs:
-        if world.get(("isr change", answer.leader, partition)) is not None:
+    broker = world.broker(answer.leader)
+    reads_log = broker is not None and broker.generation.reads_metadata_log
+    for partition, isr in answer.isrs.items():
+        if reads_log and world.get(("isr wanted", answer.leader, partition)) is not None:
+            granted = GrantedIsr(isr=isr, version=answer.versions[partition])
+            world.put(("isr answer", answer.leader, partition), granted)
+        elif world.get(("isr change", answer.leader, partition)) is not None:
             world.put(("isr answer", answer.leader, partition), True)
     broker = world.broker(answer.leader)
     gives_up = broker is not None and broker.generation.gives_up_failed_isr
@@ -334,15 +341,28 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
             )
             for state in seen.states
         ]
-    elif seen.api == "UpdateMetadata":
+    elif seen.api in ("UpdateMetadata", METADATA_LOG):
         live = frozenset(world.registered()) if seen.live is None else seen.live
-        told = UpdateMetadata(
-            live=live,
-            told=seen.told,
-            deleted=seen.deleted,
-            topic_ids=frozenset(seen.topic_ids.items()),
+        requests.append(
+            UpdateMetadata(
+                live=live,
+                registered=seen.registered,
+                epochs=seen.epochs,
+                told=seen.told,
+                deleted=seen.deleted,
+                topic_ids=frozenset(seen.topic_ids.items()),
+            )
         )
-        requests.append(told)
+    if seen.api == METADATA_LOG:
+        requests += [
+            LeaderAndIsr(
+                states=(state,),
+                is_new=True,
+                registered=seen.registered,
+                topic_id=seen.topic_ids.get(state.topic, ""),
+            )
+            for state in seen.states
+        ]
     requests += seen.stopped
     added = tuple(
         Received(

@@ -7,16 +7,19 @@ looked at. What a state needs no more is left out, so that states that are alike
 
 from dataclasses import replace
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.broker import exchange
 from kchaos.checkers.model.follow.internal_control_steps import handle_control
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import errors_differ
 from kchaos.checkers.model.state.state import Broker, Component, State
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import (
     MOVED_TO_TIER,
     Exchange,
     FetchAnswer,
+    LeaderAndIsr,
     Received,
     Stage,
     UpdateMetadata,
@@ -32,6 +35,7 @@ def step_at_once(state: State, lookahead: Lookahead, index: int) -> World | None
             continue
         if get(("control", broker_id)) is not None:
             step = _told_nothing_new(state, broker_id, broker, lookahead, index)
+            step = step or _followed_already(state, broker_id, broker)
             if step is not None:
                 return step
             continue
@@ -96,21 +100,61 @@ def _told_nothing_new(
     if errors is None or (seen is not None and errors_differ(errors, seen)):
         return None
     after = world.broker(broker_id)
-    if after is None or not _acts_alike(broker, after):
+    if after is None or not _acts_alike(state, broker, after):
         return None
     return world
 
 
-def _acts_alike(before: Broker, after: Broker) -> bool:
+def _followed_already(state: State, broker_id: int, broker: Broker) -> World | None:
+    """A follower takes up a state of the metadata log that has the leader epoch it is in.
+
+    Only the ISR is another one, and a follower does not look at that.
+    """
+    world = World(state)
+    waiting = world.to_handle(broker_id)
+    if not broker.generation.reads_metadata_log or not waiting:
+        return None
+    request = waiting[0].request
+    if not isinstance(request, LeaderAndIsr) or request.states[0].leader == broker_id:
+        return None
+    told = request.states[0]
+    replica = world.replica(broker_id, TopicPartition(told.topic, told.partition))
+    if replica is None or replica.role is not Role.FOLLOWER:
+        return None
+    if told.leader_epoch != replica.leader_epoch:
+        return None
+    is_last = all(part.number != waiting[0].number for part in waiting[1:])
+    handle_control(world, broker_id, waiting[0], is_last=is_last)
+    return world
+
+
+def _acts_alike(state: State, before: Broker, after: Broker) -> bool:
     """Tell whether a broker acts alike but for control requests, which it handles in order."""
     if (before.told, before.topic_ids) != (after.told, after.topic_ids):
         return False
     changed = before.live ^ after.live
     generation = before.generation
+    if generation.reads_metadata_log:
+        changed |= {broker for broker, _ in before.epochs ^ after.epochs}
+        return not changed & _followers(state, before.configuration.broker)
     return not any(
         asks(broker, before.live) != asks(broker, after.live)
         for asks in (generation.waits_outside_isr, generation.may_join_isr)
         for broker in changed
+    )
+
+
+def _followers(state: State, broker_id: int) -> frozenset[int]:
+    """Return the followers of all partitions that a broker leads."""
+    get = state.lookup
+    replicas = (
+        get(("replica", broker_id, partition)) for partition in get(("partitions", broker_id)) or ()
+    )
+    return frozenset(
+        follower
+        for replica in replicas
+        if replica.role is Role.LEADER
+        for follower, _ in replica.views
     )
 
 

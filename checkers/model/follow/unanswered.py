@@ -19,7 +19,7 @@ from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.decisions_ahead import NO_NUMBER
-from kchaos.checkers.model.follow.lookahead import Lookahead, has_leader
+from kchaos.checkers.model.follow.lookahead import Lookahead, tells_leader
 from kchaos.checkers.model.follow.observations import (
     ControlAnswered,
     ControlSent,
@@ -30,7 +30,7 @@ from kchaos.checkers.model.follow.observations import (
     RequestSeen,
     ResponseSeen,
 )
-from kchaos.checkers.model.releases.composition import generation_for
+from kchaos.checkers.model.releases.composition import generation_of
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.requests import PartitionRequest
@@ -203,11 +203,7 @@ class Unanswered:
                 self._needed[what.broker] = what.min_insync_replicas
                 if what.broker in self._given:
                     return
-                self._generations[what.broker] = generation_for(
-                    what.release,
-                    inter_broker_protocol=what.inter_broker_protocol,
-                    message_format=what.message_format,
-                )
+                self._generations[what.broker] = generation_of(what)
             case StopBroker():
                 self._told[what.broker].clear()
                 self._stopped[what.broker] = index
@@ -312,7 +308,7 @@ class Unanswered:
     def _tell(self, sent: ControlSent, index: int) -> None:
         for stopped in sent.stopped:
             self._terms.pop((sent.broker, stopped.partition), None)
-        states = tuple(filter(has_leader, sent.states))
+        states = tuple(state for state in sent.states if tells_leader(sent, state))
         self._told[sent.broker][sent.number] = states
         for state in states:
             key = (sent.broker, TopicPartition(state.topic, state.partition))

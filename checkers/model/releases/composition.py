@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from functools import cache
 
-from kchaos.checkers.acts import StartBroker
+from kchaos.checkers.acts import Mode, StartBroker
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.releases.asked import who_watches
 from kchaos.checkers.model.releases.every_rule import RULES
@@ -24,6 +24,7 @@ def generation_for(
     *,
     inter_broker_protocol: str | None = None,
     message_format: str | None = None,
+    mode: Mode = "zookeeper",
     without: Collection[str] = (),
     also: Collection[str] = (),
 ) -> Generation:
@@ -31,8 +32,10 @@ def generation_for(
 
     Args:
         release: Such as "1.1.1".
-        inter_broker_protocol: Such as "1.1" or "2.7-IV1"; the release's own when None.
+        inter_broker_protocol: Such as "1.1" or "2.7-IV1"; the release's own when None. With KRaft
+            the metadata version stands in its place.
         message_format: Such as "0.10.2"; the release's own when None.
+        mode: Where the cluster keeps its metadata.
         without: Names of rules to leave out.
         also: Names of rules to follow although the versions do not ask for them.
 
@@ -40,9 +43,23 @@ def generation_for(
         ModelError: A version that cannot be read, or a rule that does not exist.
     """
     names = frozenset(without), frozenset(also)
-    composed = _composed(release, inter_broker_protocol, message_format, *names)
+    composed = _composed(release, inter_broker_protocol, message_format, mode, *names)
     asked = who_watches()
     return composed if asked is None else asked.watched(composed, owners_of(composed))
+
+
+def generation_of(broker: StartBroker, *, message_format: str | None = None) -> Generation:
+    """Return what a broker does that was started so, for a topic with that format if it has one.
+
+    Raises:
+        ModelError: A version that cannot be read.
+    """
+    return generation_for(
+        broker.release,
+        inter_broker_protocol=broker.inter_broker_protocol,
+        message_format=message_format or broker.message_format,
+        mode=broker.mode,
+    )
 
 
 @cache
@@ -70,11 +87,8 @@ def asks_controller_for_isr(broker: StartBroker) -> bool | None:
 
     None if its versions cannot be read; the model says what is wrong with them.
     """
-    protocol = broker.inter_broker_protocol
     try:
-        return generation_for(
-            broker.release, inter_broker_protocol=protocol
-        ).asks_controller_for_isr
+        return generation_of(broker).asks_controller_for_isr
     except ModelError:
         return None
 
@@ -84,6 +98,7 @@ def _composed(
     release: str,
     inter_broker_protocol: str | None,
     message_format: str | None,
+    mode: Mode,
     without: frozenset[str],
     also: frozenset[str],
 ) -> Generation:
@@ -94,8 +109,8 @@ def _composed(
             f"no rule is named {', '.join(sorted(unknown))}; "
             f"known: {', '.join(rule.name for rule in RULES)}"
         )
-    versions = versions_of(release, inter_broker_protocol, message_format)
-    name = _name(release, inter_broker_protocol, message_format, without, also)
+    versions = versions_of(release, inter_broker_protocol, message_format, mode)
+    name = _name(release, inter_broker_protocol, message_format, mode, without, also)
     generation, followed = first_generation(name, versions), list[str]()
     for rule in RULES:
         is_followed = rule.applies(versions) and rule.name not in without
@@ -106,7 +121,10 @@ def _composed(
 
 
 def versions_of(
-    release: str, inter_broker_protocol: str | None = None, message_format: str | None = None
+    release: str,
+    inter_broker_protocol: str | None = None,
+    message_format: str | None = None,
+    mode: Mode = "zookeeper",
 ) -> Versions:
     """Return the versions as numbers; from protocol 3.0-IV1 on the message format is ignored.
 
@@ -122,17 +140,18 @@ def versions_of(
     if protocol >= (3, 0, 0, 1):
         written = protocol
     magic = 2 if written >= (0, 11, 0, 0) else 1 if written >= (0, 10, 0, 0) else 0
-    return Versions(release=binary, inter_broker_protocol=protocol, magic=magic)
+    return Versions(release=binary, inter_broker_protocol=protocol, magic=magic, mode=mode)
 
 
 def _name(
     release: str,
     inter_broker_protocol: str | None,
     message_format: str | None,
+    mode: Mode,
     without: Collection[str],
     also: Collection[str],
 ) -> str:
-    parts = [release]
+    parts = [release, *(["kraft"] if mode == "kraft" else [])]
     if inter_broker_protocol:
         parts.append(f"protocol {inter_broker_protocol}")
     if message_format:

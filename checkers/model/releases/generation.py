@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.acts import Mode, TopicPartition
 from kchaos.checkers.model.releases.proposed import AS_RELEASED, Proposed
 from kchaos.checkers.model.releases.versions import Version
 from kchaos.checkers.model.values.epoch_cache import Entries, EntriesOnDisk, EpochEnd
@@ -26,11 +26,14 @@ class Versions:
         release: The binary, as four numbers: 1.1.1 is (1, 1, 1, 0), 0.10.2.2 is (0, 10, 2, 2).
         inter_broker_protocol: Four numbers, the last one the IV: "2.7-IV1" is (2, 7, 0, 1).
         magic: 0, 1 or 2, from the message format.
+        mode: Where the cluster keeps its metadata. With KRaft the inter-broker protocol is the
+            metadata version.
     """
 
     release: Version
     inter_broker_protocol: Version
     magic: int
+    mode: Mode = "zookeeper"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +249,17 @@ class Generation:
             it, where that was taken.
         loses_refused_replica: Whether a broker takes a replica offline whose first LeaderAndIsr
             it refuses for another topic id.
+        reads_metadata_log: Whether brokers read decisions in the metadata log, and no controller
+            sends requests.
+        ignores_leaders_in_shutdown: Whether a broker that shuts down takes up no state of a
+            partition in which another broker leads.
+        checks_replica_epoch: Whether a leader takes into the ISR only a follower whose last fetch
+            names the broker epoch of its registration, or none.
+        refuses_stale_replica: Whether a leader refuses a fetch with an older broker epoch.
+        replaces_strays: Whether a broker that starts makes a log for a topic that was made again
+            while it was away.
+        counts_unregistered: Whether a leader takes a broker without a registration for one that may
+            join the ISR.
         isr_without: (ISR, a member that has gone, whether unclean elections are on) to the ISR that
             a controller leaves where it elects nobody.
         elects_all_again: Whether a controller whose election has failed for some partitions elects
@@ -363,6 +377,12 @@ class Generation:
     refuses_topic_id: Callable[[Replica, str], bool]
     takes_topic_id: Callable[[Replica, str], str]
     loses_refused_replica: bool = False
+    reads_metadata_log: bool = False
+    ignores_leaders_in_shutdown: bool = False
+    checks_replica_epoch: bool = False
+    refuses_stale_replica: bool = False
+    replaces_strays: bool = False
+    counts_unregistered: bool = False
     isr_without: Callable[[tuple[int, ...], int, bool], tuple[int, ...]]
     elects_all_again: bool = False
     removes_offline_at_start: bool = False

@@ -64,6 +64,10 @@ KAFKA_FILES: Mapping[str, tuple[str, ...]] = {
         "core/src/main/scala/kafka/log/LogLoader.scala",
         "core/src/main/scala/kafka/log/Log.scala",
     ),
+    "LogManager": (
+        "storage/src/main/java/org/apache/kafka/storage/internals/log/LogManager.java",
+        "core/src/main/scala/kafka/log/LogManager.scala",
+    ),
     "LogSegment": (
         "storage/src/main/java/org/apache/kafka/storage/internals/log/LogSegment.java",
         "core/src/main/scala/kafka/log/LogSegment.scala",

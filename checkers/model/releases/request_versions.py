@@ -17,6 +17,7 @@ from kchaos.checkers.model.releases.versions import Version
 _Line = tuple[int, ...]
 _NEWEST: Mapping[str, tuple[tuple[Version, int], ...]] = {
     "Fetch": (
+        ((4, 1, 0, 0), 18),
         ((3, 9, 0, 0), 17),
         ((3, 7, 0, 0), 16),
         ((3, 5, 0, 0), 15),
@@ -31,6 +32,7 @@ _NEWEST: Mapping[str, tuple[tuple[Version, int], ...]] = {
         ((0, 10, 2, 0), 3),
     ),
     "ListOffsets": (
+        ((4, 0, 0, 0), 11),
         ((3, 9, 0, 0), 9),
         ((3, 5, 0, 0), 8),
         ((3, 0, 0, 0), 7),
@@ -70,6 +72,7 @@ _ASKED_IN: Mapping[str, tuple[tuple[_Line, int], ...]] = {
         ((3, 5), 15),
         ((3, 7), 16),
         ((3, 9), 17),
+        ((4, 1), 18),
     ),
     "LeaderAndIsr": (
         ((0, 10, 1), 0),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kchaos.checkers.acts import Mode
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.releases.generation import Generation, Versions
 from kchaos.checkers.model.releases.probes import Probe
@@ -31,6 +32,7 @@ class Rule:
         until: The first release of each line that has it no more.
         is_of_zookeeper: Whether it is about the controller that ZooKeeper elects, or about what
             that one sends; such a rule ends with ZooKeeper, in 4.0.
+        mode: The only mode of a cluster in which it is followed; None for both.
         protocol: The inter-broker protocol from which on it is followed, such as "2.7-IV1"; None
             for any.
         source: The class of Kafka that has it.
@@ -55,6 +57,7 @@ class Rule:
     since: tuple[str, ...] = ()
     until: tuple[str, ...] = ()
     is_of_zookeeper: bool = False
+    mode: Mode | None = None
     protocol: str | None = None
     source: str = ""
     tag: str = ""
@@ -95,6 +98,8 @@ class Rule:
     def applies(self, versions: Versions) -> bool:
         """Tell whether a broker of these versions follows it."""
         if not self.releases.includes(versions.release):
+            return False
+        if self.mode not in (None, versions.mode):
             return False
         if self.is_for_old_formats and versions.magic >= 2:
             return False

@@ -7,7 +7,7 @@ that got it, as Kafka's own list of fix versions does.
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from kchaos.checkers.errors import ModelError
 
@@ -55,6 +55,25 @@ LOOKED_UP: tuple[str, ...] = (
     *("4.3.0", "4.3.1"),
 )
 """Every release in whose source each rule was looked up."""
+
+
+_FIRST_METADATA_VERSIONS: tuple[tuple[int, str], ...] = (
+    *((4, "3.3"), (8, "3.4"), (9, "3.5"), (12, "3.6"), (15, "3.7"), (20, "3.8"), (21, "3.9")),
+    *((22, "4.0"), (26, "4.1"), (28, "4.2"), (30, "4.3"), (31, "4.4"), (34, "")),
+)
+"""The level of each line's IV0 (org.apache.kafka.server.common.MetadataVersion, 4.4.0)."""
+
+
+def metadata_version(level: int) -> str:
+    """Return the name of a level of metadata.version: 7 is "3.3-IV3".
+
+    Raises:
+        ModelError: Kafka has none up to 4.4, or none for KRaft.
+    """
+    for (first, line), (after, _) in pairwise(_FIRST_METADATA_VERSIONS):
+        if first <= level < after:
+            return f"{line}-IV{level - first}"
+    raise ModelError(f"metadata.version {level} is none of Kafka 3.3 to 4.4")
 
 
 @lru_cache(maxsize=256)

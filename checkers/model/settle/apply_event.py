@@ -37,7 +37,7 @@ from kchaos.checkers.model.broker import (
     topic_settings,
 )
 from kchaos.checkers.model.controller import outboxes
-from kchaos.checkers.model.releases.composition import generation_for
+from kchaos.checkers.model.releases.composition import generation_of
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle import stale_request
 from kchaos.checkers.model.state.state import Broker, Checkpoint
@@ -208,16 +208,7 @@ def _start(world: World, event: StartBroker, generation: Generation | None) -> N
         raise ModelError(f"broker {event.broker} runs already; stop it first")
     if event.replica_fetchers > len(world.sources(event.broker, 0)):
         world.put(("fetchers", event.broker), event.replica_fetchers)
-    process.start(
-        world,
-        event,
-        generation
-        or generation_for(
-            event.release,
-            inter_broker_protocol=event.inter_broker_protocol,
-            message_format=event.message_format,
-        ),
-    )
+    process.start(world, event, generation or generation_of(event))
 
 
 def _stop(world: World, event: StopBroker) -> None:

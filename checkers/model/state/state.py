@@ -27,9 +27,11 @@ A component's name is a tuple whose first item says what it is:
 | ("remote", tp) | its segments in the remote tier (`RemoteSegment`), in the order of their copies |
 | ("topics",) | every partition that has an assignment |
 | ("topic id", T) | the id that the znode of topic T has |
+| ("stray", N, tp) | whether broker N cannot make a log of tp, as it found another topic's |
 | ("control", N) | `Received`: control requests in broker N's queue, or handled and not answered |
 | ("isr change", N, tp) | an ISR that is written, and that leader N has not learned of yet |
-| ("isr answer", N, tp) | whether leader N has the controller's answer about that ISR |
+| ("isr answer", N, tp) | whether leader N has the controller's answer about that ISR; with KRaft |
+| | that answer (`GrantedIsr`) |
 | ("isr wanted", N, tp) | the ISR that leader N asks for, where a run is followed (`WantedIsr`) |
 | ("isr unanswered", N, tp) | whether leader N asked in an earlier epoch, and not seen in this |
 | ("isr refused", N, tp) | whether leader N has the controller's refusal of the ISR that it wants |
@@ -106,6 +108,7 @@ class Broker:
         hangs: It waits for its own end for ever: nothing is left of it but the process
             (KAFKA-4039).
         live: The brokers in its metadata cache, from the last UpdateMetadata.
+        epochs: With KRaft, (broker, broker epoch) of each broker there that is not fenced.
         told: The partitions in its metadata cache, which a Fetch may ask for; None where that is
             taken for granted.
         topic_ids: (topic, id) in its metadata cache; None where that is taken for granted.
@@ -124,6 +127,7 @@ class Broker:
     has_exited: bool = False
     hangs: bool = False
     live: frozenset[int] = frozenset()
+    epochs: frozenset[tuple[int, int]] = frozenset()
     told: frozenset[TopicPartition] | None = None
     topic_ids: frozenset[tuple[str, str]] | None = None
     controller_epoch: int = 0

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kchaos.checkers.acts import CutLink, ForgeAnswers, Hold, HoldPoint, TopicPartition
-from kchaos.checkers.model.releases.composition import generation_for
+from kchaos.checkers.model.releases.composition import generation_of
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY, Broker, Checkpoint, Component, Read, State
 from kchaos.checkers.model.values.events import PartitionState
@@ -258,11 +258,7 @@ class World:
         topic_format = self.topic_configuration(own.broker, partition.topic).get(_FORMAT)
         if topic_format is None:
             return broker.generation
-        return generation_for(
-            own.release,
-            inter_broker_protocol=own.inter_broker_protocol,
-            message_format=topic_format,
-        )
+        return generation_of(own, message_format=topic_format)
 
     def registered(self) -> dict[int, int]:
         """Return the czxid of each broker's registration."""

@@ -46,6 +46,8 @@ class FollowerView:
         last_leader_end_offset: The leader's log end offset at the fetch before.
         may_join_isr: Whether at any time in this leader epoch it was far enough for the ISR.
         asks_to_join: The same, since it was last taken out of the ISR.
+        replica_epoch: The broker epoch of its last fetch, -1 if that named none; None before the
+            first.
     """
 
     log_end_offset: int = -1
@@ -53,6 +55,7 @@ class FollowerView:
     last_leader_end_offset: int = 0
     may_join_isr: bool = False
     asks_to_join: bool = False
+    replica_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,14 @@ class WantedIsr:
 
     isr: tuple[int, ...]
     is_asked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantedIsr:
+    """The ISR that a KRaft controller's answer has, and its partition epoch."""
+
+    isr: tuple[int, ...]
+    version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +99,7 @@ class Replica:
         leader: Whom it follows, itself when it leads, None before the first LeaderAndIsr.
         leader_epoch: Of the last LeaderAndIsr, -1 before the first.
         topic_id: In partition.metadata, and in memory; "" for none.
+        partition_epoch: With KRaft, of the last state that it took up; -1 before the first.
         is_hosted: Whether a LeaderAndIsr has named it since the process began: only such replicas
             are in the checkpoint of high watermarks when it is written anew.
         isr: What a leader believes the ISR to be.
@@ -106,6 +118,7 @@ class Replica:
     leader: int | None = None
     leader_epoch: int = -1
     topic_id: str = ""
+    partition_epoch: int = -1
     is_hosted: bool = False
     isr: tuple[int, ...] = ()
     maximal_isr: tuple[int, ...] = ()

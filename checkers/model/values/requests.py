@@ -140,6 +140,7 @@ class Exchange:
             and where that ended, in a machine where the former is counted.
         number: Which request at the links it is, as (connection, correlation id), where a run is
             followed.
+        replica_epoch: The broker epoch that a Fetch names, -1 for none (KIP-903).
     """
 
     api: str
@@ -154,6 +155,7 @@ class Exchange:
     was_paused: bool = False
     looked_at: tuple[int, int] = (0, 0)
     number: tuple[int, int] | None = None
+    replica_epoch: int = -1
 
     @property
     def is_at_leader(self) -> bool:
@@ -183,12 +185,14 @@ class LeaderAndIsr:
             those that it leaves out once more.
         is_new: Whether the controller made the replica just now (isNew in the request).
         topic_id: The id of the states' topic, "" where none is told.
+        registered: In a delta of the metadata log, the brokers with a registration, fenced or not.
     """
 
     states: tuple[PartitionState, ...]
     is_left_out: bool = False
     is_new: bool = False
     topic_id: str = ""
+    registered: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,9 +201,14 @@ class UpdateMetadata:
 
     Attributes:
         topic_ids: (topic, id) of those that it tells of.
+        live: With KRaft the brokers that are neither fenced nor shutting down.
+        registered: In a delta of the metadata log, the brokers with a registration, fenced or not.
+        epochs: (broker, broker epoch) of those that are not fenced.
     """
 
     live: frozenset[int]
+    registered: frozenset[int] = frozenset()
+    epochs: frozenset[tuple[int, int]] = frozenset()
     told: frozenset[TopicPartition] = frozenset()
     deleted: frozenset[TopicPartition] = frozenset()
     topic_ids: frozenset[tuple[str, str]] = frozenset()
@@ -210,6 +219,8 @@ class StopReplica:
     """The controller lets a broker stop fetching a partition.
 
     Attributes:
+        is_stray: With KRaft, whether a broker that starts finds a replica of a topic that was
+            deleted and made again meanwhile.
         leader_epoch: The one that the controller knows; below 0 where it says none, since its
             version has no such field (-1), or its topic is being deleted (-2).
     """
@@ -217,6 +228,7 @@ class StopReplica:
     partition: TopicPartition
     deletes: bool = False
     leader_epoch: int = -1
+    is_stray: bool = False
 
 
 ControlRequest = LeaderAndIsr | UpdateMetadata | StopReplica

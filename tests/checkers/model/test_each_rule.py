@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import Hold, ReleaseHold, TopicPartition
+from kchaos.checkers.acts import Hold, Mode, ReleaseHold, TopicPartition
 from kchaos.checkers.model import follow, generation_for, predict
-from kchaos.checkers.model.broker import exchange, log_start, tier
+from kchaos.checkers.model.broker import control_handling, exchange, log_start, tier
 from kchaos.checkers.model.broker.follower import become_follower, handle_fetch_answer
 from kchaos.checkers.model.broker.leader import (
     become_leader,
+    may_ask_for,
     refuse_unverified,
     update_view,
     want_isr,
@@ -67,13 +68,17 @@ from kchaos.checkers.model.values.replica import (
     Role,
 )
 from kchaos.checkers.model.values.requests import (
+    ControlRequest,
     Exchange,
     FetchAnswer,
     PartitionRequest,
+    Received,
     RemoteSegment,
     Stage,
     StopReplica,
+    UpdateMetadata,
 )
+from kchaos.checkers.model.values.requests import LeaderAndIsr as LeaderToldAndIsr
 from kchaos.studies.explore.actions import AskToStop, EndSession, Kill, LetStop, MoveController
 from kchaos.studies.explore.bounds import PARTITION, Faults, Machine
 from kchaos.studies.explore.move_lists import Setup, play
@@ -169,6 +174,7 @@ class Shown:
         also: Other rules that are added both times.
         without: Other rules that are left out both times, since they hide this one.
         message_format: Of both generations.
+        mode: Of both generations.
     """
 
     release: str
@@ -178,12 +184,14 @@ class Shown:
     also: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     message_format: str | None = None
+    mode: Mode = "zookeeper"
 
     def seen(self, rule: str, *, with_it: bool) -> Any:
         """What is seen with the rule or without."""
         generation = generation_for(
             self.release,
             message_format=self.message_format,
+            mode=self.mode,
             without=self.without if with_it else (*self.without, rule),
             also=(*self.also, rule) if with_it else self.also,
         )
@@ -1098,6 +1106,96 @@ CONTROL_AND_STORAGE = {
     "KAFKA-15695": Shown(release="3.9.1", look=local_start_after_rebuilding, old=0, new=2),
 }
 
+# -- with KRaft ------------------------------------------------------------------------------------
+
+
+def reads(world: World, broker: int, request: ControlRequest) -> None:
+    """Let a broker take up a part of a delta of the metadata log."""
+    control_handling.handle(
+        world, broker, Received(number=(-1, 0), controller_epoch=0, request=request)
+    )
+
+
+def role_without_leader(known: Generation) -> Role:
+    """What a leader is after it has read that the partition has no leader."""
+    world = led_by_0(known)
+    reads(world, 0, LeaderToldAndIsr(states=(state(-1, 2, ()),)))
+    return world.known_replica(0, T).role
+
+
+def asks_for(registered: set[int], epochs: set[tuple[int, int]], replica_epoch: int) -> Look:
+    """Whether a leader would ask for follower 1, which fetched with that broker epoch."""
+
+    def look(known: Generation) -> bool:
+        world = led_by_0(known)
+        reads(
+            world,
+            0,
+            UpdateMetadata(
+                live=frozenset(registered),
+                registered=frozenset(registered),
+                epochs=frozenset(epochs),
+            ),
+        )
+        update_view(world, 0, T, 1, 1, replica_epoch=replica_epoch)
+        return may_ask_for(world, 0, T, 1)
+
+    return look
+
+
+def answer_to_a_former_process(known: Generation) -> str:
+    """What a leader answers to a Fetch with broker epoch 5, where it has read of 9."""
+    world = led_by_0(known)
+    happen(world, write("n", 0), {})
+    both = frozenset({0, 1})
+    reads(world, 0, UpdateMetadata(live=both, registered=both, epochs=frozenset({(1, 9)})))
+    asked = PartitionRequest(
+        leader_epoch=1, carries_leader_epoch=True, fetch_offset=1, requested_epoch=-1
+    )
+    fetch = Exchange(api=exchange.FETCH, asked=((T, asked),), replica_epoch=5)
+    answered, _ = exchange.read(world, 1, 0, exchange.send(world, 1, 0, fetch))
+    ((_, answer),) = answered.answers
+    assert isinstance(answer, FetchAnswer)
+    return answer.error
+
+
+def has_the_new_topic(known: Generation) -> bool:
+    """Whether a broker that was away has a replica of the topic that was made again."""
+    world = led_by_0(known)
+    reads(world, 0, StopReplica(partition=T, deletes=True, is_stray=True))
+    reads(world, 0, LeaderToldAndIsr(states=(state(1, 2, (1,)),), registered=frozenset({0, 1})))
+    return world.replica(0, T) is not None
+
+
+WITH_KRAFT = {
+    "decisions by the metadata log": Shown(
+        release="4.1.2", mode="kraft", look=role_without_leader, old=Role.LEADER, new=Role.FOLLOWER
+    ),
+    "leaders ignored in shutdown": Shown(
+        release="3.3.1",
+        mode="kraft",
+        look=lambda known: known.ignores_leaders_in_shutdown,
+        old=False,
+        new=True,
+    ),
+    "unregistered brokers join the ISR": Shown(
+        release="3.4.1", mode="kraft", look=asks_for({0}, set(), -1), old=False, new=True
+    ),
+    "KIP-903": Shown(
+        release="3.6.2", mode="kraft", look=asks_for({0, 1}, {(1, 9)}, 5), old=True, new=False
+    ),
+    "KAFKA-15221": Shown(
+        release="3.7.2",
+        mode="kraft",
+        look=answer_to_a_former_process,
+        old="",
+        new="NOT_LEADER_FOR_PARTITION",
+    ),
+    "KAFKA-14616": Shown(
+        release="3.7.1", mode="kraft", look=has_the_new_topic, old=False, new=True
+    ),
+}
+
 SHOWN: dict[str, Shown] = {
     **LOG_STARTS,
     **ELECTIONS,
@@ -1107,6 +1205,7 @@ SHOWN: dict[str, Shown] = {
     **OF_PRODUCERS,
     **TOPIC_IDS,
     **CONTROL_AND_STORAGE,
+    **WITH_KRAFT,
 }
 
 AT_BORDERS = {

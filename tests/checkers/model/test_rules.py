@@ -1,6 +1,7 @@
 """Rules together, release by release; each alone is in `test_each_rule`."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from kchaos.checkers.model.releases.every_rule import RANGES, RULES
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.values.events import Event, Snapshot, TopicConfigured, TopicCreated
 from kchaos.checkers.model.values.prediction import Prediction
-from kchaos.clusters.releases import KNOWN_RELEASES
+from kchaos.clusters.releases import KNOWN_RELEASES, release_of
 from tests.support.model_timelines import cluster, kill, replica, start, state, write
 from tests.support.rule_timelines import pair, shorter_leader, upgraded, zombie_leader
 
@@ -29,14 +30,17 @@ AFTER = Snapshot(label="after")
 
 def test_a_release_follows_the_rules_that_its_source_has() -> None:
     """Each release speaks its own protocol, so only rules for old formats are left out."""
-    for release in KNOWN_RELEASES:
+    modes = [(release, mode) for release in KNOWN_RELEASES for mode in release_of(release).modes]
+    for release, mode in modes:
         version = parse_version(release)
         wanted = {
             rule.name
             for rule in RULES
-            if RANGES[rule.name].includes(version) and not rule.is_for_old_formats
+            if RANGES[rule.name].includes(version)
+            and rule.mode in (None, mode)
+            and not rule.is_for_old_formats
         }
-        assert {*generation_for(release).rules} == wanted, release
+        assert {*generation_for(release, mode=mode).rules} == wanted, (release, mode)
 
 
 def both(
@@ -276,7 +280,7 @@ def two_partitions(release):
 
 def test_KIP_461_stops_one_partition_where_the_whole_thread_died_before():
     timeline = two_partitions("2.3.1")
-    protocol = {"inter_broker_protocol": "1.1"}
+    protocol: dict[str, Any] = {"inter_broker_protocol": "1.1"}
     dead = generation_for("2.3.1", without=["KIP-461"], **protocol)
     failed = generation_for("2.3.1", **protocol)
     old = predict(timeline, generations=dict.fromkeys((0, 1, 2), dead))

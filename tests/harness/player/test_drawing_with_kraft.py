@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers.acts import Mode
 from kchaos.clusters.api import Collectable, Killable, Pausable, Restartable
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.releases import Mode
 from kchaos.faults.view import BrokerView, ClusterView
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import MIXES, WITH_ZOOKEEPER

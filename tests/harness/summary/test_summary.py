@@ -211,8 +211,12 @@ def test_a_run_of_a_cluster_that_nobody_can_predict_is_safe_and_not_said_to_conf
 ) -> None:
     with_kraft = line("kraft", conforms=None, unknown=NOT_PREDICTED, mode="kraft")
     alone, beside = summary_of([with_kraft]), summary_of([line(), with_kraft])
-    assert headline(alone) == "1 run: all are safe; 1 with KRaft are not predicted yet"
-    assert headline(beside).endswith("1 conform, and 1 with KRaft are not predicted yet")
+    assert (
+        headline(alone) == "1 run: all are safe; 1 with KRaft and without links are not predicted"
+    )
+    assert headline(beside).endswith(
+        "1 conform, and 1 with KRaft and without links are not predicted"
+    )
     page = markdown_of(beside, tmp_path)
     assert "## Unknown" not in page
     assert "| 2.8.2 | KRaft | mixed | 1 |" in page
