@@ -46,6 +46,8 @@ def test_a_mutant_that_a_test_ends_is_noticed(
         if mutant.change == "magic < 2 -> magic <= 2"
     }
     place = f"{framing}:{line}"
+    alone = ["tests/checkers/test_survivors.py"]
+    monkeypatch.setattr("tests.semantic_mutants.near_tests", lambda _: alone)
     monkeypatch.setattr("sys.argv", ["semantic_mutants", "--at", place, "--tests-only"])
 
     main()
