@@ -23,12 +23,14 @@ class Kind:
         question: The question that it answers.
         meaning: One line for people.
         implies: Kinds that are true as well wherever this one is.
+        needs_end: Whether it is known only of a cluster that was healed and came to rest.
     """
 
     name: str
     question: Question
     meaning: str
     implies: tuple[str, ...] = ()
+    needs_end: bool = True
 
 
 UNAVAILABLE = "unavailable"
@@ -94,6 +96,30 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
         (),
     ),
     (_S, "fenced-leader", "a controller elected a broker that it takes for away (KRaft)", ()),
+    (
+        _S,
+        "nobody-decides",
+        "everything is healed, and no controller decides anything for the stated bound",
+        (),
+    ),
+    (
+        _S,
+        "two-controllers",
+        "a controller that another one replaced went on to take itself for the leader",
+        (),
+    ),
+    (
+        _S,
+        "deletion-does-not-end",
+        "everything is healed, and a topic that is to be deleted stays",
+        (),
+    ),
+    (
+        _S,
+        "reassignment-does-not-end",
+        "everything is healed, and a partition does not get the replicas that it is to have",
+        (),
+    ),
     (
         _S,
         "under-min-isr",
@@ -258,8 +284,20 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
         (),
     ),
 )
+_NEEDS_NO_END = frozenset(
+    (
+        *("fetcher-ended", "out-of-sync", "two-controllers", "corrupt-batch", "not-as-sent"),
+        *("stale-request-accepted", "high-watermark-regression", "truncated-below-high-watermark"),
+    )
+)
 KINDS: Mapping[str, Kind] = {
-    name: Kind(name=name, question=question, meaning=meaning, implies=implies)
+    name: Kind(
+        name=name,
+        question=question,
+        meaning=meaning,
+        implies=implies,
+        needs_end=name not in _NEEDS_NO_END,
+    )
     for question, name, meaning, implies in _TABLE
 }
 

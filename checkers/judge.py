@@ -33,6 +33,8 @@ from kchaos.checkers.rules.logged import logged_errors
 from kchaos.checkers.rules.out_of_sync import out_of_sync
 from kchaos.checkers.rules.quorum import decisions_of_controllers
 from kchaos.checkers.rules.remote_retention import deleted_too_early
+from kchaos.checkers.rules.settled import cluster_not_settled
+from kchaos.checkers.rules.two_controllers import two_controllers
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.unknown import (
     BOTH,
@@ -43,11 +45,16 @@ from kchaos.checkers.unknown import (
     Judgement,
     Reason,
     deleted_by_others,
-    in_order,
     not_read_by_links,
     reasons,
 )
-from kchaos.checkers.verdict import NOT_PREDICTED, Verdict, find_witnesses, verdict
+from kchaos.checkers.verdict import (
+    EXPECTATION_UNREAD,
+    NOT_PREDICTED,
+    Verdict,
+    find_witnesses,
+    verdict,
+)
 from kchaos.checkers.witness import Witness
 
 _T = TypeVar("_T")
@@ -108,6 +115,8 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     if evidence.is_kraft:
         yield from decisions_of_controllers(evidence)
         yield from acknowledged_after_demotion(evidence)
+        yield from two_controllers(evidence)
+    yield from cluster_not_settled(evidence)
     yield from ghosts(evidence)
     yield from logged_errors(evidence)
     yield from out_of_sync(evidence)
@@ -255,6 +264,7 @@ class _Judging:
             not_checked=tuple(_not_checked(read)),
             crashes=(*self._crashes, *judged.crashes),
             seconds=None if outcome is None else outcome.seconds,
+            stood_still="" if read is None else read.stood_still,
             started_at=described.started_at,
             played_by=described.kchaos if isinstance(described.kchaos, str) else None,
             run=evidence.name,
@@ -287,8 +297,8 @@ class _Judging:
             conforms=None,
             safe=None,
             expected=False,
-            reason="the expectation cannot be read",
-            unknown="; ".join(in_order(self._reasons)),
+            reason=EXPECTATION_UNREAD,
+            unknown="; ".join(reason.sentence for reason in self._reasons),
             expectation_from="scenario",
         )
 

@@ -572,6 +572,26 @@ class LeaderTold(Observation):
     produce_error_code: int | None = field(default=None, metadata=SOMETIMES)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standstill:
+    """A time in which the machine let nothing run; began and ended in seconds since the epoch.
+
+    Attributes:
+        seconds: For how long of that a thread that could run waited for a processor.
+    """
+
+    began: float
+    ended: float
+    seconds: float
+
+
+@_kind("stood-still")
+class StoodStill(Observation):
+    """Every time in which the machine let nothing run, noted when the run ends."""
+
+    times: tuple[Standstill, ...]
+
+
 @_kind("topic-deleted")
 class TopicDeleted(Observation):
     """A topic is gone."""

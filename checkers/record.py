@@ -189,10 +189,12 @@ def _sent_by_others(evidence: RunEvidence) -> Iterator[Seen]:
 
 
 def _markers(evidence: RunEvidence) -> Iterator[Seen]:
-    """Yields what transaction coordinators had written to partitions, and what came of it."""
-    partitions = {*evidence.partitions} - evidence.unfollowed_clients.keys()
+    """Yields what transaction coordinators had written to partitions, and what came of it.
+
+    Their topics may be deleted by the end, as those of the records before the markers.
+    """
     for marker in evidence.markers or ():
-        if TopicPartition(marker.topic, marker.partition) not in partitions:
+        if TopicPartition(marker.topic, marker.partition) in evidence.unfollowed_clients:
             continue
         produce = Produce(
             operation=marker.operation,

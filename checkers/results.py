@@ -14,7 +14,7 @@ from kchaos.checkers.json_form import ShapeError, from_json, members
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.outcome import facts_of
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
-from kchaos.checkers.verdict import BOUNDS_UNKNOWN, NOT_PREDICTED
+from kchaos.checkers.verdict import NOT_PREDICTED, OPEN
 from kchaos.checkers.witness import Witness
 
 LINE_FIELDS = (
@@ -43,11 +43,12 @@ def is_unknown(line: Mapping[str, Any]) -> bool:
     """Whether a run left something unknown that can be answered of its cluster.
 
     Of a KRaft run that is safety alone. A bound of availability that nobody could measure counts
-    too. `line` is results.json, or what `--json` has of it.
+    too; a run with a finding that was not expected is red. `line` is results.json, or what `--json`
+    has of it.
     """
     is_predicted = NOT_PREDICTED not in (line.get("unknown") or "")
-    is_open = line["safe"] is None or (is_predicted and line["conforms"] is None)
-    return is_open or line.get("reason") == BOUNDS_UNKNOWN
+    is_open = line["safe"] is not False and is_predicted and line["conforms"] is None
+    return line["safe"] is None or is_open or line.get("reason") in OPEN
 
 
 def reason_of(line: Mapping[str, Any]) -> str:
@@ -87,6 +88,7 @@ class Results:
         not_checked: What the evidence did not allow to check, a sentence each.
         crashes: Tracebacks of checkers that failed.
         seconds: How long the run took, its cluster's start included; None if it never ended.
+        stood_still: For how long of that the machine let nothing run, in words; "" if it did not.
         started_at: When it began, in seconds since the epoch; None if run.json does not say.
         played_by: The version of kchaos that played it, or None.
         run: The run's name.
@@ -115,6 +117,7 @@ class Results:
     not_checked: tuple[str, ...] = ()
     crashes: tuple[str, ...] = ()
     seconds: float | None = None
+    stood_still: str = ""
     started_at: float | None = None
     played_by: str | None = None
     run: str = ""

@@ -1,12 +1,12 @@
 """Reasons why an answer is unknown: each with its sentence, its cause, and what it leaves open.
 
-`RULES` has every reason that the evidence and the prediction of a run can give, by the question
-that it leaves open. Whatever fails while a run is judged is a `Reason` as well.
+`SEALED` and `RULES` have every reason that the evidence and the prediction of a run can give.
+Whatever fails while a run is judged is a `Reason` as well.
 """
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -15,7 +15,7 @@ from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.evidence.given_settings import given_settings
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.findings import KINDS, Finding, Question
 from kchaos.checkers.formats.api_keys import FOLLOWED
 from kchaos.checkers.model.releases.status import status
 from kchaos.checkers.model.values.events import TopicCreated
@@ -23,6 +23,8 @@ from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.not_modelled import not_modelled
 from kchaos.checkers.rules.compacted import IN_DOUBT
 from kchaos.checkers.rules.foreign import FOREIGN
+from kchaos.checkers.rules.out_of_sync import out_of_sync_on_a_still_machine
+from kchaos.checkers.rules.two_controllers import two_controllers_on_a_still_machine
 from kchaos.checkers.settings import not_followed
 
 _MOST_SHOWN = 5
@@ -36,6 +38,14 @@ class Cause(Enum):
     BOUND = "the model found no explanation within its bound"
 
 
+class Denied(Enum):
+    """Findings that answer a question with no, whatever leaves it open."""
+
+    NEVER = "nothing that was seen can be relied upon"
+    WITHOUT_END = "by findings that need no cluster at rest"
+    ALWAYS = "by every finding: only yes cannot be said"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
     """Why a question cannot be answered.
@@ -44,26 +54,26 @@ class Reason:
         sentence: For people.
         cause: Which kind of unknown it is.
         opens: The questions that it leaves open.
-        may_be_denied: Whether a finding answers the question all the same. Only that the run is
-            safe, or conforms, cannot be said then.
+        denied: Which findings answer them all the same.
         partitions: The partitions that it can touch; empty for all.
     """
 
     sentence: str
     cause: Cause
     opens: frozenset[Question]
-    may_be_denied: bool = False
+    denied: Denied = Denied.NEVER
     partitions: frozenset[TopicPartition] = frozenset()
 
     def lets_stand(self, finding: Finding) -> bool:
         """Return whether the finding answers its question in spite of this reason."""
-        return finding.question not in self.opens or self.may_be_denied
+        if finding.question not in self.opens or self.denied is Denied.ALWAYS:
+            return True
+        return self.denied is Denied.WITHOUT_END and not KINDS[finding.kind].needs_end
 
 
 BOTH = frozenset({Question.SAFETY, Question.CONFORMANCE})
 SAFETY = frozenset({Question.SAFETY})
 CONFORMANCE = frozenset({Question.CONFORMANCE})
-_ORDER = ((BOTH, False), (SAFETY, False), (CONFORMANCE, False), (SAFETY, True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,27 +91,16 @@ class Judgement:
 
 
 Sentences = Callable[[Judgement], Iterator[str]]
-Table = Mapping[tuple[frozenset[Question], bool], Sequence[tuple[Cause, Sentences]]]
+Rules = Sequence[tuple[Sentences, Cause, frozenset[Question], Denied]]
 
 
-def reasons(judgement: Judgement, table: Table) -> Iterator[Reason]:
-    """Yield every reason that the run gives, in the order of the table."""
-    for (opens, may_be_denied), rules in table.items():
+def reasons(judgement: Judgement, rules: Rules) -> Iterator[Reason]:
+    """Yield every reason that the run gives, in the order of the rules."""
+    for sentences, cause, opens, denied in rules:
         if opens == CONFORMANCE and not judgement.evidence.is_predicted:
             continue  # Nothing is predicted there: `verdict.NOT_PREDICTED`.
-        for cause, sentences in rules:
-            for sentence in sentences(judgement):
-                yield Reason(
-                    sentence=sentence, cause=cause, opens=opens, may_be_denied=may_be_denied
-                )
-
-
-def in_order(reasons: Sequence[Reason]) -> Iterator[str]:
-    """Yield each sentence once, those that leave both questions open first."""
-    for opens, may_be_denied in _ORDER:
-        for reason in reasons:
-            if (reason.opens, reason.may_be_denied) == (opens, may_be_denied):
-                yield reason.sentence
+        for sentence in sentences(judgement):
+            yield Reason(sentence=sentence, cause=cause, opens=opens, denied=denied)
 
 
 # What keeps the evidence as a whole from being trusted.
@@ -112,13 +111,27 @@ def broken_seal(judgement: Judgement) -> Iterator[str]:
     yield from judgement.evidence.files.broken_seal()
 
 
-def ended_early(judgement: Judgement) -> Iterator[str]:
-    """Yield why the run did not come to its end."""
+def not_finished(judgement: Judgement) -> Iterator[str]:
+    """Yield why nothing that was seen can be relied upon."""
     outcome = judgement.evidence.outcome
     if outcome.unknown:
         yield outcome.unknown
-    elif not outcome.finished:
+    elif not outcome.finished and not outcome.ended_early:
         yield "the run did not finish: outcome.json does not say that it did"
+
+
+def ended_early(judgement: Judgement) -> Iterator[str]:
+    """Yield why the steps of a run that was healed and settled did not come to their end."""
+    outcome = judgement.evidence.outcome
+    if outcome.ended_early and outcome.settle is not None:
+        yield outcome.ended_early
+
+
+def never_settled(judgement: Judgement) -> Iterator[str]:
+    """Yield why a run that ended early did not settle."""
+    outcome = judgement.evidence.outcome
+    if outcome.ended_early and outcome.settle is None:
+        yield outcome.ended_early
 
 
 def nothing_acknowledged(judgement: Judgement) -> Iterator[str]:
@@ -220,6 +233,13 @@ def remote_deletions_not_judged(judgement: Judgement) -> Iterator[str]:
                 f"segments of {partition.name} were deleted from the remote tier, and an unclean "
                 "election, a disk or a deletion may have taken its records before"
             )
+
+
+def machine_stood_still(judgement: Judgement) -> Iterator[str]:
+    """Yield what took longer than its bound only because the machine let nothing run."""
+    yield from out_of_sync_on_a_still_machine(judgement.evidence)
+    if judgement.evidence.is_kraft:
+        yield from two_controllers_on_a_still_machine(judgement.evidence)
 
 
 # What conformance alone needs.
@@ -379,8 +399,8 @@ def deleted_by_others(evidence: RunEvidence) -> Iterator[tuple[TopicPartition, s
             what += "" if deletion.is_gone or deletion.time == math.inf else " and made again"
             yield (
                 partition,
-                f"topic {partition.topic} {what} (zxid {deletion.zxid}): the model does not follow "
-                "that",
+                f"topic {partition.topic} {what} ({evidence.positions} {deletion.zxid}): the model "
+                "does not follow that",
             )
         offset = evidence.deleted_until.get(partition)
         if offset and not evidence.may_delete(partition.topic):
@@ -442,41 +462,42 @@ def not_read_by_links(evidence: RunEvidence) -> Iterator[str]:
         yield f"{sentence}: what was promised there may be lost"
 
 
-SEALED: Table = {(BOTH, False): ((Cause.EVIDENCE, broken_seal), (Cause.EVIDENCE, ended_early))}
+SEALED: Rules = (
+    (broken_seal, Cause.EVIDENCE, BOTH, Denied.NEVER),
+    (not_finished, Cause.EVIDENCE, BOTH, Denied.NEVER),
+    (ended_early, Cause.EVIDENCE, SAFETY, Denied.ALWAYS),
+    (never_settled, Cause.EVIDENCE, SAFETY, Denied.WITHOUT_END),
+    (ended_early, Cause.EVIDENCE, CONFORMANCE, Denied.NEVER),
+    (never_settled, Cause.EVIDENCE, CONFORMANCE, Denied.NEVER),
+)
 """Reasons of a run whose evidence cannot be read, as of any other."""
-RULES: Table = {
-    (BOTH, False): (
-        (Cause.EVIDENCE, nothing_acknowledged),
-        (Cause.EVIDENCE, no_final_snapshot),
-        (Cause.EVIDENCE, moving_files),
-    ),
-    (SAFETY, False): (
-        (Cause.EVIDENCE, no_settle_record),
-        (Cause.NOT_FOLLOWED, tier_not_predicted),
-        (Cause.EVIDENCE, tier_not_read),
-        (Cause.NOT_FOLLOWED, remote_deletions_not_judged),
-    ),
-    (CONFORMANCE, False): (
-        (Cause.EVIDENCE, no_decisions),
-        (Cause.EVIDENCE, no_messages),
-        (Cause.NOT_FOLLOWED, settings_not_followed),
-        (Cause.NOT_FOLLOWED, rules_not_compared),
-        (Cause.NOT_FOLLOWED, foreign_writes),
-        (Cause.NOT_FOLLOWED, clients_not_followed),
-        (Cause.NOT_FOLLOWED, cleaning_not_awaited),
-        (Cause.NOT_FOLLOWED, perhaps_by_others),
-        (Cause.NOT_FOLLOWED, remote_deletions_not_judged),
-        (Cause.BOUND, search_gave_up),
-        (Cause.NOT_FOLLOWED, holds_not_followed),
-        (Cause.NOT_FOLLOWED, deletions_without_links),
-        (Cause.EVIDENCE, snapshots_not_predicted),
-    ),
-    (SAFETY, True): (
-        (Cause.NOT_FOLLOWED, foreign_writes),
-        (Cause.EVIDENCE, keys_in_doubt),
-        (Cause.EVIDENCE, probe_refused),
-        (Cause.EVIDENCE, lost_without_trace),
-        (Cause.EVIDENCE, promises_not_read),
-    ),
-}
-"""Reasons by the questions that they leave open, and whether findings answer all the same."""
+RULES: Rules = (
+    (nothing_acknowledged, Cause.EVIDENCE, BOTH, Denied.NEVER),
+    (no_final_snapshot, Cause.EVIDENCE, SAFETY, Denied.WITHOUT_END),
+    (no_final_snapshot, Cause.EVIDENCE, CONFORMANCE, Denied.NEVER),
+    (moving_files, Cause.EVIDENCE, BOTH, Denied.NEVER),
+    (no_settle_record, Cause.EVIDENCE, SAFETY, Denied.NEVER),
+    (tier_not_predicted, Cause.NOT_FOLLOWED, SAFETY, Denied.NEVER),
+    (tier_not_read, Cause.EVIDENCE, SAFETY, Denied.NEVER),
+    (remote_deletions_not_judged, Cause.NOT_FOLLOWED, SAFETY, Denied.NEVER),
+    (no_decisions, Cause.EVIDENCE, CONFORMANCE, Denied.NEVER),
+    (no_messages, Cause.EVIDENCE, CONFORMANCE, Denied.NEVER),
+    (settings_not_followed, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
+    (rules_not_compared, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
+    (foreign_writes, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
+    (clients_not_followed, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
+    (cleaning_not_awaited, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
+    (perhaps_by_others, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
+    (remote_deletions_not_judged, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
+    (search_gave_up, Cause.BOUND, CONFORMANCE, Denied.NEVER),
+    (holds_not_followed, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
+    (deletions_without_links, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
+    (snapshots_not_predicted, Cause.EVIDENCE, CONFORMANCE, Denied.NEVER),
+    (foreign_writes, Cause.NOT_FOLLOWED, SAFETY, Denied.ALWAYS),
+    (keys_in_doubt, Cause.EVIDENCE, SAFETY, Denied.ALWAYS),
+    (probe_refused, Cause.EVIDENCE, SAFETY, Denied.ALWAYS),
+    (machine_stood_still, Cause.EVIDENCE, SAFETY, Denied.ALWAYS),
+    (lost_without_trace, Cause.EVIDENCE, SAFETY, Denied.ALWAYS),
+    (promises_not_read, Cause.EVIDENCE, SAFETY, Denied.ALWAYS),
+)
+"""Reasons of a run whose evidence was read."""

@@ -37,7 +37,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import UNAVAILABLE, Finding, Question
 from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.checkers.rules.offsets import in_words
-from kchaos.checkers.unknown import Reason, in_order
+from kchaos.checkers.unknown import Reason
 from kchaos.checkers.witness import Witness, witness_of
 
 NOT_PREDICTED = (
@@ -45,8 +45,13 @@ NOT_PREDICTED = (
     "known"
 )
 """Why conformance of a run with KRaft and without links is unknown."""
+SAFETY_UNKNOWN = "safety is unknown"
+CONFORMANCE_UNKNOWN = "conformance is unknown"
+EXPECTATION_UNREAD = "the expectation cannot be read"
 BOUNDS_UNKNOWN = "a bound of availability was not measured"
 """Why a run is not as expected that kept all its bounds, as far as they were measured."""
+OPEN = (SAFETY_UNKNOWN, CONFORMANCE_UNKNOWN, EXPECTATION_UNREAD, BOUNDS_UNKNOWN)
+"""Reasons of a verdict by which nobody knows whether the run is as expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +125,7 @@ def verdict(
     if conforms and not is_predicted:
         conforms = None
     safe = _answer(findings, Question.SAFETY, reasons)
-    why = [*in_order(reasons), *bounds]
+    why = [*(reason.sentence for reason in reasons), *bounds]
     if not is_predicted and conforms is None:
         why.append(not_predicted)
     missing = [str(dict(witness.wanted)) for witness in witnesses if not witness.found]
@@ -219,13 +224,14 @@ def _unexpected(
     safe: bool | None,
 ) -> str:
     if safe is None:
-        return "safety is unknown"
-    if conforms is None:
-        return "conformance is unknown"
+        return SAFETY_UNKNOWN
+    about = (Question.SAFETY,) if conforms is None else (Question.SAFETY, Question.CONFORMANCE)
+    keys = {finding_key(f) for f in findings if f.question in about}
     unlike = {finding_key(f) for f in findings if f.question is Question.CONFORMANCE}
-    keys = unlike | {finding_key(f) for f in findings if f.question is Question.SAFETY}
     if expectation is None:
-        wanted = {finding_key(f) for f in predicted if f.question is Question.SAFETY}
+        # What is not known to conform is not known to be unsafe for what the model predicts.
+        about_safety = [f for f in predicted if f.question is Question.SAFETY]
+        wanted = {finding_key(f) for f in about_safety} if conforms is not None else set()
         wanted_safe = not wanted
     else:
         wanted = {
@@ -233,7 +239,9 @@ def _unexpected(
             for expected_finding in expectation.get("findings", ())
         }
         wanted_safe = bool(expectation["safe"])
-    if not conforms and not unlike <= wanted:
+    if conforms is None and (safe or keys <= wanted):
+        return CONFORMANCE_UNKNOWN
+    if conforms is False and not unlike <= wanted:
         return "the run is not as predicted"
     if safe is not wanted_safe:
         return f"{'safe' if wanted_safe else 'unsafe'} was expected"

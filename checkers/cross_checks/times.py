@@ -50,8 +50,8 @@ def _zxids(evidence: RunEvidence) -> Iterator[str]:
             late, change = "before", changes[next_one - 1]
         else:
             continue
-        apart = f"{abs(began - change[1]):.1f} s {late} zxid {change[0]}"
-        yield f"{what} has zxid {zxid} and began {apart}"
+        apart = f"{abs(began - change[1]):.1f} s {late} {evidence.positions} {change[0]}"
+        yield f"{what} has {evidence.positions} {zxid} and began {apart}"
 
 
 def _read(evidence: RunEvidence) -> Iterator[tuple[str, int, float]]:

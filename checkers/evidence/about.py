@@ -169,7 +169,9 @@ class Outcome:
 
     Attributes:
         finished: Whether it came to its end.
-        unknown: Why it did not, or None.
+        unknown: Why nothing that was seen can be relied upon, or None.
+        ended_early: Why the steps did not come to their end: a gate that did not hold, a refusal.
+            The cluster was healed, settled and was copied all the same, as far as it could be.
         traceback: Of what failed in kchaos, or None.
         seconds: How long it took, its cluster's start included; None if it never ended.
         waited_s: How much of that went into waiting for observed conditions.
@@ -178,6 +180,7 @@ class Outcome:
 
     finished: bool = False
     unknown: str | None = field(default=None, metadata=SOMETIMES)
+    ended_early: str = field(default="", metadata=SOMETIMES)
     traceback: str | None = field(default=None, metadata=SOMETIMES)
     seconds: float | None = None
     waited_s: float | None = field(default=None, metadata=SOMETIMES)

@@ -72,6 +72,7 @@ from kchaos.checkers.evidence.zookeeper import (
 )
 from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.formats.point_hit import PointHit
+from kchaos.checkers.metadata_log import LeaderChange, LogEntry
 from kchaos.checkers.model.values.events import (
     DeleteRecords,
     EligibleReplicas,
@@ -90,7 +91,9 @@ from kchaos.checkers.observations import (
     GaveUp,
     HighWatermark,
     Injected,
+    Standstill,
     StepNotPossible,
+    StoodStill,
 )
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.errors import SegmentError
@@ -222,6 +225,11 @@ class RunEvidence:
     def metadata_logs(self) -> MetadataLogs:
         """The copies of a KRaft cluster's metadata log."""
         return MetadataLogs(self.files, brokers=self.description.brokers)
+
+    @property
+    def positions(self) -> str:
+        """Name of what orders decisions, for messages: zxids, or offsets of the metadata log."""
+        return "offset" if self.is_kraft else "zxid"
 
     @property
     def decided_by(self) -> str:
@@ -420,6 +428,27 @@ class RunEvidence:
         )
 
     @cached_property
+    def standstills(self) -> tuple[Standstill, ...]:
+        """Times in which the machine let nothing run, in order."""
+        return tuple(each for _, seen in lines_of(self.observed, StoodStill) for each in seen.times)
+
+    @property
+    def stood_still(self) -> str:
+        """For how long of the run the machine let nothing run, in words; "" for under a second."""
+        stood = self.stood_still_s(0, math.inf)
+        if stood < 1:
+            return ""
+        return f"the machine stood still for {stood:.0f} of {self.outcome.seconds or 0:.0f} s"
+
+    def stood_still_s(self, began: float, ended: float) -> float:
+        """For how long the machine let nothing run between two times."""
+        return sum(
+            min(each.seconds, min(each.ended, ended) - max(each.began, began))
+            for each in self.standstills
+            if each.began < ended and began < each.ended
+        )
+
+    @cached_property
     def is_open_to_others(self) -> bool:
         """Whether somebody was given the cluster's addresses: clients of their own may write."""
         return any(lines_of(self.observed, AddressesGiven))
@@ -495,14 +524,28 @@ class RunEvidence:
     @cached_property
     def server_logs(self) -> Mapping[int, Sequence[str]]:
         """The lines of each broker's server.log, by its id; what is no UTF-8 is replaced."""
-        logs = sorted((self.run.path / "brokers").glob("*/server.log"))
+        return self._logs("brokers")
+
+    @cached_property
+    def controller_logs(self) -> Mapping[int, Sequence[str]]:
+        """The same of each KRaft controller."""
+        return self._logs("controllers")
+
+    def _logs(self, folder: str) -> Mapping[int, Sequence[str]]:
+        logs = sorted((self.run.path / folder).glob("*/server.log"))
         return {
-            int(log.parent.name): self.files.content(f"brokers/{log.parent.name}/server.log")
+            int(log.parent.name): self.files.content(f"{folder}/{log.parent.name}/server.log")
             .decode(errors="replace")
             .split("\n")
             for log in logs
             if log.parent.name.isdecimal()
         }
+
+    @property
+    def leader_changes(self) -> Iterator[LogEntry]:
+        """Yields the beginning of each epoch of the quorum that was committed."""
+        entries = self.metadata_logs.entries
+        return (entry for entry in entries if isinstance(entry.record, LeaderChange))
 
     @cached_property
     def partitions(self) -> tuple[TopicPartition, ...]:

@@ -1,6 +1,6 @@
 """Liveness during a run: brokers that stay out of an ISR although no fault acts."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,14 +32,43 @@ def out_of_sync(evidence: RunEvidence) -> Iterator[Finding]:
     """Yields each replica that stayed out of the ISR for no reason, as long as `bound_s` says.
 
     Counted is the time in which the replica's broker and the leader's were registered and ran, and
-    no fault acted on the cluster: any fault may be what keeps a replica out. Where settling says
-    why a partition is not at rest, that is the finding.
+    no fault acted on the cluster: any fault may be what keeps a replica out. Time in which the
+    machine let nothing run does not count. Where settling says why a partition is not at rest, that
+    is the finding.
 
     **Verifies**: every partition that is judged, from ZooKeeper's log, the acts, and the faults in
     observations.jsonl, up to the last snapshot.
     **Does not verify**: that a replica could have been quicker, for it may have had much to fetch.
     """
     bound = bound_s(evidence)
+    for out in _long(evidence, bound):
+        if evidence.stood_still_s(out.begun, out.ended) <= out.ended - out.begun - bound:
+            yield _finding(out, bound)
+
+
+def out_of_sync_on_a_still_machine(evidence: RunEvidence) -> Iterator[str]:
+    """Yields each replica that would be found, had the machine not stood still meanwhile."""
+    if not evidence.standstills:
+        return
+    bound = bound_s(evidence)
+    for out in _long(evidence, bound):
+        stood = evidence.stood_still_s(out.begun, out.ended)
+        if stood > out.ended - out.begun - bound:
+            yield (
+                f"broker {out.broker} was out of the ISR of {out.partition.name} for "
+                f"{out.ended - out.begun:.1f} s, for {stood:.1f} s of which the machine stood still"
+            )
+
+
+def _long(evidence: RunEvidence, bound: float) -> Iterator[_OutOfSync]:
+    """Yields the times out of sync that last for the bound and that settling does not explain."""
+    for out in _every(evidence):
+        explained = evidence.outcome.gives_reason(out.broker, out.partition)
+        if out.ended - out.begun >= bound and not explained:
+            yield out
+
+
+def _every(evidence: RunEvidence) -> Iterator[_OutOfSync]:
     progress = _Progress(assigned=dict.fromkeys(evidence.partitions, ()))
     happened: list[tuple[float, Event | Injected | Healed]] = [
         *((event.time, event.event) for event in evidence.events),
@@ -48,9 +77,9 @@ def out_of_sync(evidence: RunEvidence) -> Iterator[Finding]:
     ]
     for time, what in sorted(happened, key=lambda pair: pair[0]):
         progress.take(what)
-        yield from _findings(evidence, bound, progress.looked(time))
+        yield from progress.looked(time)
     end = max((snapshot.time for snapshot in evidence.snapshots), default=0.0)
-    yield from _findings(evidence, bound, progress.looked(end, end=True))
+    yield from progress.looked(end, end=True)
 
 
 def bound_s(evidence: RunEvidence) -> float:
@@ -60,15 +89,6 @@ def bound_s(evidence: RunEvidence) -> float:
     waits = [int(setting.value) for setting in given if setting.value.strip().isdecimal()]
     waits += [default for name, default in WAITS_MS.items() if name not in everywhere]
     return max(LEAST_S, OUTLASTS * max(waits, default=0) / 1000)
-
-
-def _findings(
-    evidence: RunEvidence, bound: float, looked: Iterable[_OutOfSync]
-) -> Iterator[Finding]:
-    for out in looked:
-        long = out.ended - out.begun >= bound
-        if long and not evidence.outcome.gives_reason(out.broker, out.partition):
-            yield _finding(out, bound)
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kchaos.checkers.evidence.partition import OBSERVED, PartitionEvidence, ReplicaEvidence, Side
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import KINDS, Finding
 from kchaos.checkers.model.values.prediction import OTHER_TOPIC
 from kchaos.checkers.rules.compare import differing_ranges
@@ -26,10 +27,10 @@ def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
     A reason that the last snapshot, which is taken later, refutes is no finding: replication to a
     follower has not stopped if it is in the ISR then and holds exactly what the leader holds, the
-    probe write of settling included. (From 2.3 on a broker logs that a partition failed, and takes
-    it up again with the next LeaderAndIsr.) Neither has it stopped where settling gave no reason
-    and the last assignment leaves the broker out: a late LeaderAndIsr may have made it a replica
-    again, which nobody waits for.
+    probe write of settling included; nor if a reassignment took the replica away. (From 2.3 on a
+    broker logs that a partition failed, and takes it up again with the next LeaderAndIsr.) Neither
+    has it stopped where settling gave no reason and the last assignment leaves the broker out: a
+    late LeaderAndIsr may have made it a replica again, which nobody waits for.
 
     **Verifies**: the last snapshot, after settling.
     **Does not verify**: a run that ended before it settled, whose last snapshot shows a cluster in
@@ -54,6 +55,23 @@ def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
         )
 
 
+def cluster_not_settled(evidence: RunEvidence) -> Iterator[Finding]:
+    """Yields what settling gave as reasons about the cluster as a whole.
+
+    **Verifies**: the settle record of outcome.json.
+    **Does not verify**: that its reasons are true.
+    """
+    settle = evidence.outcome.settle
+    for reason in settle.reasons if settle is not None else ():
+        if "topic" not in reason:
+            detail = reason.get("detail", "")
+            yield Finding(
+                kind=reason["kind"],
+                message=f"{KINDS[reason['kind']].meaning}: {detail}",
+                evidence={"details": [detail]},
+            )
+
+
 def _observed(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
     for reason in (evidence.settle or {}).get("reasons", ()):
         broker = reason.get("broker", -1)
@@ -64,6 +82,8 @@ def _observed(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
 
 
 def _has_caught_up(evidence: PartitionEvidence, broker: int) -> bool:
+    if evidence.is_left_out(broker):
+        return True
     if broker == evidence.leader or broker not in evidence.isr:
         return False
     return _difference(evidence, OBSERVED, (broker,)).get("difference", ...) is None
@@ -79,7 +99,7 @@ def _predicted(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
 
 
 def _of_state(evidence: PartitionEvidence, side: Side) -> Iterator[tuple[str, int, Any]]:
-    if side == OBSERVED and evidence.settle is None:
+    if side == OBSERVED and (evidence.settle is None or _is_being_deleted(evidence)):
         return
     running = {replica.broker for replica in evidence.side(side) if replica.is_running}
     assigned = {broker for broker in running if not evidence.is_left_out(broker)}
@@ -93,6 +113,12 @@ def _of_state(evidence: PartitionEvidence, side: Side) -> Iterator[tuple[str, in
             f"{len(evidence.isr)} in sync, {evidence.min_insync_replicas} required, "
             f"{len(assigned)} replicas running",
         )
+
+
+def _is_being_deleted(evidence: PartitionEvidence) -> bool:
+    """Tell whether a controller stopped the replicas in order to delete the topic."""
+    reasons = (evidence.settle or {}).get("reasons", ())
+    return any(reason["kind"] == "deletion-does-not-end" for reason in reasons)
 
 
 def _left_outside(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:

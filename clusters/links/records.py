@@ -15,6 +15,8 @@ from kchaos.checkers.formats.link_record import Fate, LinkRecord
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links.errors import LinkError
 from kchaos.clusters.links.messages import Message
+from kchaos.clusters.standstill import awake_s
+from kchaos.clusters.waiting import patience
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +197,8 @@ class LinkJournal:
         abort: Callable[[], None] | None,
     ) -> LinkRecord:
         """Return the first record from ``since`` on (None: from now on) that fulfils it."""
-        deadline = time.monotonic() + timeout_s
+        timeout_s *= patience()
+        deadline = awake_s() + timeout_s
         next_sequence = self.next_sequence if since is None else since
         last_seen = "no record"
         while True:
@@ -209,7 +212,7 @@ class LinkJournal:
                 last_seen = fresh[-1].describe()
             if abort is not None:
                 abort()
-            if time.monotonic() >= deadline:
+            if awake_s() >= deadline:
                 raise AwaitTimeout(
                     waited_for=f"{waiting_for} at a link",
                     last_seen=last_seen,
@@ -219,7 +222,7 @@ class LinkJournal:
 
     def _await_since(self, since: int, deadline: float, *, is_watched: bool) -> list[LinkRecord]:
         """The records from ``since`` on, as soon as there are any; none when the time is up."""
-        wait_s = max(0.0, deadline - time.monotonic())
+        wait_s = max(0.0, deadline - awake_s())
         if is_watched:
             wait_s = min(wait_s, _WATCH_S)
         with self._changed:

@@ -152,8 +152,8 @@ class ClusterMetadata(Protocol):
         Raises MetadataRefused while a reassignment goes on.
         """
 
-    def is_reassigning(self) -> bool:
-        """Return whether the controller still has a reassignment to do."""
+    def reassigning(self) -> frozenset[tuple[str, int]]:
+        """Return topic and number of each partition whose reassignment is not ended yet."""
 
     def has_lost_reassignment(self, topic: str, partition: int, replicas: Sequence[int]) -> bool:
         """Return whether what was asked for is neither done nor being done."""

@@ -338,11 +338,15 @@ class KraftMetadata:
         _refuse(answer, what)
         _refuse(answer["topics"][0]["partitions"][0], what)
 
-    def is_reassigning(self) -> bool:
-        """Return whether a partition still has replicas that come or go."""
+    def reassigning(self) -> frozenset[tuple[str, int]]:
+        """Return the partitions that have replicas which come or go."""
         with self._lock:
-            partitions = self._image().partitions.values()
-            return any(partition.is_reassigning for partition in partitions)
+            image = self._image()
+            return frozenset(
+                (image.names[topic_id], number)
+                for (topic_id, number), partition in image.partitions.items()
+                if partition.is_reassigning
+            )
 
     def has_lost_reassignment(self, topic: str, partition: int, replicas: Sequence[int]) -> bool:
         """Return False: the controller answered that it has written it down."""

@@ -203,9 +203,16 @@ class ZooKeeperMetadata:
         wanted = {"topic": topic, "partition": partition, "replicas": list(replicas)}
         self._create(_REASSIGNMENT, {"version": 1, "partitions": [wanted]})
 
-    def is_reassigning(self) -> bool:
-        """Return whether that znode is there."""
-        return self._look(self.client.exists, _REASSIGNMENT) is not None
+    def reassigning(self) -> frozenset[tuple[str, int]]:
+        """Return what that znode names, and what topics' znodes do from 2.4 on (KIP-455)."""
+        wanted = (self._read(_REASSIGNMENT) or {}).get("partitions", ())
+        moving = {(each["topic"], each["partition"]) for each in wanted}
+        for topic in self.topics():
+            znode = self._read(f"{_TOPICS}/{topic}") or {}
+            for change in ("adding_replicas", "removing_replicas"):
+                named = znode.get(change, {}).items()
+                moving |= {(topic, int(number)) for number, replicas in named if replicas}
+        return frozenset(moving)
 
     def has_lost_reassignment(self, topic: str, partition: int, replicas: Sequence[int]) -> bool:
         """Return whether the znode was removed before the controller had read it.
@@ -215,7 +222,8 @@ class ZooKeeperMetadata:
         `removePartitionsFromReassignedPartitions` of kafka.controller.KafkaController, 1.1.1, 2.0.1
         and 2.3.1. It writes the assignment before it deletes the znode.
         """
-        return not self.is_reassigning() and [*self.assignment(topic)[partition]] != [*replicas]
+        is_named = (topic, partition) in self.reassigning()
+        return not is_named and [*self.assignment(topic)[partition]] != [*replicas]
 
     def elect_preferred(self, topic: str, partition: int) -> None:
         """Write the znode that the controller watches and removes when it is done."""

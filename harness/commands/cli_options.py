@@ -31,6 +31,12 @@ def _a_number(_context: click.Context, _option: click.Parameter, value: Any) -> 
     return value
 
 
+def _set_patience(_context: click.Context, _option: click.Parameter, value: float | None) -> None:
+    # Waits are everywhere, and in processes that this one starts.
+    if value is not None:
+        os.environ["KCHAOS_PATIENCE"] = str(value)
+
+
 class LocalPath(click.Path):
     """A path as click has it, which is on this machine."""
 
@@ -113,6 +119,16 @@ settle_bound = click.option(
     help="For how long nothing may change, once all is healed, before replication counts as "
     "stopped.  [default: 1.5 times the brokers' longest time-out]",
 )
+patience = click.option(
+    "--patience",
+    type=click.FloatRange(1, 1000),
+    callback=_set_patience,
+    expose_value=False,
+    metavar="FACTOR",
+    envvar="KCHAOS_PATIENCE",
+    show_envvar=True,
+    help="By how much every wait is longer than it says, where the machine is slow.  [default: 1]",
+)
 mode = click.option(
     "--mode",
     type=click.Choice(["zookeeper", "kraft"]),
@@ -156,6 +172,7 @@ def run_options(command: Callable[..., _Answer]) -> Callable[..., _Answer]:
     @driver
     @offline
     @settle_bound
+    @patience
     @functools.wraps(command)
     def with_options(
         *,

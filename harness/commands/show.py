@@ -116,6 +116,8 @@ def result_lines(
         lines += wrapped(f"unknown: {results.unknown}")
     if results.reason and is_expected:
         lines += wrapped(f"not as expected: {results.reason}")
+    if results.stood_still:
+        lines += wrapped(results.stood_still)
     if place or results.path.name:
         lines += wrapped(f"run: {place or results.path}")
     return lines

@@ -18,6 +18,7 @@ from kchaos.clusters.client import Produced
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.exchange import NoAnswer
 from kchaos.clusters.interrupts import check_interrupt
+from kchaos.clusters.standstill import awake_s
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.replication import unused_probe
 from kchaos.harness.gates.settled import Settled
@@ -85,14 +86,14 @@ def probe(probed: Probed) -> int | None:
     that differs from others, so that it fits where anything does. It has a key, since a leader
     refuses a record without one if its topic is compacted.
     """
-    deadline = time.monotonic() + probed.settled.bound_s
+    deadline = awake_s() + probed.settled.bound_s
     number, acks = 0, -1
     while True:
         number += 1
         end = gates.last_offset(probed.play, probed.leader, probed.partition) + 2
         answer = _written(probed, acks)
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
-        is_over = time.monotonic() > deadline
+        is_over = awake_s() > deadline
         if is_over and acks == -1 and _are_too_few(probed, answer):
             acks = 1
         elif not _may_still_come(answer) or is_over:

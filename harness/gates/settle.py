@@ -11,13 +11,14 @@ stalled    for a stated time nothing changed, while ZooKeeper answered and a lea
            one, acknowledged the probe.
 """
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
+from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.standstill import awake_s
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.gates import fetching, gates
 from kchaos.harness.gates.cluster_look import NO_STATE, PartitionLook, look_at
@@ -30,7 +31,7 @@ from kchaos.harness.gates.replication import (
 )
 from kchaos.harness.gates.settle_bound import settle_bound
 from kchaos.harness.gates.settled import Settled
-from kchaos.harness.gates.uninitialised import controller_works, uninitialised
+from kchaos.harness.gates.uninitialised import NobodyDecides, controller_works, uninitialised
 from kchaos.harness.play.play import Play
 
 _BOUNDS = 10
@@ -38,39 +39,163 @@ _BOUNDS = 10
 
 
 def settle(
-    play: Play, partitions: list[TopicPartition], *, bound_s: float | None = None
+    play: Play,
+    partitions: Sequence[TopicPartition] | None = None,
+    *,
+    bound_s: float | None = None,
 ) -> Settled:
     """Waits until every partition has come to rest, and says how.
 
+    A partition whose topic is being deleted comes to rest when it is gone.
+
     Args:
+        partitions: Those that are to come to rest; None for all that are there.
         bound_s: How long nothing may change; None for what the cluster's own time-outs need.
     """
     bound = settle_bound((broker.properties for broker in play.cluster.brokers.values()), bound_s)
     settled = Settled(bound_s=bound.seconds, bound_from=bound.source)
-    untold = uninitialised(play, sorted(_hosts(play, partitions)))
-    deadline = time.monotonic() + _BOUNDS * settled.bound_s
-    moved = partitions
-    # A controller that is late may change a partition while the others settle.
-    while moved and settled.state == "converged" and time.monotonic() < deadline:
-        for partition in moved:
-            _settle_partition(play, partition, untold, settled)
-        moved = moved_since(play, partitions, settled)
+    try:
+        _settle_all(play, partitions, settled)
+    except NobodyDecides as error:
+        settled.worsen("stalled")
+        settled.add("nobody-decides", None, -1, str(error))
     play.observed(settled.told())
     return settled
 
 
-def moved_since(
-    play: Play, partitions: list[TopicPartition], settled: Settled
-) -> list[TopicPartition]:
-    """The partitions whose state in ZooKeeper is another one than when they settled."""
+def _settle_all(play: Play, partitions: Sequence[TopicPartition] | None, settled: Settled) -> None:
+    """Settles these partitions, or all.
+
+    Raises:
+        NobodyDecides: There is no controller, or it does not do what is due.
+    """
+    _await_controller(play, settled.bound_s)
+    deleting = _await_deletions(play, settled)
+    there = _partitions(play) if partitions is None else partitions
+    partitions = [each for each in there if each.topic not in deleting]
+    settled.partitions = partitions
+    untold = uninitialised(play, sorted(_hosts(play, partitions)))
+    deadline = awake_s() + _BOUNDS * settled.bound_s
+    moved: Sequence[TopicPartition] = partitions
+    moving: list[TopicPartition] = []
+    # A controller that is late may change a partition while the others settle.
+    while moved and settled.state == "converged" and awake_s() < deadline:
+        for partition in moved:
+            _settle_partition(play, partition, untold, settled)
+        # Where a replica does not follow, its reassignment cannot end.
+        moving = _await_reassignments(play, settled) if settled.state == "converged" else []
+        moved = moved_since(play, partitions, settled)
+    for partition in moving:
+        settled.worsen("stalled")
+        detail = f"it went on for {settled.bound_s:g} s while every replica was in sync"
+        settled.add("reassignment-does-not-end", partition, -1, detail)
+
+
+def _await_reassignments(play: Play, settled: Settled) -> list[TopicPartition]:
+    """Waits for reassignments to end; returns the partitions of which they do not."""
+
+    def moving() -> list[TopicPartition]:
+        named = play.cluster.metadata.reassigning()
+        return [partition for partition in settled.partitions if partition in named]
+
+    return _await_none(moving, settled.bound_s, "reassignments to end")
+
+
+def _partitions(play: Play) -> list[TopicPartition]:
+    """Every partition that is there."""
+    metadata = play.cluster.metadata
     return [
-        partition
-        for partition in partitions
-        if _has_moved(play, partition, settled.seen(partition))
+        TopicPartition(topic, partition)
+        for topic in metadata.topics()
+        for partition in metadata.assignment(topic)
     ]
 
 
-def _hosts(play: Play, partitions: list[TopicPartition]) -> set[int]:
+def _await_controller(play: Play, bound_s: float) -> None:
+    """Returns once there is a controller.
+
+    Raises:
+        NobodyDecides: There is none for the bound.
+    """
+    try:
+        await_until(
+            lambda: play.cluster.metadata.controller() is not None,
+            timeout_s=bound_s,
+            waiting_for="a controller",
+            last_seen=lambda: "none",
+        )
+    except AwaitTimeout as error:
+        raise NobodyDecides(f"there was no controller for {bound_s:g} s") from error
+
+
+def _await_deletions(play: Play, settled: Settled) -> frozenset[str]:
+    """Waits for topics to be gone that are to be deleted; returns those that stay.
+
+    A controller deletes no topic of which a replica does not live; that is no reason.
+    """
+    metadata = play.cluster.metadata
+    left = _await_none(
+        lambda: [each for each in _partitions(play) if metadata.is_deleting(each.topic)],
+        settled.bound_s,
+        "topics that are to be deleted to be gone",
+    )
+    for partition in left:
+        settled.last_seen[partition.name] = _seen_of(metadata.state(*partition) or NO_STATE)
+        replicas = metadata.assignment(partition.topic).get(partition.partition, ())
+        if {*replicas} <= metadata.registered():
+            settled.worsen("stalled")
+            detail = f"it went on for {settled.bound_s:g} s while every replica lived"
+            settled.add("deletion-does-not-end", partition, -1, detail)
+    return frozenset(partition.topic for partition in left)
+
+
+def _await_none(
+    left: Callable[[], Collection[TopicPartition]], bound_s: float, waiting_for: str
+) -> list[TopicPartition]:
+    """Returns the partitions that are left once none is, or once they are the same for the bound.
+
+    Raises:
+        AwaitTimeout: They change on and on.
+    """
+    seen: list[TopicPartition] = []
+    still_since = [awake_s()]
+
+    def is_over() -> bool:
+        now = sorted(left())
+        if now != seen:
+            seen[:] = now
+            still_since[0] = awake_s()
+        return not now or awake_s() - still_since[0] > bound_s
+
+    await_until(
+        is_over,
+        timeout_s=_BOUNDS * bound_s,
+        waiting_for=waiting_for,
+        last_seen=lambda: [partition.name for partition in seen],
+    )
+    return seen
+
+
+def moved_since(
+    play: Play, partitions: Sequence[TopicPartition], settled: Settled
+) -> list[TopicPartition]:
+    """The partitions whose state in ZooKeeper is another one than when they settled.
+
+    Those that are gone, with their topic, have settled for good.
+    """
+    there = {*_partitions(play)}
+    return [
+        partition
+        for partition in partitions
+        if partition in there
+        and (
+            partition.name not in settled.last_seen
+            or _has_moved(play, partition, settled.seen(partition))
+        )
+    ]
+
+
+def _hosts(play: Play, partitions: Sequence[TopicPartition]) -> set[int]:
     """The registered brokers that host a replica."""
     metadata = play.cluster.metadata
     hosts = {host for topic, number in partitions for host in metadata.assignment(topic)[number]}
@@ -86,7 +211,7 @@ def _settle_partition(
     former leader answers then says nothing.
     """
     timeout_s = _BOUNDS * settled.bound_s
-    deadline = time.monotonic() + timeout_s
+    deadline = awake_s() + timeout_s
     while True:
         tried = Settled(bound_s=settled.bound_s)
         try:
@@ -99,10 +224,14 @@ def _settle_partition(
             is_over = False
         except _Moved:
             is_over = False
+        except KeyError:
+            if partition in _partitions(play):
+                raise
+            return  # Its topic was deleted meanwhile.
         settled.probes += tried.probes
         if is_over:
             break
-        if time.monotonic() > deadline:
+        if awake_s() > deadline:
             raise AwaitTimeout(
                 waited_for=f"{partition.name} to stay in one state",
                 last_seen=str(play.cluster.metadata.state(*partition)),
@@ -220,12 +349,14 @@ def _await_rest(
 
     Nothing is awaited of a broker that the controller has told nothing.
     """
-    replicas = play.cluster.metadata.assignment(partition.topic)[partition.partition]
+    replicas: list[int] = []
     seen: dict[str, Any] = {}
-    still_since = [time.monotonic()]
+    still_since = [awake_s()]
     before: list[Any] = [None]
 
     def look() -> bool:
+        # A reassignment that somebody asked for may still go on.
+        replicas[:] = play.cluster.metadata.assignment(partition.topic)[partition.partition]
         seen.clear()
         seen.update(_look(play, partition, replicas))
         away = {*seen["isr"], *map(int, seen["failed"]), *untold}
@@ -237,8 +368,8 @@ def _await_rest(
         now = (seen, log_ends(play, partition))
         if repr(now) != before[0]:
             before[0] = repr(now)
-            still_since[0] = time.monotonic()
-        return time.monotonic() - still_since[0] > settled.bound_s
+            still_since[0] = awake_s()
+        return awake_s() - still_since[0] > settled.bound_s
 
     await_until(
         look,
@@ -309,11 +440,17 @@ def _look(play: Play, partition: TopicPartition, replicas: Sequence[int]) -> dic
             failed[str(broker)] = line
             looping.append(str(broker))
     return {
-        "leader": state.leader,
-        "leader_epoch": state.leader_epoch,
-        "isr": list(state.isr),
+        **_seen_of(state),
         "live": live,
         "registered": sorted(look.registered & {*live}),
         "failed": failed,
         "looping": looping,
+    }
+
+
+def _seen_of(state: LeaderAndIsr) -> dict[str, Any]:
+    return {
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "isr": list(state.isr),
     }

@@ -1,6 +1,6 @@
 """Outcome of settling, collected while it goes on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ class Settled:
     Attributes:
         state: "converged", "failed" or "stalled"; the worst over all partitions.
         reasons: Findings in the making: kind, broker, topic, partition, detail.
+        partitions: Those that were there and that nobody was deleting.
         bound_s: How long nothing may change before it counts as stalled.
         bound_from: What the bound follows from, or that it was set.
         probes: The probe writes and what came back.
@@ -24,6 +25,7 @@ class Settled:
 
     state: str = "converged"
     reasons: list[dict[str, Any]] = field(default_factory=list)
+    partitions: Sequence[TopicPartition] = ()
     bound_s: float = LEAST_S
     bound_from: str = ""
     probes: list[observations.SettleProbe] = field(default_factory=list)
@@ -40,17 +42,10 @@ class Settled:
             last_seen=self.last_seen,
         )
 
-    def add(self, kind: str, partition: TopicPartition, broker: int, detail: str) -> None:
-        """Adds one reason why it did not converge."""
-        self.reasons.append(
-            {
-                "kind": kind,
-                "broker": broker,
-                "topic": partition.topic,
-                "partition": partition.partition,
-                "detail": detail,
-            }
-        )
+    def add(self, kind: str, partition: TopicPartition | None, broker: int, detail: str) -> None:
+        """Adds one reason why it did not converge, of no partition if the whole cluster did not."""
+        place = {} if partition is None else partition._asdict()
+        self.reasons.append({"kind": kind, "broker": broker, **place, "detail": detail})
 
     def worsen(self, state: str) -> None:
         """Remembers the worst state of all partitions."""

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.api import links_of
@@ -18,6 +19,10 @@ _QUIET_TIMES = 10
 _ARRIVED = ("passed", "released", "delayed")
 
 
+class NobodyDecides(Exception):
+    """No controller decides what is due; the message says what that is."""
+
+
 def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
     """Those that got no LeaderAndIsr since their process began, each with what is known of it.
 
@@ -29,7 +34,7 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
         brokers: Registered ones that host a replica, so that there is something to tell them.
 
     Raises:
-        AwaitTimeout: The controller made no leader for a new topic: nobody can say what is wrong.
+        NobodyDecides: The controller made no leader for a new topic.
     """
     if play.cluster.links is None or play.cluster.spec.is_kraft:
         return {}
@@ -60,7 +65,7 @@ def controller_works(play: Play) -> str:
     """Proves that the controller handles events, and says how.
 
     Raises:
-        AwaitTimeout: It made no leader for a new topic.
+        NobodyDecides: It made no leader for a new topic.
     """
     broker = play.cluster.metadata.controller()
     live = [broker.id for broker in play.cluster.brokers.values() if broker.is_running]
@@ -68,7 +73,12 @@ def controller_works(play: Play) -> str:
     target = broker if broker in live else live[0]
     topic = f"__settle-probe-{time.monotonic_ns()}"
     play.cluster.metadata.create_topic(topic, [[target]])
-    gates.await_state(play, TopicPartition(topic, 0), leader=target, timeout_s=_ELECTION_S)
+    try:
+        gates.await_state(play, TopicPartition(topic, 0), leader=target, timeout_s=_ELECTION_S)
+    except AwaitTimeout as error:
+        raise NobodyDecides(
+            f"controller {broker} gave a new topic no leader in {_ELECTION_S:g} s"
+        ) from error
     return f"while controller {broker} gave a new topic its leader at once"
 
 

@@ -168,9 +168,10 @@ def collect_logs(run: RunDirectory, work_directory: Path) -> None:
 
 
 def collect_brokers(run: RunDirectory, cluster: Cluster) -> None:
-    """Copies each broker's configuration and log lines."""
-    for broker in cluster.brokers.values():
-        _copy_texts(broker.server_log.parent, run.path / "brokers" / str(broker.id))
+    """Copies the configuration and log lines of each broker, and of each KRaft controller."""
+    for folder, nodes in (("brokers", cluster.brokers), ("controllers", cluster.controllers)):
+        for node in nodes.values():
+            _copy_texts(node.server_log.parent, run.path / folder / str(node.id))
 
 
 def _copy_texts(folder: Path, target: Path) -> None:

@@ -17,12 +17,14 @@ class FaultStack:
     Attributes:
         acting: How to heal those that act, the oldest first.
         injections: Every injection so far, healed or not.
+        left_out: Names of those that could not be injected.
     """
 
     cluster: Cluster
     journal: Journal
     acting: dict[str, ExitStack] = field(default_factory=dict)
     injections: dict[str, Injection] = field(default_factory=dict)
+    left_out: set[str] = field(default_factory=set)
 
     def inject(self, name: str, fault: Fault) -> Injection:
         """Injects, and remembers under `name` how to heal.
@@ -33,6 +35,7 @@ class FaultStack:
         if name in self.acting:
             raise ScenarioError(f"a fault named {name!r} acts already: heal it first")
         stack = ExitStack()
+        self.left_out.add(name)
         injection = stack.enter_context(fault.inject(self.cluster, self.journal))
         if not isinstance(injection, Injection):
             stack.close()
@@ -40,6 +43,7 @@ class FaultStack:
                 f"the fault {type(fault).__name__} was healed at once: its inject yields "
                 f"{injection!r}, and no kchaos.Injection"
             )
+        self.left_out.discard(name)
         self.injections[name] = injection
         if fault.lasting:
             self.acting[name] = stack

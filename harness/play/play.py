@@ -11,6 +11,7 @@ from kchaos.checkers.model import events
 from kchaos.checkers.observations import Observation
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.api import Cluster
+from kchaos.clusters.standstill import StandstillWatch
 from kchaos.faults.process.restart import start_of
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.play.client_lines import ClientLines
@@ -34,6 +35,7 @@ class Play:
         waited_s: How long steps that only wait, and settling, have taken so far, in seconds.
         client_lines: What links in front of brokers saw of others' clients; None without them.
         free_clients: Clients that run beside the steps, by name.
+        watch: Notes when the machine let nothing run.
         slow_producers: Producer id and epoch of those that do not know that their time is over, by
             transactional id.
     """
@@ -46,16 +48,23 @@ class Play:
     client_lines: ClientLines | None = None
     free_clients: dict[str, FreeClients | Workload] = field(default_factory=dict)
     slow_producers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    watch: StandstillWatch = field(init=False)
     recorder: Recorder = field(init=False)
     observer: Observer = field(init=False)
     clients: Clients = field(init=False)
     faults: FaultStack = field(init=False)
 
     def __post_init__(self) -> None:
+        self.watch = StandstillWatch(pids=self._pids)
         self.recorder = Recorder(self.run)
         self.observer = Observer(self.cluster)
         self.clients = Clients(self.cluster, self.recorder)
         self.faults = FaultStack(self.cluster, self)
+
+    def _pids(self) -> Iterator[int]:
+        """Processes without which nobody decides, leads or follows."""
+        nodes = (*self.cluster.brokers.values(), *self.cluster.controllers.values())
+        return (node.pid for node in nodes if node.pid is not None)
 
     def observed(self, what: Observation) -> None:
         """Appends one observation; a step of somebody's own has `Noted`."""

@@ -461,6 +461,7 @@ class Chaos:
         """Heals what still acts and leaves the run unsealed, unless it has ended."""
         if not self._is_over:
             self._is_over = True
+            self._play.watch.stop()
             self._play.kill_clients()
             self._play.run.let_go()
             self._play.faults.heal_all()

@@ -196,6 +196,8 @@ def summary(loaded: Loaded) -> str:
     seconds = seconds or loaded.evidence.outcome.seconds
     if seconds is not None:
         text += f", played in {seconds:.1f} s"
+    if loaded.results is not None and loaded.results.stood_still:
+        text += f"; {loaded.results.stood_still}"
     return text + "."
 
 

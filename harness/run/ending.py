@@ -1,18 +1,27 @@
 """The end of a run: everything is healed, the replicas settle, the evidence is collected."""
 
+import re
 import time
 import traceback
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 
 from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.about import OUTCOME, Outcome
+from kchaos.checkers.evidence.about import OUTCOME, SCENARIO, Outcome
 from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.json_form import to_json
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.clusters.errors import AwaitTimeout, ClusterError
+from kchaos.clusters.errors import (
+    AwaitTimeout,
+    BrokerExited,
+    ClusterError,
+    MachineError,
+    ReleaseError,
+)
 from kchaos.faults.errors import FaultError
+from kchaos.faults.process.restart import start_again
 from kchaos.harness.errors import HarnessError
 from kchaos.harness.gates.gates import check_causes_of_death
 from kchaos.harness.gates.quiet import await_quiet_without_links
@@ -26,6 +35,8 @@ BEFORE_HEALING = "before-healing"
 FINAL = "final"
 PLANNED = (ClusterError, FaultError, HarnessError, ExceptionGroup)
 """Errors that may end a run early. Anything else is a defect of kchaos, or Ctrl-C."""
+_STARTED = re.compile(r"\bstarted \(kafka\.server\.Kafka")
+"""Log line of a server that has started, in either mode."""
 _MOST_MOVES = 10
 """So often a partition may move between settling and the last snapshot."""
 
@@ -40,7 +51,8 @@ def finish(
     """Ends a run: heals, settles, collects, stops the cluster; returns the sealed directory.
 
     Args:
-        failure: What ended the steps early, one of `PLANNED`; the run is unknown then.
+        failure: What ended the steps early, one of `PLANNED`. The cluster is healed and settles
+            all the same: what it lost, or does not do any more, it lost in any case.
         settle_bound_s: As in `RunOptions`.
     """
     outcome = _come_to_rest(now, failure, settle_bound_s)
@@ -58,6 +70,10 @@ def finish(
         counts = tuple(observations.HitsAtPoint(**hits) for hits in now.cluster.gate.counts())
         now.observed(observations.PointHits(counts=counts))
     collect_brokers(now.run, now.cluster)
+    now.watch.stop()
+    stood_still = tuple(observations.Standstill(**asdict(each)) for each in now.watch.seen)
+    # The last observation: until here evidence was written, which takes as long as there is of it.
+    now.observed(observations.StoodStill(times=stood_still))
     seconds = round(time.time() - started, 3)
     waited_s = round(now.waited_s, 3)
     now.run.write(OUTCOME, to_json(replace(outcome, seconds=seconds, waited_s=waited_s)))
@@ -77,49 +93,105 @@ def _write_clients(now: Play) -> None:
 def _come_to_rest(now: Play, failure: Exception | None, settle_bound_s: float | None) -> Outcome:
     """Snapshot, healing, settling, last snapshot; returns what goes to outcome.json."""
     outcome = Outcome()
+    if failure is not None:
+        outcome = _ended(now, outcome, failure)
     try:
-        try:
-            try:
-                now.stop_clients()
-            finally:
-                if failure is not None:
-                    raise failure
-            now.recorder.step += 1
-            if now.faults.acting:
-                await_quiet_without_links(now, level=True)
-                take_snapshot(now, BEFORE_HEALING, is_final=False)
-                now.say("healing what still acts")
-        finally:
-            now.faults.heal_all(lambda: await_quiet_without_links(now))
-        partitions = _partitions(now)
-        now.say("waiting for the replicas to settle")
-        settled = _settle_and_collect(now, partitions, settle_bound_s)
-        outcome = replace(outcome, settle=settled.told())
-        if now.cluster.links is not None:
-            now.cluster.links.check()
-        if now.cluster.gate is not None:
-            now.cluster.gate.check()
-        check_causes_of_death(now)
-        outcome = replace(outcome, finished=True)
+        now.stop_clients()
     except PLANNED as error:
-        # The run is unknown, and says why; what was seen until here is worth keeping.
-        unknown = f"step {now.recorder.step}: {_said(error)}"
-        outcome = replace(outcome, unknown=unknown, traceback=traceback.format_exc())
-        now.observed(observations.GaveUp(reason=_said(error)))
+        outcome = _ended(now, outcome, error)
+    # The end comes after every step, also after those that were not performed.
+    now.recorder.step = len(now.run.read(SCENARIO)["steps"])
+    try:
+        _before_healing(now)
+    except PLANNED as error:
+        outcome = _ended(now, outcome, error)
+    is_healed = True
+    try:
+        now.faults.heal_all(lambda: await_quiet_without_links(now))
+        if outcome.ended_early:
+            _start_once_more(now)
+    except PLANNED as error:
+        outcome = _ended(now, outcome, error)
+        is_healed = _is_kafka_s_own(error)
+    try:
+        if is_healed:
+            now.say("waiting for the replicas to settle")
+            settled = _settle_and_collect(now, settle_bound_s)
+            outcome = replace(outcome, settle=settled.told())
+    except PLANNED as error:
+        outcome = _ended(now, outcome, error)
+    if outcome.settle is None:
         try:
             take_snapshot(now, FINAL, is_final=True)
         except PLANNED as problem:
             now.observed(observations.NoFinalSnapshot(reason=str(problem)))
-    return outcome
+    try:
+        _check_evidence(now)
+    except PLANNED as error:
+        outcome = replace(_ended(now, outcome, error), unknown=_said(error))
+    return replace(outcome, finished=not outcome.ended_early)
 
 
-def _settle_and_collect(
-    now: Play, partitions: list[TopicPartition], settle_bound_s: float | None
-) -> Settled:
+def _before_healing(now: Play) -> None:
+    """Copy the replicas while faults act: what is fetched after healing hides truncations."""
+    if now.faults.acting:
+        await_quiet_without_links(now, level=True)
+        take_snapshot(now, BEFORE_HEALING, is_final=False)
+        now.say("healing what still acts")
+
+
+def _start_once_more(now: Play) -> None:
+    """Start brokers whose last start failed: a fault may have kept one from the controllers.
+
+    Raises:
+        BrokerExited, AwaitTimeout: One does not start again: nothing keeps it any more.
+    """
+    for broker in now.cluster.brokers.values():
+        has_started = bool(now.observer.log_lines(broker.id, _STARTED))
+        if not broker.is_running and not broker.cause_of_death and not has_started:
+            start_again(now.cluster, now, broker, above_czxid=0)
+
+
+def _is_kafka_s_own(error: Exception) -> bool:
+    """Tell whether everything was healed, and only what was waited for after it did not come."""
+    return all(isinstance(problem, AwaitTimeout | BrokerExited) for problem in _inside(error))
+
+
+def _check_evidence(now: Play) -> None:
+    """Check that links and points did what they say, and that nobody else ended a broker.
+
+    Raises:
+        ClusterError: Nothing that was seen can be relied upon.
+    """
+    if now.cluster.links is not None:
+        now.cluster.links.check()
+    if now.cluster.gate is not None:
+        now.cluster.gate.check()
+    check_causes_of_death(now)
+
+
+def _ended(now: Play, outcome: Outcome, error: Exception) -> Outcome:
+    """Return the outcome with the first reason why the run did not come to its end.
+
+    After what the machine, and not Kafka, refused or ended, nothing can be relied upon.
+    """
+    now.observed(observations.GaveUp(reason=_said(error)))
+    if outcome.ended_early:
+        return outcome
+    return replace(
+        outcome,
+        unknown=_said(error) if any(map(_is_of_the_machine, _inside(error))) else outcome.unknown,
+        ended_early=f"step {now.recorder.step}: {_said(error)}",
+        traceback="".join(traceback.format_exception(error)),
+    )
+
+
+def _settle_and_collect(now: Play, settle_bound_s: float | None) -> Settled:
     """Settles and takes the last snapshot; both again when a partition moved in between."""
     for _ in range(_MOST_MOVES):
         began = time.monotonic()
-        settled = settle(now, partitions, bound_s=settle_bound_s)
+        settled = settle(now, bound_s=settle_bound_s)
+        partitions = settled.partitions
         now.waited_s += time.monotonic() - began
         if now.cluster.spec.tiered:
             read_tiered_logs(now, partitions, name="end")
@@ -138,21 +210,25 @@ def _settle_and_collect(
     )
 
 
-def _has_moved(now: Play, partitions: list[TopicPartition], settled: Settled) -> bool:
+def _has_moved(now: Play, partitions: Sequence[TopicPartition], settled: Settled) -> bool:
     return bool(moved_since(now, partitions, settled))
+
+
+def _is_of_the_machine(error: Exception) -> bool:
+    is_zookeeper = isinstance(error, BrokerExited) and error.name.startswith("zookeeper")
+    return is_zookeeper or isinstance(error, MachineError | ReleaseError)
+
+
+def _inside(error: Exception) -> Iterator[Exception]:
+    """Yield the error, or each that it gathers."""
+    if isinstance(error, ExceptionGroup):
+        for each in error.exceptions:
+            yield from _inside(each)
+    else:
+        yield error
 
 
 def _said(error: Exception) -> str:
     """The error's words, and those of each that it gathers."""
     inside = error.exceptions if isinstance(error, ExceptionGroup) else ()
     return ": ".join([str(error), "; ".join(map(_said, inside))] if inside else [str(error)])
-
-
-def _partitions(now: Play) -> list[TopicPartition]:
-    """Every partition that the scenario made."""
-    metadata = now.cluster.metadata
-    return [
-        TopicPartition(topic, partition)
-        for topic in metadata.topics()
-        for partition in metadata.assignment(topic)
-    ]

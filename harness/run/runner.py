@@ -199,6 +199,7 @@ def begin(
     }
     run = _new_run(scenario, cluster, options, brokers, started)
     now = Play(cluster=cluster, run=run, say=say, is_offline=options.offline)
+    now.watch.start()
     now.observed(observations.StartUp(seconds=time.time() - started))
     _record_links(now)
     _record_clients(now)
@@ -237,6 +238,7 @@ def _finished(
         failure = _perform_all(scenario, now)
         return finish(now, started=started, failure=failure, settle_bound_s=settle_bound_s)
     except BaseException:
+        now.watch.stop()
         now.run.let_go()
         raise
 

@@ -22,7 +22,8 @@ _SEVERAL_BROKERS = ("brokers", "replicas", "isr")
 def check_steps(scenario: Scenario) -> None:  # noqa: C901
     """Refuses what could only end a run as unknown. What is done `IfPossible` may be impossible.
 
-    What clients need is asked for there too: no play makes it possible later.
+    Brokers that are named and what clients need are looked at there too: no play makes them
+    possible later.
 
     Raises:
         ScenarioError: A step names a broker that the cluster does not have, heals what does not
@@ -37,6 +38,7 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
             raise ScenarioError(f"expectation: witness[{number}]: {why}")
     known = sorted(broker.id for broker in scenario.cluster.brokers)
     acting: set[str] = set()
+    perhaps: set[str] = set()
     labels: set[str] = set()
     for number, step in enumerate(scenario.steps):
         done = step.do if isinstance(step, IfPossible) else step
@@ -48,22 +50,24 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
                 f"step {number} ({type(done).__name__}): what clients are promised is seen by "
                 "links in front of brokers: ClusterSpec(client_links=True)"
             )
-        if isinstance(step, IfPossible):
-            continue
-        place = f"step {number} ({type(step).__name__})"
+        place = f"step {number} ({type(done).__name__})"
         # A fault may mean a KRaft controller.
-        nodes = [*known, *scenario.cluster.controller_ids] if isinstance(step, Inject) else known
-        for named in _brokers_of(step):
+        nodes = [*known, *scenario.cluster.controller_ids] if isinstance(done, Inject) else known
+        for named in _brokers_of(done):
             if named not in nodes:
                 raise ScenarioError(
                     f"{place}: the cluster has no broker {named}; it has {_listed(nodes)}"
                 )
-        if isinstance(step, Inject):
+        if isinstance(step, IfPossible):
+            # Its fault may act from then on, or may act no more.
+            if isinstance(done, Inject | Heal):
+                perhaps.add(done.name)
+        elif isinstance(step, Inject):
             if step.name in acting:
                 raise ScenarioError(f"{place}: a fault named {step.name!r} acts already: heal it")
             acting |= {step.name} if step.fault.lasting else set()
         elif isinstance(step, Heal):
-            if step.name not in acting:
+            if step.name not in acting | perhaps:
                 raise ScenarioError(
                     f"{place}: no fault named {step.name!r} acts; those that do: {_listed(acting)}"
                 )

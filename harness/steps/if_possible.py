@@ -12,6 +12,7 @@ from typing import Protocol
 from kchaos.checkers import observations
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.exchange import NoAnswer, NotSent
+from kchaos.clusters.metadata.api import MetadataRefused, MetadataUnavailable
 from kchaos.clusters.waiting import await_until
 from kchaos.faults.errors import FaultError
 from kchaos.harness.errors import NotPossible, ScenarioError
@@ -21,7 +22,10 @@ from kchaos.harness.play.play import Play
 
 POSSIBLE_S = 15.0
 """Seconds that a gate of this module waits unless it says otherwise."""
-NOT_NOW = (AwaitTimeout, NoAnswer, NotSent, FaultError, NotPossible)
+NOT_NOW = (
+    *(AwaitTimeout, NoAnswer, NotSent, FaultError, NotPossible),
+    *(MetadataRefused, MetadataUnavailable),
+)
 """Errors of a step that could not be done, or whose gate did not hold in time."""
 
 

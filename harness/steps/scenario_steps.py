@@ -176,11 +176,15 @@ class Heal:
     name: str
 
     def perform(self, play: Play) -> None:
-        """Heals; returns when the recovery was observed.
+        """Heals; returns when the recovery was observed, at once if there is nothing to heal.
 
         Raises:
-            NotPossible: No fault of that name acts.
+            NotPossible: No fault of that name acts, nor could one not be injected.
         """
+        if self.name in play.faults.left_out:
+            reason = f"the fault {self.name!r} could not be injected"
+            play.observed(observations.StepNotPossible(name="Heal", reason=reason, seconds=0.0))
+            return
         play.faults.heal(self.name)
         await_quiet_without_links(play)
 
@@ -362,7 +366,7 @@ def reassign(
                     topic=topic, partition=partition, replicas=tuple(replicas)
                 )
             )
-        is_reassigned = not metadata.is_reassigning()
+        is_reassigned = (topic, partition) not in metadata.reassigning()
         return is_reassigned and [*metadata.assignment(topic)[partition]] == [*replicas]
 
     await_until(

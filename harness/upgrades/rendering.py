@@ -221,6 +221,7 @@ def _run_json(run: RunOfUpgrade) -> dict[str, Any]:
         "kept": run.kept,
         "lost": run.lost,
         "seconds": run.seconds,
+        "stood_still": run.stood_still,
         "replay": run.replay,
         "cause": list(run.cause),
         "availability": asdict(run.availability),

@@ -105,6 +105,7 @@ class RunOfUpgrade:
         promised: Records that were promised; `lost` those of them that are gone.
         availability: For how long there was no service; empty if nobody measured it.
         cause: What led to the worst safety finding, in sentences; empty for a run without any.
+        stood_still: For how long of it the machine let nothing run, in words, or "".
         replay: The command that plays it again.
         report: Where its page is.
     """
@@ -122,6 +123,7 @@ class RunOfUpgrade:
     availability: Availability
     cause: Sequence[str]
     seconds: float | None
+    stood_still: str
     replay: str
     report: Path | None
 
@@ -241,6 +243,7 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
         availability=(None if results is None else results.availability) or Availability(),
         cause=cause,
         seconds=None if results is None else results.seconds,
+        stood_still="" if results is None else results.stood_still,
         replay=loaded.run.replay,
         report=path / REPORT if (path / REPORT).is_file() else None,
     )

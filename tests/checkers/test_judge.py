@@ -10,7 +10,7 @@ from kchaos.checkers import rules
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.partition import PartitionEvidence, Side
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.findings import Finding
+from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.values.prediction import Prediction
@@ -23,6 +23,7 @@ from kchaos.checkers.results import (
     write_judgement,
 )
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
+from kchaos.harness.commands.exits import FINDING, UNKNOWN, exit_code_for_lines
 from tests.support.clean_runs import clean_run, clean_snapshot, cluster_of_two, unknown_of
 from tests.support.kafka_6361_runs import BOTH, STOPPED, kafka_6361
 from tests.support.run_builder import RunBuilder, values
@@ -166,12 +167,88 @@ def test_a_run_that_was_changed_after_its_seal_is_unknown(tmp_path: Path) -> Non
     assert "history.jsonl has" in unknown_of(judge(run))
 
 
-def test_a_gate_that_timed_out_is_unknown_and_says_which(tmp_path: Path) -> None:
+NOT_HELD = "step 3: t-0 never had leader 1"
+
+
+def test_a_step_that_did_not_hold_leaves_a_run_without_findings_unknown(tmp_path: Path) -> None:
+    results = judge(
+        clean_snapshot(clean_run(tmp_path / "run")).seal(finished=False, ended_early=NOT_HELD)
+    )
+
+    assert unknown_of(results) == NOT_HELD
+
+
+def diverged(path: Path) -> RunBuilder:
+    other = [*values("both", 5), *values("other", 6)]
+    return clean_snapshot(clean_run(path), logs={0: [BOTH], 1: [(0, 1, other)]})
+
+
+def test_a_healed_and_settled_run_is_unsafe_although_a_step_did_not_hold(tmp_path: Path) -> None:
+    results = judge(diverged(tmp_path / "run").seal(finished=False, ended_early=NOT_HELD))
+
+    assert of_kind(results, "divergence")
+    assert (results.conforms, results.safe, results.unknown) == (None, False, NOT_HELD)
+    assert results.reason == "safe was expected"
+    assert exit_code_for_lines([results_line(results)]) == FINDING
+
+
+def test_without_a_settled_end_replicas_that_differ_may_still_become_equal(
+    tmp_path: Path,
+) -> None:
+    results = judge(
+        diverged(tmp_path / "run").seal(finished=False, ended_early=NOT_HELD, settle=None)
+    )
+
+    assert of_kind(results, "divergence")
+    assert results.safe is None
+    assert exit_code_for_lines([results_line(results)]) == UNKNOWN
+
+
+def test_an_error_that_ends_a_fetcher_makes_a_run_unsafe_without_a_settled_end(
+    tmp_path: Path,
+) -> None:
     build = clean_snapshot(clean_run(tmp_path / "run"))
+    build.server_log(
+        1,
+        "[2026-11-27 10:00:00,000] ERROR [ReplicaFetcher replicaId=1, leaderId=0, fetcherId=0] "
+        "Error due to (kafka.server.ReplicaFetcherThread)\n",
+    )
 
-    results = judge(build.seal(finished=False, unknown="step 3: t-0 never had leader 1"))
+    results = judge(build.seal(finished=False, ended_early=NOT_HELD, settle=None))
 
-    assert unknown_of(results) == "step 3: t-0 never had leader 1"
+    (found,) = (each for each in results.findings if each.question is Question.SAFETY)
+    assert found.kind == "fetcher-ended"
+    assert results.safe is False
+
+
+def test_what_nobody_can_rely_upon_leaves_an_unsafe_run_unknown(tmp_path: Path) -> None:
+    results = judge(diverged(tmp_path / "run").seal(finished=False, unknown="broker 0 was killed"))
+
+    assert unknown_of(results) == "broker 0 was killed"
+
+
+def test_a_cluster_in_which_nobody_decides_is_unsafe_without_any_partition(tmp_path: Path) -> None:
+    build = clean_snapshot(clean_run(tmp_path / "run"))
+    reason = {"kind": "nobody-decides", "broker": -1, "detail": "there was no controller for 20 s"}
+
+    results = judge(build.seal(settle="stalled", reasons=[reason]))
+
+    (found,) = of_kind(results, "nobody-decides")
+    assert (found.topic, found.brokers) == ("", ())
+    assert "there was no controller for 20 s" in found.message
+    assert results.safe is False
+
+
+def test_a_deletion_that_does_not_end_is_found_and_nobody_misses_its_leader(
+    tmp_path: Path,
+) -> None:
+    build = clean_run(tmp_path / "run").state(-1, 1, [0, 1])
+    reason = {"kind": "deletion-does-not-end", "broker": -1, "topic": "t", "partition": 0}
+
+    results = judge(clean_snapshot(build).seal(settle="stalled", reasons=[reason]))
+
+    assert of_kind(results, "deletion-does-not-end")
+    assert not of_kind(results, "offline-partition")
 
 
 def test_a_run_that_acknowledged_nothing_is_unknown(tmp_path: Path) -> None:

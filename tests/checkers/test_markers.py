@@ -1,12 +1,16 @@
 """WriteTxnMarkers at the links: what it says, and what the model is told of it."""
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.evidence.markers import markers_of
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.record import _markers
 from kchaos.checkers.segments.batch import Record, payload_digest
 
 
@@ -70,6 +74,16 @@ def test_an_error_says_whether_a_marker_may_be_there(error_code: int, outcome: s
     (marker,) = markers_of([ASKED, answer(error_code)]) or ()
 
     assert (marker.outcome, marker.is_written) == (outcome, error_code == 0)
+
+
+@pytest.mark.parametrize(("unfollowed", "told"), [({}, 2), ({TopicPartition("t", 0): "why"}, 0)])
+def test_the_model_is_told_of_markers_also_in_a_topic_that_is_gone_by_the_end(
+    unfollowed: dict[TopicPartition, str], told: int
+) -> None:
+    markers = markers_of([ASKED, answer(0)])
+    evidence = SimpleNamespace(partitions=(), unfollowed_clients=unfollowed, markers=markers)
+
+    assert len([*_markers(cast(RunEvidence, evidence))]) == told
 
 
 def test_what_never_arrived_is_no_marker_and_internal_topics_are_left_out() -> None:

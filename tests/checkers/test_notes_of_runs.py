@@ -7,9 +7,9 @@ import pytest
 
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import KINDS, Question
-from kchaos.checkers.observations import Injected
+from kchaos.checkers.observations import Injected, Standstill, StoodStill
 from kchaos.checkers.rules.logged import logged_errors
-from kchaos.checkers.rules.out_of_sync import LEAST_S, out_of_sync
+from kchaos.checkers.rules.out_of_sync import LEAST_S, out_of_sync, out_of_sync_on_a_still_machine
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.settings import WAITS_MS
 from tests.support.run_builder import RunBuilder
@@ -115,6 +115,7 @@ def out_for(
     registered: bool = True,
     properties: Mapping[str, str] = QUICK,
     settled: bool = True,
+    stood_still_s: float = 0.0,
 ) -> int:
     build = RunBuilder(path, properties=dict(properties)).register(0, 0x10)
     build = build.register(1, 0x11) if registered else build
@@ -122,6 +123,9 @@ def out_for(
     if fault:
         cut = Injected(name="cut", fault="CutLink", lasting=True, before={}, effect={})
         build.observe(cut, 0, build.clock)
+    if stood_still_s:
+        still = Standstill(began=build.clock, ended=build.clock + seconds, seconds=stood_still_s)
+        build.observe(StoodStill(times=(still,)), 0, build.clock)
     build.clock += seconds
     build.state(0, 2, (0, 1))
     build.write_zookeeper()
@@ -134,6 +138,9 @@ def out_for(
         build.run.write("outcome.json", {"settle": settle}, replace=True)
     findings = [*out_of_sync(RunEvidence(build.run))]
     assert {finding.question for finding in findings} <= {Question.SAFETY}
+    doubts = [*out_of_sync_on_a_still_machine(RunEvidence(build.run))]
+    assert len(doubts) == (stood_still_s > 0 and not findings)
+    assert all(f"for {stood_still_s} s of which the machine stood" in doubt for doubt in doubts)
     return len(findings)
 
 
@@ -143,6 +150,13 @@ def test_a_replica_that_stays_out_of_the_isr_without_a_fault_is_found(tmp_path: 
     assert out_for(tmp_path / "fault", LEAST_S, fault=True) == 0
     assert out_for(tmp_path / "gone", LEAST_S, registered=False) == 0
     assert out_for(tmp_path / "settled", LEAST_S, settled=False) == 0
+
+
+def test_a_machine_that_stood_still_for_what_the_bound_needs_leaves_it_unknown(
+    tmp_path: Path,
+) -> None:
+    assert out_for(tmp_path / "starved", LEAST_S + 2, stood_still_s=9.0) == 0
+    assert out_for(tmp_path / "long", LEAST_S + 12, stood_still_s=9.0) == 1
 
 
 def test_a_replica_that_may_wait_for_an_answer_is_given_its_time(tmp_path: Path) -> None:

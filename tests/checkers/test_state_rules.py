@@ -87,6 +87,20 @@ def test_a_running_replica_outside_the_isr_is_not_at_rest_whatever_settling_says
     ]
 
 
+def test_a_reason_about_a_broker_from_which_the_replica_was_taken_is_none() -> None:
+    reason = {"kind": "replication-stopped", "broker": 1, "detail": "was not in the ISR"}
+    stalled = evidence(
+        replica(0, BOTH),
+        replica(1, BOTH),
+        isr=(0,),
+        settle=settled(reason, state="stalled"),
+        operations=(PROBE,),
+    )
+
+    assert shown(not_settled(stalled, OBSERVED)) == [("replication-stopped", (1,), -1, -1)]
+    assert shown(not_settled(replace(stalled, assigned=(0, 2)), OBSERVED)) == []
+
+
 def test_a_reason_of_settling_is_a_finding_with_what_differs() -> None:
     planted = evidence(
         replica(0, BOTH, MINE), replica(1, BOTH, THEIRS), isr=(0,), settle=settled(stopped(1))

@@ -7,8 +7,8 @@ import pytest
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding, Question
-from kchaos.checkers.unknown import BOTH, CONFORMANCE, SAFETY, Cause, Reason
-from kchaos.checkers.verdict import Verdict, find_witnesses, verdict
+from kchaos.checkers.unknown import BOTH, CONFORMANCE, SAFETY, Cause, Denied, Reason
+from kchaos.checkers.verdict import CONFORMANCE_UNKNOWN, Verdict, find_witnesses, verdict
 from kchaos.checkers.witness import Witness
 from tests.support.run_builder import RunBuilder
 
@@ -40,8 +40,8 @@ SEEN = Witness(wanted={"round": {"end_offset": 21}}, found=True, seen="a round")
 MISSED = Witness(wanted={"round": {"end_offset": 21}}, found=False, seen="no rounds")
 
 
-def open_by(sentence: str, opens: frozenset[Question], *, may_be_denied: bool = False) -> Reason:
-    return Reason(sentence=sentence, cause=Cause.EVIDENCE, opens=opens, may_be_denied=may_be_denied)
+def open_by(sentence: str, opens: frozenset[Question], denied: Denied = Denied.NEVER) -> Reason:
+    return Reason(sentence=sentence, cause=Cause.EVIDENCE, opens=opens, denied=denied)
 
 
 def judged(
@@ -135,22 +135,32 @@ def test_what_makes_the_run_unknown_answers_neither_question_whatever_was_found(
 
 
 def test_a_reason_that_may_be_denied_leaves_a_finding_its_answer_and_affirms_nothing() -> None:
-    reasons = [open_by("nobody saw what they wrote", SAFETY, may_be_denied=True)]
+    reasons = [open_by("nobody saw what they wrote", SAFETY, Denied.ALWAYS)]
 
     assert judged([DIVERGENCE], reasons=reasons).safe is False
     assert judged([], reasons=reasons).safe is None
 
 
+def test_an_unsafe_run_that_is_not_known_to_conform_is_expected_by_its_scenario_alone() -> None:
+    reasons = [open_by("step 3: a gate did not hold", CONFORMANCE)]
+
+    by_model = judged([DIVERGENCE], predicted=[DIVERGENCE], reasons=reasons)
+    by_scenario = judged([DIVERGENCE], expectation=UNSAFE, reasons=reasons)
+
+    assert (by_model.safe, by_model.reason) == (False, "safe was expected")
+    assert (by_scenario.safe, by_scenario.reason) == (False, CONFORMANCE_UNKNOWN)
+
+
 def test_a_finding_must_stand_against_every_reason() -> None:
     reasons = [
-        open_by("nobody saw what they wrote", SAFETY, may_be_denied=True),
+        open_by("nobody saw what they wrote", SAFETY, Denied.ALWAYS),
         open_by("nobody settled", SAFETY),
     ]
 
     answer = judged([DIVERGENCE], reasons=reasons)
 
     assert answer.safe is None
-    assert answer.unknown == "nobody settled; nobody saw what they wrote"
+    assert answer.unknown == "nobody saw what they wrote; nobody settled"
 
 
 def test_a_model_that_failed_leaves_safety_answered() -> None:

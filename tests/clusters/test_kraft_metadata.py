@@ -145,13 +145,13 @@ def test_eligible_replicas_and_a_reassignment_are_read_until_they_are_over(
     partition = metadata.partition("t", 0)
     assert partition is not None
     assert partition.eligible == (1,)
-    assert not metadata.is_reassigning()
+    assert not metadata.reassigning()
     log.add(changed(AddingReplicas=(2,), Replicas=(0, 1, 2)))
-    assert metadata.is_reassigning()
+    assert metadata.reassigning()
     assert metadata.assignment("t") == {0: [0, 1, 2]}
     assert (metadata.topic_id("t"), metadata.topic_id("u")) == (TOPIC_ID, None)
     log.add(changed(AddingReplicas=()))
-    assert not metadata.is_reassigning()
+    assert not metadata.reassigning()
 
 
 def test_settings_of_a_topic_come_and_go_with_it(

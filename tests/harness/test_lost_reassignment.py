@@ -30,6 +30,10 @@ class LosesTheFirst(ZooKeeper):
             (wanted,) = json.loads(data)["partitions"]
             self.assign(wanted["replicas"])
 
+    def get_children(self, path: str) -> list[str]:
+        """The topics, by the znodes of topics that there are."""
+        return [name.removeprefix(f"{path}/") for name in self.nodes if name.startswith(path)]
+
     def assign(self, replicas: list[int]) -> None:
         data = json.dumps({"partitions": {"0": replicas}}).encode()
         self.nodes[TOPIC] = (data, Stat(self.last_zxid, 0))

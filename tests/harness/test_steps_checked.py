@@ -63,6 +63,10 @@ def scenario(*steps: Step) -> Scenario:
             r"step 1 \(Reassign\): the cluster has no broker 9",
         ),
         ([HOLD, HOLD], r"step 1 \(Inject\): a fault named 'fetches' acts already: heal it"),
+        (
+            [TOPIC, IfPossible(do=Inject(name="k", fault=KillBroker(broker=7)))],
+            r"step 1 \(Inject\): the cluster has no broker 7; it has 0, 1$",
+        ),
         ([TakeSnapshot(label="s")] * 2, "there is a snapshot 's' already"),
     ],
 )
@@ -79,6 +83,10 @@ def test_what_is_healed_may_be_injected_again_and_what_may_be_impossible_is_left
 ):
     possible = IfPossible(do=Heal(name="none"))
     check_steps(scenario(TOPIC, NOBODY, HOLD, Heal(name="fetches"), HOLD, BOUNCE, BOUNCE, possible))
+
+
+def test_what_was_injected_only_if_possible_may_be_healed() -> None:
+    check_steps(scenario(TOPIC, IfPossible(do=HOLD), Heal(name="fetches")))
 
 
 @pytest.mark.parametrize(

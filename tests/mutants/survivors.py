@@ -68,6 +68,9 @@ SURVIVORS = {
     ),
     "links: an hour earlier": "Shown only; the order is that of the lines.",
     "links: an hour later": "As above.",
+    "zookeeper: a setting that nobody made": (
+        "A user's own admin client may have made it: the log is evidence, whoever asked for it."
+    ),
     "zookeeper: garbage behind the log": (
         "The last record may be torn: the member was copied while it wrote."
     ),

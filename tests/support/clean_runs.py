@@ -22,7 +22,7 @@ def clean_run(path: Path, *, acks: int = -1, **fields: Any) -> RunBuilder:
 
 
 def clean_snapshot(build: RunBuilder, **fields: Any) -> RunBuilder:
-    logs = {broker: [BOTH] for broker in (0, 1)}
+    logs = fields.pop("logs", {broker: [BOTH] for broker in (0, 1)})
     epochs = {broker: [(1, 0)] for broker in (0, 1)}
     return build.snapshot("final", logs, epochs=epochs, high_watermarks={0: 11, 1: 11}, **fields)
 

@@ -16,7 +16,7 @@ def prefer(topic: Topic, *replicas: int) -> None:
     metadata = topic.cluster.metadata
     metadata.reassign(topic.name, 0, replicas)
     await_until(
-        lambda: not metadata.is_reassigning(),
+        lambda: not metadata.reassigning(),
         timeout_s=60,
         waiting_for=f"the replicas of {topic.name} to be {replicas}",
         last_seen=topic.state,

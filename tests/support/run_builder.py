@@ -475,6 +475,7 @@ class RunBuilder:
         reasons: Sequence[Mapping[str, Any]] = (),
         finished: bool = True,
         unknown: str | None = None,
+        ended_early: str = "",
         ends: Mapping[str, int] | None = None,
         before: Callable[[RunDirectory], None] = lambda run: None,
     ) -> RunDirectory:
@@ -503,6 +504,7 @@ class RunBuilder:
             {
                 "finished": finished,
                 "unknown": unknown,
+                **({"ended_early": ended_early} if ended_early else {}),
                 "seconds": round(self.clock - START, 3),
                 "settle": settled and to_json(settled),
             },

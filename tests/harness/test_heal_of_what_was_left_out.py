@@ -1,0 +1,58 @@
+"""A Heal of what an IfPossible could not inject."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kchaos.checkers.observations import StepNotPossible
+from kchaos.clusters.metadata.api import MetadataRefused, MetadataUnavailable
+from kchaos.faults.errors import NotAvailable
+from kchaos.harness.errors import NotPossible
+from kchaos.harness.play.fault_stack import FaultStack
+from kchaos.harness.play.play import Play
+from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.scenario_steps import Heal, Inject
+
+
+class Impossible:
+    lasting = True
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    @contextmanager
+    def inject(self, _cluster: Any, _journal: Any) -> Iterator[None]:
+        raise self.error
+        yield
+
+
+@pytest.fixture
+def play() -> Play:
+    seen: list[Any] = []
+    journal = cast(Any, SimpleNamespace(observed=seen.append))
+    faults = FaultStack(cluster=cast(Any, None), journal=journal)
+    cluster = SimpleNamespace(spec=SimpleNamespace(tiered=False))
+    return cast(
+        Play, SimpleNamespace(faults=faults, observed=seen.append, seen=seen, cluster=cluster)
+    )
+
+
+@pytest.mark.parametrize(
+    "error", [NotAvailable("is down"), MetadataRefused("goes on"), MetadataUnavailable("silent")]
+)
+def test_it_is_passed_over_and_noted_whatever_the_refusal(play: Any, error: Exception) -> None:
+    IfPossible(do=Inject(name="h", fault=cast(Any, Impossible(error)))).perform(play)
+    Heal(name="h").perform(play)
+
+    assert [(type(each), each.name) for each in play.seen] == [
+        (StepNotPossible, "Inject"),
+        (StepNotPossible, "Heal"),
+    ]
+
+
+def test_a_heal_of_what_nobody_tried_to_inject_is_refused(play: Play) -> None:
+    with pytest.raises(NotPossible, match="no fault named 'h' acts"):
+        Heal(name="h").perform(play)
