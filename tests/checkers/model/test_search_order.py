@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +19,7 @@ from kchaos.checkers.model.broker.leader import (
     update_view,
     wait_no_longer,
 )
-from kchaos.checkers.model.follow.internal_steps import give_up_others, internal_steps
+from kchaos.checkers.model.follow.internal_steps import internal_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
@@ -92,20 +91,6 @@ HANDLES_FIRST = "the fetcher has an answer to handle first"
 
 def to_come(*items: Observation | StopBroker | Produce) -> Lookahead:
     return Lookahead(Record(seen=tuple(Seen(what=item, time=1.0) for item in items), decided=()))
-
-
-def told_unlikely(
-    world: World,
-    *items: Observation | StopBroker | Produce,
-    broker: int = 1,
-    index: int = 0,
-) -> list[bool]:
-    """Whether it is unlikely that a broker handles its control request before these items."""
-    return [
-        step.is_unlikely
-        for step in internal_steps(world.state(EMPTY), to_come(*items), index, 0)
-        if step.get(("control", broker))[0].errors is not None
-    ]
 
 
 def cluster(release: str = "2.0.1") -> World:
@@ -255,28 +240,6 @@ BACK = Decided(what=BrokerRegistered(broker=1, czxid=200), time=4.5)
 GONE_LATER = replace(GONE, time=6.0)
 
 
-@pytest.mark.parametrize(
-    ("decided", "taken", "clean", "is_unlikely"),
-    [
-        ((GONE,), 1, True, True),
-        ((GONE,), 0, True, False),
-        ((GONE, BACK), 2, True, False),
-        ((GONE_LATER,), 1, True, False),
-        ((GONE,), 1, False, False),
-    ],
-    ids=["closed", "not closed yet", "registered again", "expired after its stop", "killed"],
-)
-def test_a_round_that_nobody_saw_is_unlikely_once_a_shutdown_has_closed_the_session(
-    decided: tuple[Decided, ...], taken: int, *, clean: bool, is_unlikely: bool
-) -> None:
-    stop = Seen(what=StopBroker(broker=1, clean=clean), time=5.0)
-    lookahead = Lookahead(Record(seen=(stop,), decided=decided))
-    (step,) = internal_steps(fetching().state(EMPTY), lookahead, 0, taken)
-    view = step.known_replica(0, T).view(1)
-    assert view is not None
-    assert (view.log_end_offset, step.is_unlikely) == (1, is_unlikely)
-
-
 def test_what_is_unlikely_waits_until_nothing_else_is_left() -> None:
     search = _Search(Record(seen=(), decided=()), {}, 1)
     first = _Step(_Node(0, 0, EMPTY), (), None)
@@ -341,47 +304,6 @@ def test_a_fetch_that_finds_records_of_internal_topics_alone_is_answered_with_wh
 
 
 @pytest.mark.parametrize(
-    ("first_leader_epoch", "is_told", "is_unlikely"),
-    [(1, True, False), (2, True, True), (2, False, False), (None, True, False)],
-)
-def test_an_append_in_another_epoch_than_the_batch_that_is_read_is_unlikely_before_news_of_leaders(
-    first_leader_epoch: int | None, *, is_told: bool, is_unlikely: bool
-) -> None:
-    world = fetching()
-    world.put_thread(1, 0, None)
-    world.put(("sent",), (write("n", 0),))
-    seen = reply(high_watermark=1, last_offset=1)
-    read = FetchAnswered(
-        error_code=0,
-        high_watermark=1,
-        base_offset=1,
-        last_offset=1,
-        first_leader_epoch=first_leader_epoch,
-    )
-    news = replace(sent((9, 0)), api="LeaderAndIsr", broker=0, states=(state(0, 2, (0, 1)),))
-    answered = ClientAnswered(operation="n", outcome="ok", base_offset=1, error="")
-    order = (news, answered) if is_told else (answered, news)
-    lookahead = to_come(*order, replace(seen, partitions={T: read}))
-    (step,) = internal_steps(world.state(EMPTY), lookahead, 0, 0)
-    assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)
-
-
-@pytest.mark.parametrize(
-    ("error", "is_unlikely"),
-    [("", True), ("REQUEST_TIMED_OUT", False), ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", False)],
-)
-def test_what_a_broker_says_to_have_appended_was_read_even_if_no_snapshot_has_it(
-    error: str, *, is_unlikely: bool
-) -> None:
-    world = fetching()
-    world.put_thread(1, 0, None)
-    world.put(("sent",), (write("n", 0, acks=-1),))
-    told = ClientAnswered(operation="n", outcome="info", base_offset=-1, error=error)
-    (step,) = internal_steps(world.state(EMPTY), to_come(told), 0, 0)
-    assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)
-
-
-@pytest.mark.parametrize(
     ("behind", "outcome", "read"),
     [({}, "ok", ["a", "b"]), ({"b": ("a",)}, "ok", ["a"]), ({"b": ("a",)}, "info", ["a", "b"])],
     ids=["two connections", "one connection", "never answered"],
@@ -412,99 +334,12 @@ def test_a_broker_reads_a_connection_s_next_produce_when_it_has_answered_the_one
     assert possible(world, Lookahead(record)) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("fetch_offset", "last_fetched_epoch", "is_unlikely"),
-    [(0, 1, True), (1, 1, False), (0, None, False)],
-    ids=["asks anew", "goes on", "may have truncated"],
-)
-@pytest.mark.parametrize("is_killed", [True, False])
-def test_a_follower_that_asks_for_an_answer_again_has_most_likely_not_appended_it(
-    fetch_offset: int, last_fetched_epoch: int | None, *, is_killed: bool, is_unlikely: bool
-) -> None:
-    killed = [StopBroker(broker=1, clean=False)] * is_killed
-    question = fetches(fetch_offset, last_fetched_epoch)
-
-    assert appends_unlikely(*killed, question) == [is_unlikely]
-
-
 def fetches(fetch_offset: int, last_fetched_epoch: int | None) -> RequestSeen:
     """Broker 1 asks its next leader."""
     anew = FetchAsked(
         fetch_offset=fetch_offset, leader_epoch=2, last_fetched_epoch=last_fetched_epoch
     )
     return replace(asked(8, 0), partitions={T: anew}, is_full=True)
-
-
-def sends(leader_epoch: int) -> ResponseSeen:
-    """Broker 1 leads and tells of a batch at the beginning of its log."""
-    said = FetchAnswered(
-        error_code=0,
-        high_watermark=0,
-        base_offset=0,
-        last_offset=0,
-        first_leader_epoch=leader_epoch,
-    )
-    return ResponseSeen(
-        number=(9, 1), fate=Fate.ARRIVES, api="Fetch", follower=2, leader=1, partitions={T: said}
-    )
-
-
-def appends_unlikely(*later: Any) -> list[bool]:
-    """Whether it is unlikely that broker 1 appends what it was answered, if that is seen later."""
-    world = fetching()
-    world.put_replica(1, T, replace(world.known_replica(1, T), log=Log()))
-    fetch = FetchState(fetch_offset=0, state=FetcherState.FETCHING, leader_epoch=1)
-    world.put_thread(1, 0, FetcherThread(partitions=((T, fetch),)))
-    batches = world.known_replica(0, T).log.batches
-    delivered = replace(
-        FETCH, stage=Stage.DELIVERED, answers=((T, FetchAnswer(batches=batches, high_watermark=0)),)
-    )
-    world.put(("exchanges", 1, 0), (delivered,))
-    seen = tuple(Seen(what=what, time=float(time)) for time, what in enumerate(later, start=1))
-    lookahead = Lookahead(Record(seen=seen, decided=()))
-    return [
-        after.is_unlikely
-        for after in internal_steps(world.state(EMPTY), lookahead, 0, 0)
-        if after.known_replica(1, T).log.log_end_offset == 1
-    ]
-
-
-def test_who_has_lost_the_partition_may_be_answered_what_it_asks_for_again() -> None:
-    """It was told to stop fetching before it handled the answer, and appends nothing."""
-    world = fetching()
-    world.put_thread(1, 0, FetcherThread(partitions=()))
-    news = FetchAnswer(batches=world.known_replica(0, T).log.batches, high_watermark=0)
-    delivered = replace(FETCH, stage=Stage.DELIVERED, answers=((T, news),))
-    world.put_exchanges(1, 0, (delivered,))
-    steps = internal_steps(world.state(EMPTY), to_come(fetches(0, 1)), 0, 0)
-    assert [step.is_unlikely for step in steps if not step.exchanges(1, 0)] == [False]
-
-
-def test_who_sends_a_batch_of_another_epoch_has_most_likely_not_appended_one_there() -> None:
-    (its_own,) = {batch.leader_epoch for batch in fetching().known_replica(0, T).log.batches}
-
-    assert appends_unlikely(sends(its_own + 1)) == [True]
-    assert appends_unlikely(sends(its_own)) == [False]
-    # It may have truncated before it fetched.
-    assert appends_unlikely(fetches(1, 1), sends(its_own + 1)) == [False]
-
-
-@pytest.mark.parametrize(
-    ("end_offset", "fetch_offset", "is_unlikely"), [(1, 0, True), (0, 0, False), (2, 1, False)]
-)
-def test_who_fetches_from_before_where_its_leader_let_the_log_end_has_most_likely_not_appended(
-    end_offset: int, fetch_offset: int, *, is_unlikely: bool
-) -> None:
-    """Up to 2.6 a Fetch does not say the epoch of the last record."""
-    told = EpochAnswered(error_code=0, leader_epoch=1, end_offset=end_offset)
-    asks = fetches(fetch_offset, None)
-    answer = replace(sends(1), follower=1, leader=0, partitions={T: told})
-    assert appends_unlikely(answer, asks) == [is_unlikely]
-    # The answer comes after that Fetch, has an error, or there is none.
-    assert appends_unlikely(asks, answer) == [False]
-    failed = replace(answer, partitions={T: replace(told, error_code=FENCED)})
-    assert appends_unlikely(failed, asks) == [False]
-    assert appends_unlikely(asks) == [False]
 
 
 def asked(connection: int, number: int, fate: Fate = Fate.ARRIVES) -> RequestSeen:
@@ -602,19 +437,6 @@ def told_at(
     return [after.is_unlikely for after in steps]
 
 
-@pytest.mark.parametrize("is_named", [True, False])
-@pytest.mark.parametrize(("leader_epoch", "is_unlikely"), [(1, True), (2, False)])
-def test_a_broker_that_asks_in_the_old_epoch_hears_of_the_new_one_after_that(
-    leader_epoch: int, *, is_unlikely: bool, is_named: bool
-) -> None:
-    """What a Fetch does not name is asked for as the session has it."""
-    named = {T: fetch_from_0(leader_epoch)}
-    before = replace(asked(7, 1), partitions=named, is_full=True)
-    question = replace(asked(7, 2), partitions=named if is_named else {}, is_full=False)
-    assert told_at(1, before, question) == [is_unlikely]
-    assert told_at(1, before, question, leader=-1) == [False]
-
-
 ENDS = StopBroker(broker=1, clean=True)
 
 
@@ -663,81 +485,6 @@ def test_a_broker_leaves_a_leader_after_the_unseen_fetch_whose_answer_is_seen() 
     assert told_at(0, replace(answered, partitions={}), handled, leader=-1) == [False]
     assert told_at(1, answered, handled, leader=-1) == [False]
     assert told_at(0, handled, answered, leader=-1) == [False]
-
-
-def test_a_broker_fetches_another_partition_after_the_unseen_fetch_whose_answer_is_seen() -> None:
-    """Links record a Fetch that names another partition than the one before."""
-    world = fetching(release="0.10.2.2")
-    follower = world.broker(1)
-    assert follower is not None
-    world.put_broker(1, replace(follower, live=frozenset({0, 1})))
-    world.put(("assignment", U), (0, 1))
-    world.put_replica(1, U, Replica())
-    led = LeaderAndIsr(states=(replace(state(0, 1, (0, 1)), partition=U.partition),))
-    world.put(("control", 1), (replace(RECEIVED, request=led),))
-    asks = replace(asked(7, 1), partitions={T: replace(fetch_from_0(1), fetch_offset=1)})
-    answer = replace(reply(high_watermark=1, last_offset=None), number=(7, 9))
-    names_it = replace(asked(7, 8), partitions={U: fetch_from_0(1)})
-
-    def unlikely(*items: Observation) -> list[bool]:
-        return told_unlikely(world, asks, *items, index=1)
-
-    assert unlikely(answer) == [True]
-    # It is asked in a Fetch that is seen.
-    assert unlikely(names_it, answer) == [False]
-    assert unlikely(replace(asked(7, 9), partitions=asks.partitions), answer) == [False]
-    # It was asked before.
-    repeated = replace(FETCH, asked=((T, ASKS_ON),), stage=Stage.ARRIVED, number=(7, 9))
-    world.put_exchanges(1, 0, (repeated,))
-    assert unlikely(answer) == [False]
-    # It is asked once the one before is answered, or was given up with its connection.
-    world.put_exchanges(1, 0, (replace(repeated, number=(7, 1)),))
-    assert unlikely(answer) == [True]
-    world.put_exchanges(1, 0, (replace(repeated, number=(8, 1)),))
-    assert unlikely(answer) == [False]
-
-
-def test_a_broker_hears_of_a_partition_after_the_fetches_that_it_refuses() -> None:
-    question = replace(asked(9, 1), partitions={T: fetch_from_0(1)})
-    refused = replace(
-        reply(high_watermark=-1, last_offset=None, error_code=3), number=question.number
-    )
-    before = told_again(told=frozenset())
-    for said, is_unlikely in (((question, refused), True), ((), False), ((question,), False)):
-        told = told_unlikely(before, *said, broker=0)
-        assert told == [is_unlikely]
-
-
-@pytest.mark.parametrize(
-    ("leader_epoch", "error_code", "is_unlikely"),
-    [
-        (2, ErrorCode.UNKNOWN_LEADER_EPOCH, True),
-        (2, ErrorCode.NONE, False),
-        (3, ErrorCode.UNKNOWN_LEADER_EPOCH, False),
-    ],
-    ids=["yet to lead", "led", "yet to hear of another epoch"],
-)
-def test_a_broker_leads_after_each_fetch_to_which_it_says_that_it_does_not(
-    leader_epoch: int, error_code: ErrorCode, *, is_unlikely: bool
-) -> None:
-    """Another fetch of the same epoch was answered before, and was read after."""
-    question = replace(
-        asked(9, 1), follower=0, leader=1, partitions={T: fetch_from_0(leader_epoch)}
-    )
-    first = replace(question, number=(8, 1))
-    read = replace(
-        reply(high_watermark=0, last_offset=0), number=first.number, follower=0, leader=1
-    )
-    refused = replace(
-        reply(high_watermark=-1, last_offset=None, error_code=error_code),
-        number=question.number,
-        follower=0,
-        leader=1,
-    )
-    messages = (first, question, read, refused)
-    assert told_at(2, *messages, leader=1) == [is_unlikely]
-    handled = ControlAnswered(number=NUMBER, api="LeaderAndIsr", broker=1, error_code=0, errors={})
-    assert told_at(1, handled, *messages, leader=1) == [False]
 
 
 def test_a_follower_stops_fetching_after_it_has_learnt_what_it_ends_with() -> None:
@@ -835,224 +582,6 @@ def test_a_late_fetch_of_an_earlier_connection_is_not_what_the_fetcher_asked_las
     assert to_come(*fetches).has_asked_so(1, 0, T, len(fetches), again) == repeats
 
 
-def asked_as_follower(fetch_offset: int) -> RequestSeen:
-    fetch = FetchAsked(fetch_offset=fetch_offset, leader_epoch=2, last_fetched_epoch=1)
-    return replace(asked(8, 0), follower=0, leader=1, partitions={T: fetch})
-
-
-@pytest.mark.parametrize(("fetch_offset", "is_unlikely"), [(2, False), (1, True)])
-def test_a_produce_was_read_if_its_broker_fetches_from_beyond_it_later(
-    fetch_offset: int, *, is_unlikely: bool
-) -> None:
-    world = fetching()
-    world.put_thread(1, 0, None)
-    world.put(("sent",), (write("n", 0, acks=-1),))
-    told = ClientAnswered(operation="n", outcome="info", base_offset=-1, error="NOT_LEADER")
-    lookahead = to_come(told, asked_as_follower(fetch_offset))
-    (step,) = internal_steps(world.state(EMPTY), lookahead, 0, 0)
-    assert (step.known_replica(0, T).log.log_end_offset, step.is_unlikely) == (2, is_unlikely)
-
-
-@pytest.mark.parametrize(("requested_epoch", "is_unlikely"), [(1, False), (0, True)])
-def test_a_produce_was_read_if_its_broker_asks_for_its_epoch_later(
-    requested_epoch: int, *, is_unlikely: bool
-) -> None:
-    world = fetching()
-    world.put_thread(1, 0, None)
-    world.put(("sent",), (write("n", 0, acks=-1),))
-    told = ClientAnswered(operation="n", outcome="info", base_offset=-1, error="NOT_LEADER")
-    asks = EpochAsked(requested_epoch=requested_epoch, leader_epoch=2)
-    question = replace(asked(8, 0), follower=0, leader=1, partitions={T: asks})
-    (step,) = internal_steps(world.state(EMPTY), to_come(told, question), 0, 0)
-    assert step.is_unlikely is is_unlikely
-
-
-@pytest.mark.parametrize(("leader_epoch", "is_unlikely"), [(1, True), (2, False)])
-@pytest.mark.parametrize("leader", [0, 1], ids=["it leads on", "it follows"])
-def test_a_leader_goes_to_another_epoch_after_it_has_appended_what_it_sends_of_its_own(
-    leader: int, leader_epoch: int, *, is_unlikely: bool
-) -> None:
-    world = fetching()
-    world.put_thread(1, 0, None)
-    led = LeaderAndIsr(states=(state(leader, 2, (0, 1)),))
-    world.put(("control", 0), (replace(RECEIVED, request=led),))
-    said = FetchAnswered(
-        error_code=0,
-        high_watermark=1,
-        base_offset=1,
-        last_offset=1,
-        first_leader_epoch=leader_epoch,
-    )
-    sent_later = replace(reply(high_watermark=1, last_offset=1), partitions={T: said})
-    news = told_unlikely(world, sent_later, broker=0)
-    assert news == [is_unlikely]
-
-
-@pytest.mark.parametrize(("checkpointed", "is_unlikely"), [(0, True), (1, False)])
-def test_a_follower_that_ends_with_less_was_told_to_stop_before_it_learnt_more(
-    checkpointed: int, *, is_unlikely: bool
-) -> None:
-    world = fetching()
-    world.put_replica(1, T, replace(world.known_replica(1, T), high_watermark=0))
-    news = FetchAnswer(batches=(), high_watermark=1)
-    delivered = replace(FETCH, asked=((T, ASKS_ON),), stage=Stage.DELIVERED, answers=((T, news),))
-    world.put_exchanges(1, 0, (delivered,))
-    ends = replace(ENDS, checkpointed=(("t", 0, checkpointed),))
-    learns = [
-        step.is_unlikely
-        for step in internal_steps(world.state(EMPTY), to_come(ends), 0, 0)
-        if step.known_replica(1, T).high_watermark == 1
-    ]
-    assert learns == [is_unlikely]
-
-
-@pytest.mark.parametrize(("fetch_offset", "is_unlikely"), [(2, True), (1, False)])
-def test_a_leader_appends_what_it_fetches_from_beyond_before_it_follows(
-    fetch_offset: int, *, is_unlikely: bool
-) -> None:
-    world = fetching()
-    world.put_thread(1, 0, None)
-    world.put(("sent",), (write("n", 0, acks=-1),))
-    deposed = LeaderAndIsr(states=(state(1, 2, (0, 1)),))
-    world.put(("control", 0), (replace(RECEIVED, request=deposed),))
-    later = asked_as_follower(fetch_offset)
-
-    def follows(*items: Observation | Produce | StopBroker) -> list[bool]:
-        return told_unlikely(world, *items, later, broker=0)
-
-    assert follows() == [is_unlikely]
-    # It is told before a client sends, and has not answered the controller then.
-    world.put(("sent",), None)
-    handled = replace(ANSWERED, api="LeaderAndIsr")
-    stops = replace(ENDS, broker=0)
-    assert follows(handled) == [False]
-    for end in (handled, stops):
-        assert follows(write("n", 0, acks=-1), end) == [is_unlikely]
-        assert follows(end, write("n", 0, acks=-1)) == [False]
-    assert follows(write("n", 1, acks=-1), handled) == [False]
-
-
-@pytest.mark.parametrize(("fetch_offset", "is_unlikely"), [(2, True), (1, False)])
-@pytest.mark.parametrize(
-    "request_of", [StopReplica(partition=T), LeaderAndIsr(states=(state(0, 2, (0, 1)),))]
-)
-def test_a_follower_appends_what_it_fetches_from_beyond_before_it_is_told_to_stop(
-    fetch_offset: int, request_of: StopReplica | LeaderAndIsr, *, is_unlikely: bool
-) -> None:
-    """Its leader has answered with the record at offset 1; then its partition leaves the thread."""
-    world = fetching()
-    happen(world, write("n", 0), {})
-    news = FetchAnswer(batches=world.known_replica(0, T).log.batches[1:], high_watermark=1)
-    asks = replace(ASKED, fetch_offset=1)
-    answered = replace(FETCH, asked=((T, asks),), stage=Stage.ANSWERED, answers=((T, news),))
-    world.put_exchanges(1, 0, (answered,))
-    world.put(("control", 1), (replace(RECEIVED, request=request_of),))
-    later = replace(asked_as_follower(fetch_offset), follower=1, leader=0)
-    stops = told_unlikely(world, later)
-    assert stops == [is_unlikely]
-
-
-@pytest.mark.parametrize(("leader_epoch", "is_unlikely"), [(1, False), (2, True)])
-def test_a_follower_that_refuses_to_stop_may_do_so_before_it_appends(
-    leader_epoch: int, *, is_unlikely: bool
-) -> None:
-    """A StopReplica of the epoch that it has changes nothing (FENCED_LEADER_EPOCH, 2.8.2)."""
-    world = fetching(release="2.8.2")
-    happen(world, write("n", 0), {})
-    news = FetchAnswer(batches=world.known_replica(0, T).log.batches[1:], high_watermark=1)
-    answered = replace(FETCH, asked=((T, ASKED),), stage=Stage.ANSWERED, answers=((T, news),))
-    world.put_exchanges(1, 0, (answered,))
-    stops = StopReplica(partition=T, leader_epoch=leader_epoch)
-    world.put(("control", 1), (replace(RECEIVED, request=stops),))
-    later = replace(asked_as_follower(2), follower=1, leader=0)
-    (told,) = (
-        step
-        for step in internal_steps(world.state(EMPTY), to_come(later), 0, 0)
-        if step.get(("control", 1))[0].errors is not None
-    )
-    assert told.is_unlikely is is_unlikely
-
-
-@pytest.mark.parametrize("leader", [1, 2], ids=["it leads", "another leads"])
-def test_a_broker_that_still_asks_a_leader_hears_of_another_after_that(leader: int) -> None:
-    """Up to 2.0 a Fetch does not say its leader epoch."""
-    world = fetching()
-    led = LeaderAndIsr(states=(state(leader, 2, (0, 1)),))
-    world.put(("control", 1), (replace(RECEIVED, request=led),))
-    fetch = FetchAsked(fetch_offset=1, leader_epoch=None, last_fetched_epoch=None)
-    asks = replace(asked(8, 0), partitions={T: fetch})
-    back = replace(
-        sent((7, 2)),
-        api="LeaderAndIsr",
-        broker=1,
-        states=(state(0, 3, (0, 1)),),
-        told=frozenset({T}),
-    )
-
-    unlikely = partial(told_unlikely, world)
-
-    assert unlikely(asks) == [True]
-    assert unlikely() == [False]
-    assert unlikely(replace(asks, partitions={})) == [False]
-    assert unlikely(back, asks) == [False]
-    # It is told once more, and not of the one that it asks.
-    assert unlikely(replace(back, states=(state(leader, 3, (0, 1)),)), asks) == [True]
-
-
-@pytest.mark.parametrize("leader", [1, 2], ids=["it leads", "another leads"])
-def test_who_is_to_lead_takes_the_high_watermark_first_that_it_tells_later(leader: int) -> None:
-    """The answer with it is seen before its own to the controller: it handles one after the other.
-
-    Who follows on learns it from the next leader.
-    """
-    world = fetching()
-    world.put_exchanges(1, 0, (FETCH,))
-    known = world.known_replica(1, T).high_watermark
-    led = LeaderAndIsr(states=(state(leader, 2, (0, 1)),))
-    world.put(("control", 1), (replace(RECEIVED, number=(9, 1), request=led),))
-    news = reply(high_watermark=known + 1, last_offset=None)
-    done = replace(ANSWERED, number=(9, 1), api="LeaderAndIsr", broker=1, errors={T: 0})
-    told = replace(
-        reply(high_watermark=known + 1, last_offset=2), number=(8, 0), follower=0, leader=1
-    )
-
-    unlikely = partial(told_unlikely, world)
-
-    assert unlikely(news, done, told) == [leader == 1]
-    # Its own answer was first, it tells less later, or nothing says with what it began.
-    assert unlikely(done, news, told) == [False]
-    less = replace(told, partitions=reply(high_watermark=known, last_offset=2).partitions)
-    assert unlikely(news, done, less) == [False]
-    without = replace(told, partitions=reply(high_watermark=known + 1, last_offset=None).partitions)
-    assert unlikely(news, done, without) == [False]
-
-
-@pytest.mark.parametrize(("release", "is_late"), [("2.0.1", True), ("2.8.2", False)])
-def test_a_fetch_that_nobody_saw_is_sent_after_the_follower_hears_of_its_leader_again(
-    release: str, *, is_late: bool
-) -> None:
-    """Many came before it that said the same; the one that is answered was sent last.
-
-    Where a Fetch carries its leader epoch, links record the first of the next one.
-    """
-    state_before = fetching(release=release).state(EMPTY)
-    before = replace(asked(7, 1), partitions={T: replace(fetch_from_0(1), fetch_offset=1)})
-    answer = replace(reply(high_watermark=1, last_offset=None), number=(7, 9))
-    again = replace(sent((9, 0)), api="LeaderAndIsr", broker=1, states=(state(0, 2, (0, 1)),))
-    away = replace(again, states=(state(1, 2, (0, 1)),))
-
-    def unlikely(*items: Observation) -> list[bool]:
-        return [
-            step.is_unlikely
-            for step in internal_steps(state_before, to_come(before, *items, answer), 1, 0)
-            if any(request.number == answer.number for request in step.exchanges(1, 0))
-        ]
-
-    assert unlikely() == [False]
-    assert unlikely(again) == [is_late]
-    assert unlikely(away) == [False]
-
-
 @pytest.mark.parametrize(
     ("session", "is_possible"), [(None, True), ({T}, True), ({T, U}, False), (set(), False)]
 )
@@ -1068,54 +597,6 @@ def test_a_fetch_that_leaves_a_partition_of_its_session_out_is_seen(
     answer = replace(reply(high_watermark=1, last_offset=None), number=(7, 9))
     steps = internal_steps(world.state(EMPTY), to_come(before, answer), 1, 0)
     assert [step.exchanges(1, 0) != () for step in steps] == [True] * is_possible
-
-
-@pytest.mark.parametrize(
-    ("release", "leader_epoch", "is_unlikely"),
-    [("2.2.2", 1, True), ("2.2.2", 2, False), ("2.0.1", 1, False)],
-)
-def test_a_fetch_of_an_older_epoch_came_before_its_leader_took_over_the_next(
-    release: str, leader_epoch: int, *, is_unlikely: bool
-) -> None:
-    """Counted after that, who asked counts as caught up, and keeps the high watermark back.
-
-    Up to 2.0 a Fetch does not say its leader epoch.
-    """
-    world = fetching(release=release)
-    become_leader(world, 0, T, state(0, 2, (0,)))
-    fetch = FetchState(fetch_offset=1, state=FetcherState.FETCHING, leader_epoch=leader_epoch)
-    world.put_thread(1, 0, FetcherThread(partitions=((T, fetch),), session=frozenset({T})))
-    (step,) = internal_steps(world.state(EMPTY), to_come(), 0, 0)
-    view = step.known_replica(0, T).view(1)
-    assert view is not None
-    assert (view.log_end_offset, step.is_unlikely) == (1, is_unlikely)
-
-
-@pytest.mark.parametrize(
-    ("fetch_offset", "last_offset", "is_unlikely"),
-    [(1, None, True), (0, None, True), (2, None, False), (1, 1, False)],
-    ids=["from its offset", "from before it", "from beyond it", "it is read"],
-)
-def test_a_leader_appends_after_the_answer_that_has_no_records(
-    fetch_offset: int, last_offset: int | None, *, is_unlikely: bool
-) -> None:
-    world = fetching()
-    world.put(("sent",), (write("n", 0, acks=1),))
-    before_state = world.state(EMPTY)
-    asks = replace(asked(7, 1), partitions={T: replace(fetch_from_0(1), fetch_offset=fetch_offset)})
-    answer = reply(high_watermark=1, last_offset=last_offset)
-    ok = ClientAnswered(operation="n", outcome="ok", base_offset=1, error="")
-
-    def unlikely(*items: Observation) -> list[bool]:
-        return [
-            step.is_unlikely
-            for step in internal_steps(before_state, to_come(*items), 0, 0)
-            if step.known_replica(0, T).log.log_end_offset == 2
-        ]
-
-    assert unlikely(asks, answer, ok) == [is_unlikely]
-    # Its client was answered first.
-    assert unlikely(asks, ok, answer) == [False]
 
 
 @pytest.mark.parametrize("stage", [Stage.ARRIVED, Stage.READ])
@@ -1176,43 +657,6 @@ def test_what_was_counted_before_of_a_fetch_moves_the_high_watermark_no_more() -
     assert (waits.stage, world.known_replica(0, T).high_watermark) == (Stage.WAITING, 0)
 
 
-@pytest.mark.parametrize(
-    ("timeout_s", "connection", "may_give_up"),
-    [(1.5, 8, True), (2.5, 8, False), (1.5, 7, False)],
-    ids=["too long", "in time", "on the same connection"],
-)
-def test_a_follower_may_have_given_up_an_answer_that_a_link_passed_on(
-    timeout_s: float, connection: int, *, may_give_up: bool
-) -> None:
-    """It asks anew two seconds after, on another connection, and has not appended."""
-    world = fetching()
-    batches = world.known_replica(0, T).log.batches
-    answer = FetchAnswer(batches=batches, high_watermark=1)
-    asks = PartitionRequest(
-        leader_epoch=1, carries_leader_epoch=False, fetch_offset=0, requested_epoch=-1
-    )
-    delivered = replace(
-        FETCH, asked=((T, asks),), stage=Stage.DELIVERED, answers=((T, answer),), number=(7, 1)
-    )
-    world.put_exchanges(1, 0, (delivered,))
-    fetch = FetchState(fetch_offset=0, state=FetcherState.FETCHING, leader_epoch=1)
-    world.put_thread(1, 0, FetcherThread(partitions=((T, fetch),)))
-    world.put_replica(1, T, replace(world.known_replica(1, T), log=Log()))
-    seen = (Seen(what=asked(7, 1), time=1.0), Seen(what=asked(connection, 2), time=3.0))
-    lookahead = Lookahead(Record(seen=seen, decided=(), fetch_timeout_s=timeout_s))
-
-    given_up, question = World(world.state(EMPTY)), asked(connection, 2)
-    why_not = give_up_others(given_up, question, lookahead)
-    assert (why_not, given_up.exchanges(1, 0), given_up.is_unlikely) == (
-        ("", (), True) if may_give_up else (HANDLES_FIRST, (delivered,), False)
-    )
-    # Who asks for the same again most likely never had the answer.
-    anew = FetchAsked(fetch_offset=0, leader_epoch=None, last_fetched_epoch=None)
-    again = World(world.state(EMPTY))
-    give_up_others(again, replace(question, partitions={T: anew}), lookahead)
-    assert not again.is_unlikely
-
-
 @pytest.mark.parametrize(("release", "waits"), [("2.0.1", True), ("2.8.2", False)])
 def test_a_leader_that_waits_for_zookeeper_with_a_partition_has_counted_another(
     release: str, *, waits: bool
@@ -1240,29 +684,6 @@ def test_a_leader_that_waits_for_zookeeper_with_a_partition_has_counted_another(
     ]
 
     assert counted == [(1, led.view(1), Stage.READ)] * waits
-
-
-def test_a_fetch_is_counted_in_the_epoch_in_which_its_follower_joins_the_isr() -> None:
-    """A leader looks at its log, takes over the next epoch, and counts the Fetch then."""
-    world = fetching(release="2.8.2")
-    world.put_exchanges(1, 0, (replace(WAITING, stage=Stage.ARRIVED),))
-    arrived = world.state(EMPTY)
-    news = replace(sent((9, 0)), api="LeaderAndIsr", states=(state(0, 2, (0,)),))
-    wanted = IsrAsked(leader=0, isrs={T: IsrWanted(leader_epoch=2, isr=(0, 1))})
-
-    def unlikely(*items: Observation) -> dict[Stage, bool]:
-        return {
-            exchange.stage: step.is_unlikely
-            for step in internal_steps(arrived, to_come(asked(7, 2), *items), 1, 0)
-            for exchange in step.exchanges(1, 0)
-        }
-
-    assert unlikely(news, wanted) == {Stage.WAITING: True, Stage.READ: False}
-    # It fetches before that, it was in the ISR all the while, or it joins in this epoch.
-    with_it = replace(news, states=(state(0, 2, (0, 1)),))
-    joins = replace(wanted, isrs={T: IsrWanted(leader_epoch=1, isr=(0, 1))})
-    for items in ((news, asked(7, 3), wanted), (with_it, wanted), (news, joins), (news,)):
-        assert unlikely(*items) == {Stage.WAITING: False, Stage.READ: False}
 
 
 V = TopicPartition("t", 2)
