@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kchaos.checkers.acts import Mode
 from kchaos.harness.pytest_plugin.options import PluginSettings, settle_seconds
 
 if TYPE_CHECKING:
+    from kchaos.checkers.acts import Mode
     from kchaos.clusters.spec import ClusterSpec
 
 MARKER = "kafka_cluster"
