@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +17,7 @@ from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.controller.recorded import unexplained
 from kchaos.checkers.model.releases.composition import generation_for
+from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -415,8 +415,15 @@ def test_an_upgrade_has_two_leader_epochs_for_one_shutdown_as_all_are_elected_ag
     evidence = RunEvidence(unpacked("2.3.1-elected-again", tmp_path, runs=HARD))
     assert messages(evidence) == []
 
-    without = partial(generation_for, without=("all are elected again",))
-    monkeypatch.setattr(reading, "generation_for", without)
+    def without(broker: StartBroker) -> Generation:
+        return generation_for(
+            broker.release,
+            inter_broker_protocol=broker.inter_broker_protocol,
+            message_format=broker.message_format,
+            without=("all are elected again",),
+        )
+
+    monkeypatch.setattr(reading, "generation_of", without)
     (message,) = messages(evidence)
     assert "no controller decides so" in message
 

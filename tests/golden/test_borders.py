@@ -124,8 +124,10 @@ def test_only_from_2_7_to_3_0_it_tells_that_a_leader_asks_before_its_high_waterm
         follower: int,
         offset: int,
         asks: leading.Ask | None = None,
+        *,
+        replica_epoch: int | None = None,
     ) -> bool:
-        changed = counts(world, leader, partition, follower, offset)
+        changed = counts(world, leader, partition, follower, offset, replica_epoch=replica_epoch)
         if asks is not None and leading.may_ask_for(world, leader, partition, follower):
             asks(world, leader, partition, follower)
         return changed
