@@ -17,24 +17,6 @@ from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
 from kchaos.checkers.verdict import NOT_PREDICTED, OPEN
 from kchaos.checkers.witness import Witness
 
-LINE_FIELDS = (
-    *(
-        "entry",
-        "case",
-        "release",
-        "build",
-        "ran",
-        "driver",
-        "seed",
-        "started_at",
-        "played_by",
-        "judged_by",
-    ),
-    *("conforms", "safe", "expected", "reason", "unknown"),
-    *("witness", "not_checked", "crashes", "seconds"),
-)
-"""Fields of results.json that the object of `--json` has as they are."""
-
 _T = TypeVar("_T")
 _MOST_FACTS = 2
 
@@ -229,33 +211,6 @@ def results_text(results: Results) -> str:
     """The content of results.json as one line of text, of which nothing is copied before."""
     told = {name: value for name, value in members(results).items() if name not in _NOT_TOLD}
     return json.dumps(told, default=members)
-
-
-def results_line(results: Results, *, report: Path | None = None) -> dict[str, Any]:
-    """The object that `--json` prints for one run.
-
-    Args:
-        report: Where its report is, or None.
-    """
-    whole = results_to_json(results)
-    return {name: whole[name] for name in LINE_FIELDS} | {
-        "findings": [_short(finding) for finding in results.findings],
-        "run": str(results.path),
-        "report": None if report is None else str(report),
-    }
-
-
-def _short(finding: Finding) -> dict[str, Any]:
-    """A finding without its evidence."""
-    return {
-        "kind": finding.kind,
-        "message": finding.message,
-        "partition": f"{finding.topic}-{finding.partition}" if finding.topic else None,
-        "brokers": list(finding.brokers),
-        "first_offset": finding.first_offset,
-        "last_offset": finding.last_offset,
-        "fingerprint": finding.fingerprint,
-    }
 
 
 def _write(file: Path, value: object) -> None:

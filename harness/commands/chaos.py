@@ -17,12 +17,12 @@ from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_co
 from kchaos.harness.commands.measure import append_result, results_in
 from kchaos.harness.player.drawing import case_drawn, draw, no_formats, require_drawable
 from kchaos.harness.player.free import FreeRun, case_of_free, draw_free, require_free
-from kchaos.harness.player.lines import Line
 from kchaos.harness.player.rates import page_of
 from kchaos.harness.run.own_parts import OwnParts
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.seeds import seed_text
+from kchaos.harness.summary.lines import Line
 from kchaos.harness.summary.summary import IS_UNKNOWN, UNSAFE, reasons_to_fail
 
 _SEEDS = 1_000_000

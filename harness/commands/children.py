@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import kchaos
+from kchaos.checkers.run_line import RunLine, line_of_run
 from kchaos.clusters.errors import AwaitTimeout, MachineError
 from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.processes import Child
@@ -26,9 +27,9 @@ from kchaos.clusters.waiting import await_until
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, INTERRUPTED, MACHINE, UNKNOWN, USAGE
 from kchaos.harness.commands.ready_process import SERVE, ReadyProcess, ready_process
 from kchaos.harness.errors import RunUnknown, UsageError
-from kchaos.harness.player.lines import Line, line_of_run, line_without_result
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.summary.lines import Line
 
 _Item = TypeVar("_Item")
 """Origin of a play: a scenario, or a seed that it is drawn from."""
@@ -67,9 +68,15 @@ def play_each(
             try:
                 return children.play(scenario)
             except RunUnknown as lost:
-                return line_without_result(scenario, str(lost))
+                return lost_line(scenario, str(lost))
 
         play_many(items, play, side_by_side=side_by_side, done=done, stop=children.stop)
+
+
+def lost_line(scenario: Scenario, why: str) -> Line:
+    """Return the line of a play that ended without a result: no step counts as played."""
+    names = {name: getattr(scenario, name) for name in ("entry", "case", "release", "seed")}
+    return RunLine(**names, unknown=why).to_json()
 
 
 def play_many(
@@ -171,7 +178,8 @@ class Children:
             if code == UNKNOWN:
                 raise RunUnknown(_last(said))
             raise RuntimeError(f"a play gave no result:\n{said[-2000:]}")
-        return line_of_run(judged)
+        told = line_of_run(Path(str(judged["run"])))
+        return told.to_json() | {name: judged[name] for name in ("run", "report")}
 
     def stop(self) -> None:
         """Asks every child to heal and end, and returns once all have; kills those that do not."""

@@ -222,7 +222,7 @@ def reproduce(
     from kchaos.harness.catalogue import entry_named
     from kchaos.harness.commands.exits import UNKNOWN, exit_code_for_lines
     from kchaos.harness.commands.judge_runs import with_spark
-    from kchaos.harness.commands.reproduce import PlayedCase, line_of, reproduce
+    from kchaos.harness.commands.reproduce import PlayedCase, reproduce
     from kchaos.harness.commands.show import result_lines
 
     entry = entry_named(name)
@@ -233,7 +233,7 @@ def reproduce(
 
     def done(run_played: PlayedCase) -> None:
         if as_json:
-            return click.echo(json.dumps(line_of(run_played)))
+            return click.echo(json.dumps(run_played.line))
         for line in result_lines(run_played.results):
             say(line)
 
@@ -250,7 +250,7 @@ def reproduce(
         say=say,
         done=done,
     )
-    code = exit_code_for_lines(map(line_of, played))
+    code = exit_code_for_lines(each.line for each in played)
     if as_json:
         return code
     try:
@@ -277,7 +277,7 @@ def replay(
 ) -> int:
     """Play the scenario of a run, or of a scenario file, once more."""
     from kchaos.harness.commands.exits import exit_code_for_lines
-    from kchaos.harness.commands.reproduce import judged, line_of
+    from kchaos.harness.commands.reproduce import judged
     from kchaos.harness.commands.show import result_lines
     from kchaos.harness.run.runner import play
     from kchaos.harness.run.scenario import read_scenario
@@ -292,7 +292,7 @@ def replay(
     for kafka in (name for name in named_kafkas(scenario) if not name[:1].isdigit() or "/" in name):
         say(f"it starts the Kafka in {kafka}: Ctrl-C if that is none of yours")
     played = judged(play(scenario, options=options, say=say), say)
-    line = line_of(played)
+    line = played.line
     click.echo(json.dumps(line) if as_json else printable("\n".join(result_lines(played.results))))
     return exit_code_for_lines([line])
 

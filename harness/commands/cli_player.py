@@ -228,8 +228,8 @@ def chaos(
     is only unknown. A run that is unsafe fails, also where the model predicts it.
     """
     from kchaos.harness.commands.chaos import chaos as play_chaos
-    from kchaos.harness.player.lines import Line
     from kchaos.harness.player.rates import table_text
+    from kchaos.harness.summary.lines import Line
 
     def done(line: Line) -> None:
         if as_json:

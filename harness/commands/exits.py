@@ -25,7 +25,7 @@ _NO_THREAD = "can't start new thread"
 
 
 def exit_code_for_lines(lines: Iterable[Mapping[str, Any]]) -> int:
-    """The exit code for objects of `checkers.judge.results_line`, one a run.
+    """The exit code for objects of `checkers.run_line.RunLine`, one a run.
 
     0 if every run is as expected, 1 if one is known not to be, else 2, as for no run at all.
     """

@@ -10,8 +10,9 @@ from typing import Any
 from kchaos.checkers.errors import CheckError, RunDirectoryError
 from kchaos.checkers.judge import judge
 from kchaos.checkers.packs import run_at
-from kchaos.checkers.results import LINE_FIELDS, Results, reason_of, results_line, write_judgement
+from kchaos.checkers.results import Results, reason_of, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.run_line import RunLine, line_of
 from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.class_archive import spark_archive
 from kchaos.clusters.errors import MachineError
@@ -102,7 +103,7 @@ def _line_of(run: Place, say: Callable[[str], None]) -> dict[str, Any]:
     for line in result_lines(results, has_verdict=False, place=run):
         say(line)
     report = write_report_or_say(directory, say) if isinstance(run, Path) else None
-    return results_line(results, report=report) | {"run": str(run)}
+    return line_of(results, report=report).to_json() | {"run": str(run)}
 
 
 def _is_there(output: Place) -> bool:
@@ -233,7 +234,7 @@ def _with_spark(
     )
     say(f"batches, findings and results as Parquet: {judgement.output}")
     for run, result in zip(runs, judgement.results, strict=True):
-        if reason := reason_of(results_line(result)):
+        if reason := reason_of(line_of(result).to_json()):
             say(f"{result.run}: {reason}")
         yield _line_of_spark(run, result)
 
@@ -242,10 +243,8 @@ def _line_of_spark(run: Place, results: Results) -> dict[str, Any]:
     """The object of `--json` for one run that Spark judged, which may be no run at all."""
     if not results.judged_by:
         return _unknown_line(run, results.unknown)
-    return results_line(results) | {"run": str(run)}
+    return line_of(results).to_json() | {"run": str(run)}
 
 
 def _unknown_line(run: Place, why: str | None) -> dict[str, Any]:
-    unknown: dict[str, Any] = dict.fromkeys(LINE_FIELDS)
-    known: dict[str, Any] = {"expected": False, "unknown": why, "findings": []}
-    return unknown | known | {"run": str(run), "report": None}
+    return RunLine(run=str(run), unknown=why).to_json()

@@ -10,7 +10,7 @@ from typing import Any
 
 from kchaos.harness.catalogue import CATALOGUE, Entry, entry_named, scenario_of
 from kchaos.harness.commands.exits import exit_code_for_lines
-from kchaos.harness.commands.reproduce import DueCase, PlayedCase, line_of, play_cases
+from kchaos.harness.commands.reproduce import DueCase, PlayedCase, play_cases
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.summary.lines import NEEDED, Line, append_line, read_lines
 
@@ -65,7 +65,7 @@ def measure(
     lost: list[Line] = []
 
     def judged(_number: int, played: PlayedCase) -> None:
-        line = line_of(played)
+        line = played.line
         if played.run is None:
             lost.append(line)
         else:

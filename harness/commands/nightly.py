@@ -21,6 +21,7 @@ from kchaos.checkers.acts import Mode
 from kchaos.checkers.errors import StoreError
 from kchaos.checkers.results import is_unknown, reason_of
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.run_line import RunLine, bugs_in, line_of_run
 from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.drivers import why_no_slow_disk
 from kchaos.clusters.errors import MachineError
@@ -38,15 +39,7 @@ from kchaos.harness.run.runner import RunOptions, delete_run
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.seeds import own_version, seed_text
 from kchaos.harness.summary.exercised import leaning_after, rules_of
-from kchaos.harness.summary.lines import (
-    LINES,
-    LOCK,
-    Line,
-    append_line,
-    line_of,
-    lines_in,
-    read_lines,
-)
+from kchaos.harness.summary.lines import LINES, LOCK, Line, append_line, lines_in, read_lines
 from kchaos.harness.summary.summary import Summary
 from kchaos.harness.summary.tables import append, rows_in, rows_of
 
@@ -496,10 +489,16 @@ def _line_of_play(
     except (MachineError, UsageError, OSError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 - one play that fails ends no night: it is unknown
-        nothing = line_of(folder / f"seed-{seed}-{mix}-{releases[kafka]}")
-        nothing |= {"release": releases[kafka], "case": mix, "entry": "chaos"}
-        return nothing | told | {"unknown": f"the play failed: {error}"}
-    line = line_of(path) | told | {"wall_s": round(time.monotonic() - began, 3)}
+        release = releases[kafka]
+        lost = RunLine(
+            run=f"seed-{seed}-{mix}-{release}",
+            entry="chaos",
+            case=mix,
+            release=release,
+            unknown=f"the play failed: {error}",
+        )
+        return lost.to_json() | told
+    line = line_of_run(path).to_json() | told | {"wall_s": round(time.monotonic() - began, 3)}
     # A run whose conformance is known was followed, so that it can be followed once more.
     return line | ({} if line["conforms"] is None else {"rules": rules_of(path)})
 
@@ -625,7 +624,7 @@ def _is_green(line: Line) -> bool:
 
 def _shows(line: Line) -> set[tuple[str, str]]:
     """Findings that the run shows, with its release; other runs may show them too."""
-    shown = {finding["fingerprint"] for finding in line["findings"]}
+    shown = {finding["fingerprint"] for finding in bugs_in(line)}
     if line["unknown"]:
         shown.add(re.sub("[0-9]+", "N", str(line["unknown"])))
     return {(str(line["release"]), fingerprint) for fingerprint in shown}

@@ -8,17 +8,18 @@ from typing import Any
 
 from kchaos.checkers.acts import Mode
 from kchaos.checkers.judge import judge
-from kchaos.checkers.results import Results, read_judgement, results_line, write_judgement
+from kchaos.checkers.results import Results, read_judgement, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.run_line import line_of
 from kchaos.clusters.ready import fetch
 from kchaos.clusters.releases import release_of
 from kchaos.harness.catalogue import Entry, scenario_of, with_brokers
 from kchaos.harness.commands.children import play_each
 from kchaos.harness.commands.judge_runs import write_report_or_say
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.lines import Line
 from kchaos.harness.run.runner import RunOptions, play
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.summary.lines import Line
 
 _MINUTES_FROM_S = 90
 
@@ -34,6 +35,12 @@ class PlayedCase:
     run: RunDirectory | None
     results: Results
     report: Path | None
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """The object that `--json` prints for it."""
+        line = line_of(self.results, report=self.report).to_json()
+        return line if self.run else line | {"run": ""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,9 +224,3 @@ def judged(run: RunDirectory, say: Callable[[str], None]) -> PlayedCase:
     finally:
         run.let_go()
     return PlayedCase(run=run, results=results, report=write_report_or_say(run, say))
-
-
-def line_of(run: PlayedCase) -> dict[str, Any]:
-    """The object that `--json` prints for it."""
-    line = results_line(run.results, report=run.report)
-    return line if run.run else line | {"run": ""}

@@ -8,8 +8,9 @@ from typing import Any
 
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.results import Results, read_judgement, results_line
+from kchaos.checkers.results import Results, read_judgement
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.run_line import line_of
 from kchaos.harness.commands.show import ANSWERS, wrapped
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.directories import find_runs
@@ -34,7 +35,7 @@ class RunThere:
     def to_json(self) -> dict[str, Any]:
         """The object that `--json` prints for it."""
         place = {"run": str(self.path), "started_at": self.started_at or None}
-        judged = {} if self.results is None else results_line(self.results)
+        judged = {} if self.results is None else line_of(self.results).to_json()
         return judged | place | {"problem": self.problem or None}
 
 

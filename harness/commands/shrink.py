@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.judge import judge
-from kchaos.checkers.results import results_to_json
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.run_line import signs_of
 from kchaos.clusters.leftovers import work_directory
 from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.commands.exits import UNKNOWN, exit_code_for_lines
@@ -16,12 +16,12 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.player.drawing import view_of
 from kchaos.harness.player.drawn_settings import ENTRY, SHRUNK
 from kchaos.harness.player.legal import illegal_steps
-from kchaos.harness.player.lines import Line, signs_of
 from kchaos.harness.player.shrinking import PlaysUsedUp, Shrunk, Steps
 from kchaos.harness.player.shrinking import shrink as smallest
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario, read_scenario
 from kchaos.harness.run.settings import require_trust
+from kchaos.harness.summary.lines import Line
 
 
 def shrink(
@@ -55,7 +55,7 @@ def shrink(
     scenario = _trusted_scenario(directory, trust=trust)
     if tries > plays:
         raise UsageError(f"{tries} tries of each schedule are more than {plays} plays")
-    signs = frozenset(signs_of(results_to_json(judge(directory))))
+    signs = frozenset(signs_of(judge(directory)))
     if not signs:
         raise UsageError(f"{run} conforms and is safe: there is nothing that a part could show")
     say(f"{len(scenario.steps)} steps show {', '.join(sorted(signs))}")

@@ -19,11 +19,11 @@ from kchaos.harness.commands.show import wrapped
 from kchaos.harness.commands.versions import rules_between
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.workload import command_in
-from kchaos.harness.player.lines import Line
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.seeds import seed_text
 from kchaos.harness.steps.scenario_steps import Inject
+from kchaos.harness.summary.lines import Line
 from kchaos.harness.upgrades.notes import change_texts
 from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade, phases, require_upgrade
 from kchaos.harness.upgrades.rendering import PAGE, headline, supported, write_sign_off

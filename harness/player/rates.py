@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from kchaos.harness.player.drawn_settings import NO_GATES, mix_of_case
-from kchaos.harness.player.lines import Line
+from kchaos.harness.summary.lines import Line
 from kchaos.harness.summary.rates import Rate, rates_of, release_of
 
 

@@ -13,9 +13,10 @@ from urllib.parse import quote
 import jinja2
 
 from kchaos.checkers.results import is_unknown
+from kchaos.checkers.run_line import WITHOUT_SERVICE, bugs_in
 from kchaos.harness.printable import printable
 from kchaos.harness.report.templates import templates
-from kchaos.harness.summary.lines import WITHOUT_SERVICE, Line
+from kchaos.harness.summary.lines import Line
 from kchaos.harness.summary.rates import ALL_MIXES, Rate, mix_of, mode_of, release_of
 from kchaos.harness.summary.summary import Bug, Service, Summary
 
@@ -183,7 +184,7 @@ def junit_of(summary: Summary) -> str:
             time=str(line["seconds"] or 0),
         )
         why = summary.why_failing(line)
-        messages = [finding["message"] for finding in line["findings"]]
+        messages = [finding["message"] for finding in bugs_in(line)]
         text = "\n".join([*messages, *filter(None, [line["reason"], line["unknown"]])])
         if why == ["unknown"]:
             ET.SubElement(case, "error", message=_xml(str(line["unknown"]))).text = _xml(text)
@@ -220,7 +221,7 @@ def _alike(summary: Summary) -> list[list[Line]]:
     """The runs that fail, those together that show the same."""
     groups: dict[tuple[Any, ...], list[Line]] = {}
     for line in summary.failing:
-        shown = tuple(sorted(finding["fingerprint"] for finding in line["findings"]))
+        shown = tuple(sorted(finding["fingerprint"] for finding in bugs_in(line)))
         why = re.sub("[0-9]+", "N", str(line["unknown"]))
         groups.setdefault((line["release"], shown, why), []).append(line)
     return list(groups.values())
@@ -273,9 +274,9 @@ def _run(line: Line, summary: Summary, folder: Path) -> dict[str, Any]:
         "safe": _answer(line["safe"]),
         "conforms": _answer(line["conforms"]),
         "seconds": line["seconds"],
-        "service": [(line.get("service") or {}).get(name) for name in summary.measured],
+        "service": [line["service"][name] for name in summary.measured],
         "why": summary.why_failing(line),
-        "kinds": ", ".join(dict.fromkeys(finding["kind"] for finding in line["findings"])),
+        "kinds": ", ".join(dict.fromkeys(finding["kind"] for finding in bugs_in(line))),
         "unknown": line["unknown"],
         "faults": [
             {"name": name, "left": 100 * begin, "width": max(0.6, 100 * (end - begin))}

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kchaos.checkers.results import is_unknown
+from kchaos.checkers.run_line import WITHOUT_SERVICE, bugs_in
 from kchaos.harness.summary.exercised import Exercised, exercised_by
-from kchaos.harness.summary.lines import WITHOUT_SERVICE, Line
+from kchaos.harness.summary.lines import Line
 from kchaos.harness.summary.rates import Rate, rates_of, totals_of
 
 UNSAFE, NOT_CONFORMING, IS_UNKNOWN, NEW = "unsafe", "not-conforming", "unknown", "new"
@@ -183,7 +184,7 @@ def reasons_to_fail(
         UNSAFE: line["safe"] is False,
         NOT_CONFORMING: line["conforms"] is False,
         IS_UNKNOWN: is_unknown(line),
-        NEW: any((finding["fingerprint"], release) in new for finding in line["findings"]),
+        NEW: any((finding["fingerprint"], release) in new for finding in bugs_in(line)),
     }
     return [name for name in fail_on if said[name]]
 
@@ -191,7 +192,7 @@ def reasons_to_fail(
 def _bugs(lines: Iterable[Line]) -> dict[tuple[str, str], Bug]:
     bugs: dict[tuple[str, str], Bug] = {}
     for line in lines:
-        for finding in line["findings"]:
+        for finding in bugs_in(line):
             key = finding["fingerprint"], str(line["release"])
             if key not in bugs:
                 told = {name: finding[name] for name in ("kind", "question", "message")}
@@ -219,8 +220,7 @@ def _service(rates: Iterable[Rate]) -> list[Service]:
 
 
 def _seconds(name: str, lines: Iterable[Line]) -> Seconds | None:
-    # The lines of an earlier kchaos say nothing of it.
-    told = [(line["service"][name], line) for line in lines if line.get("service")]
+    told = [(line["service"][name], line) for line in lines]
     measured = [(float(seconds), line) for seconds, line in told if seconds is not None]
     if not measured:
         return None

@@ -15,14 +15,9 @@ from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.record import predict_run
-from kchaos.checkers.results import (
-    Results,
-    results_line,
-    results_text,
-    results_to_json,
-    write_judgement,
-)
+from kchaos.checkers.results import Results, results_text, results_to_json, write_judgement
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
+from kchaos.checkers.run_line import line_of
 from kchaos.harness.commands.exits import FINDING, UNKNOWN, exit_code_for_lines
 from tests.support.clean_runs import clean_run, clean_snapshot, cluster_of_two, unknown_of
 from tests.support.kafka_6361_runs import BOTH, STOPPED, kafka_6361
@@ -505,7 +500,7 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
     run = kafka_6361(tmp_path / "run", "n20", "1.1.1")
 
     results = judge(run)
-    assert results_line(results, report=Path("here.html")) == {
+    assert line_of(results, report=Path("here.html")).to_json() == {
         "entry": "KAFKA-6361",
         "case": "n20",
         "release": "1.1.1",

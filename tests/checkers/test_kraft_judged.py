@@ -11,11 +11,11 @@ from kchaos.checkers import acts
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge
 from kchaos.checkers.metadata_log import read_node
-from kchaos.checkers.results import Results, is_unknown, results_line
+from kchaos.checkers.results import Results, is_unknown
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.run_line import line_of
 from kchaos.checkers.verdict import NOT_PREDICTED
 from kchaos.harness.commands.exits import exit_code_for_lines
-from kchaos.harness.player.lines import signs_of
 from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
 from tests.support.kraft_runs import (
     CONTROLLER,
@@ -436,12 +436,12 @@ def test_a_broker_with_zookeeper_is_not_of_a_kraft_cluster(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_run_with_kraft_is_unknown_only_where_its_safety_is(tmp_path: Path) -> None:
-    safe = results_line(judged(kraft_run(tmp_path / "safe")))
-    lost = results_line(judged(kraft_run(tmp_path / "lost"), end=9))
-    broken = results_line(_sealed(tmp_path / "broken", _remove("definitions")))
-    ours = results_line(judge(clean_snapshot(clean_run(tmp_path / "ours")).seal()))
+    safe = line_of(judged(kraft_run(tmp_path / "safe"))).to_json()
+    lost = line_of(judged(kraft_run(tmp_path / "lost"), end=9)).to_json()
+    broken = line_of(_sealed(tmp_path / "broken", _remove("definitions"))).to_json()
+    ours = line_of(judge(clean_snapshot(clean_run(tmp_path / "ours")).seal())).to_json()
 
     assert [is_unknown(each) for each in (safe, lost, broken, ours)] == [False, False, True, False]
     assert is_unknown(ours | {"conforms": None, "unknown": "the model gave up"})
     assert [exit_code_for_lines([each]) for each in (safe, lost, broken)] == [0, 1, 2]
-    assert [signs_of(each) for each in (safe, lost)] == [[], ["committed-loss"]]
+    assert [each["signs"] for each in (safe, lost)] == [[], ["committed-loss"]]

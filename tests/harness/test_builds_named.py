@@ -9,7 +9,8 @@ import pytest
 from kchaos.checkers.evidence.about import marked, short_build
 from kchaos.checkers.judge import judge
 from kchaos.checkers.observations import BrokerStarted, Injected
-from kchaos.checkers.results import Results, results_line
+from kchaos.checkers.results import Results
+from kchaos.checkers.run_line import line_of
 from kchaos.harness.commands.show import result_lines, table_text
 from kchaos.harness.report.answers import summary
 from kchaos.harness.report.loading import load
@@ -37,7 +38,7 @@ def test_results_name_every_build_that_ran(tmp_path: Path) -> None:
     results = judged(tmp_path / "run", ONE, rolled_to=OTHER)
 
     assert results.build == f"{ONE}; {OTHER}"
-    assert results_line(results)["build"] == results.build
+    assert line_of(results).to_json()["build"] == results.build
     assert f"on Kafka 1.1.1: /builds/a sha256:{'a' * 8}; /builds/b sha256:{'b' * 8}" in " ".join(
         line.strip() for line in result_lines(results)
     )
@@ -104,7 +105,7 @@ def test_what_brokers_were_rolled_to_is_named_with_the_outcome_and_in_the_table(
     assert rolled.outcome.startswith("Kafka 1.1.1, rolled to 2.0.1: ")
     assert plain.outcome.startswith("Kafka 1.1.1: ")
     assert "1.1.1, rolled to 2.0.1" in " ".join(table_text([rolled]).split())
-    assert results_line(rolled)["ran"] == "1.1.1, rolled to 2.0.1"
+    assert line_of(rolled).to_json()["ran"] == "1.1.1, rolled to 2.0.1"
 
 
 def test_a_report_s_head_says_nothing_of_rolls_where_there_was_none(tmp_path: Path) -> None:

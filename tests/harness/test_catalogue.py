@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.judge import judge
-from kchaos.checkers.results import results_line
+from kchaos.checkers.run_line import line_of
 from kchaos.harness.catalogue import CATALOGUE, entry_named, in_order, scenario_of
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import UsageError
@@ -61,7 +61,7 @@ def test_an_entry_gives_what_it_says_and_conforms(
     assert played.results.expectation_from == "scenario"
     assert all(witness.found for witness in played.results.witness)
     assert said, "nothing was told while it happened"
-    played_with_processes[name, case, release] = results_line(played.results)
+    played_with_processes[name, case, release] = line_of(played.results).to_json()
 
 
 @pytest.mark.slow

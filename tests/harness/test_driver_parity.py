@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.results import results_line
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.run.runner import RunOptions, play
 from tests.support.drivers import play_options
@@ -16,13 +15,13 @@ from tests.support.plays_of_ci import IN_CONTAINERS, Cell, in_one_process, scena
 pytestmark = [pytest.mark.docker, pytest.mark.cluster, pytest.mark.usefixtures("docker_base")]
 
 # What differs from run to run, whatever the driver.
-_OWN = ("driver", "seconds", "run", "started_at", "report", "played_by")
+_OWN = ("driver", "seconds", "service", "run", "started_at", "report", "played_by")
 
 
 def line_of(cell: Cell, options: RunOptions) -> dict[str, Any]:
     played = judged(play(scenario_of_cell(cell), options=options, say=print), print)
     assert all(witness.found for witness in played.results.witness)
-    return results_line(played.results)
+    return played.line
 
 
 def compared(line: Mapping[str, Any]) -> dict[str, Any]:

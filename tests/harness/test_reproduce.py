@@ -20,7 +20,7 @@ from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of, with_b
 from kchaos.harness.commands import children, judge_runs
 from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.measure import measure, results_in
-from kchaos.harness.commands.reproduce import judged, line_of, reproduce, time_left
+from kchaos.harness.commands.reproduce import judged, reproduce, time_left
 from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
@@ -131,7 +131,7 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[StoredRuns]:
     for release in ("1.1.1", "2.0.1"):
         golden = unpacked("2.8.2", tmp_path / release)
         (golden.path / "judgements").mkdir(exist_ok=True)
-        lines[release] = line_of(judged(golden, lambda _: None))
+        lines[release] = judged(golden, lambda _: None).line
     StoredRuns.lines, StoredRuns.errors, StoredRuns.stopped = lines, {}, 0
     StoredRuns.others_ended = threading.Event()
     monkeypatch.setattr(children, "Children", StoredRuns)
@@ -161,7 +161,7 @@ def played_at_once(*, runs: int = 1, **more: Any) -> tuple[list[dict[str, Any]],
         **more,
     )
     assert len(ended) == 4
-    return [line_of(case) for case in played], said
+    return [case.line for case in played], said
 
 
 @pytest.mark.slow

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.judge import judge
-from kchaos.checkers.results import results_line, write_judgement
+from kchaos.checkers.results import write_judgement
+from kchaos.checkers.run_line import line_of_run
+from kchaos.harness.commands.children import lost_line
 from kchaos.harness.commands.cli_player import MIX_NAMES
 from kchaos.harness.player.candidates import MIXES
 from kchaos.harness.player.drawing import draw
-from kchaos.harness.player.lines import line_of_run, line_without_result
 from kchaos.harness.player.rates import commands_of, page_of, table_text
 from kchaos.harness.player.studied_mixes import WALKS, WIDE_WALKS
 from kchaos.harness.summary.rates import rates_of
@@ -107,7 +108,7 @@ def test_the_table_ends_with_every_run_that_is_not_as_predicted() -> None:
 
 
 def test_a_play_without_a_result_is_counted_and_changes_no_measured_value() -> None:
-    lost = line_without_result(draw(8, kafka="2.8.2", steps=3), "it was killed")
+    lost = lost_line(draw(8, kafka="2.8.2", steps=3), "it was killed")
     assert table_text([GOOD, lost, lost]).splitlines() == [
         "release mix   runs conform safe unknown    s waiting skipped",
         "2.8.2   mixed    3       1    1       2 30.0    10.0 1 of 50",
@@ -121,8 +122,8 @@ def test_a_play_without_a_result_has_the_fields_of_a_run(tmp_path: Path) -> None
     run = unpacked("KAFKA-7601-jira", tmp_path, runs=ENTRIES)
     results = judge(run)
     write_judgement(run, results)
-    line = line_of_run(results_line(results))
-    lost = line_without_result(draw(8, kafka="2.8.2", steps=3), "it was killed")
+    line = line_of_run(run.path).to_json()
+    lost = lost_line(draw(8, kafka="2.8.2", steps=3), "it was killed")
     assert lost.keys() == line.keys()
 
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers.findings import Finding
+from kchaos.checkers.results import Results
+from kchaos.checkers.run_line import signs_of
 from kchaos.faults import CutLink, ExpireSession, HoldRequests, KillBroker
 from kchaos.harness.commands import shrink as command
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.drawing import draw, view_of
 from kchaos.harness.player.legal import illegal_steps
-from kchaos.harness.player.lines import signs_of
 from kchaos.harness.player.shrinking import PlaysUsedUp, Steps, coherent, shrink
 from kchaos.harness.run.scenario import read_scenario
 from kchaos.harness.steps.clients import AwaitAnswer, Produce
@@ -126,8 +128,9 @@ def test_a_part_of_a_drawn_schedule_is_legal_only_if_it_keeps_the_rules() -> Non
 # -- the command, with a player that plays nothing ---------------------------------------------
 
 
-PERMITTED = {"kind": "permitted-loss"}
-NOT_AS_PREDICTED = {"kind": "not-as-predicted", "evidence": {"what": "batches"}}
+PERMITTED = Finding(kind="permitted-loss", message="")
+NOT_AS_PREDICTED = Finding(kind="not-as-predicted", message="", evidence={"what": "batches"})
+HOLE = Finding(kind="hole", message="")
 STEPS = (
     TOPIC,
     IfPossible(do=Inject(name="end", fault=ExpireSession(broker=0))),
@@ -259,22 +262,24 @@ def test_another_finding_than_that_of_the_run_does_not_count(
 
 
 @pytest.mark.parametrize(
-    ("judged", "signs"),
+    ("conforms", "safe", "findings", "signs"),
     [
-        ({"conforms": True, "safe": True, "findings": []}, []),
-        (
-            {"conforms": False, "safe": False, "findings": [NOT_AS_PREDICTED, {"kind": "hole"}]},
-            ["not-as-predicted/batches"],
-        ),
-        (
-            {"conforms": True, "safe": False, "findings": [{"kind": "hole"}, PERMITTED]},
-            ["hole"],
-        ),
-        (
-            {"conforms": None, "safe": True, "findings": [], "unknown": "step 12: broker 3 died"},
-            ["unknown: step N: broker N died"],
-        ),
+        (True, True, (), ()),
+        (False, False, (NOT_AS_PREDICTED, HOLE), ("not-as-predicted/batches",)),
+        (True, False, (HOLE, PERMITTED), ("hole",)),
+        (None, True, (), ("unknown: step N: broker N died",)),
     ],
 )
-def test_a_run_shows_its_findings_on_one_question(judged: dict[str, Any], signs: list[str]) -> None:
-    assert signs_of(judged) == signs
+def test_a_run_shows_its_findings_on_one_question(
+    conforms: bool | None, safe: bool, findings: tuple[Finding, ...], signs: tuple[str, ...]
+) -> None:
+    results = Results(
+        conforms=conforms,
+        safe=safe,
+        expected=False,
+        unknown="step 12: broker 3 died",
+        findings=findings,
+        path=Path(),
+        prediction=None,
+    )
+    assert signs_of(results) == signs

@@ -11,13 +11,14 @@ import pytest
 
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
+from kchaos.checkers.run_line import line_of_run
 from kchaos.checkers.verdict import NOT_PREDICTED
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, USAGE
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.commands.summary import exit_code_of_summary
 from kchaos.harness.report import write_report
-from kchaos.harness.summary.lines import LINES, LOCK, append_line, line_of, lines_in, read_lines
+from kchaos.harness.summary.lines import LINES, LOCK, append_line, lines_in, read_lines
 from kchaos.harness.summary.rates import interval
 from kchaos.harness.summary.rendering import headline, html_of, json_of, junit_of, markdown_of
 from kchaos.harness.summary.summary import Summary, summary_of
@@ -184,7 +185,7 @@ def test_a_runs_line_has_the_seconds_that_its_judgement_measured(tmp_path: Path)
     results = judge(run)
     write_judgement(run, results)
     assert results.availability is not None
-    service = line_of(run.path)["service"]
+    service = line_of_run(run.path).service
     assert service["without_acknowledged_write_s"] == max(
         each.without_acknowledged_write_s or 0 for each in results.availability.partitions
     )
@@ -253,7 +254,7 @@ def test_a_night_that_was_killed_is_unknown_whether_it_left_a_run_or_not(
         return {line["run"]: line["unknown"] for line in told["lines"] if line["unknown"]}
 
     for run in night.glob("run of *"):
-        append_line(night / LINES, line_of(run))
+        append_line(night / LINES, line_of_run(run).to_json())
     # The run that was played when the night was killed is among no lines.
     about = json.loads((night / "run of 1.1.1" / "run.json").read_text())
     (night / "torn/run.json").write_text(json.dumps(about | {"seed": 9}))
@@ -332,7 +333,7 @@ def test_a_night_is_a_baseline_also_when_its_runs_are_deleted(night: Path, tmp_p
     known = night / "run of 1.1.1"
     before = tmp_path / "before"
     before.mkdir()
-    append_line(before / LINES, line_of(known))
+    append_line(before / LINES, line_of_run(known).to_json())
     for baseline in (before, before / LINES):
         summary = summary_of(lines_in(night), baseline=lines_in(baseline), fail_on=["new"])
         assert [bug.status for bug in summary.bugs] == ["still there"]
