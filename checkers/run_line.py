@@ -150,10 +150,12 @@ def line_of_run(path: Path) -> RunLine:
             **{name: getattr(about, name) for name in _OF_RUN},
             played_by=about.kchaos if isinstance(about.kchaos, str) else None,
         )
-        line = replace(line, mode="kraft" if evidence.is_kraft else "zookeeper")
         judgements = run.judgements()
+        if not judgements and not run.is_sealed:
+            return replace(line, unknown=KILLED)
+        line = replace(line, mode="kraft" if evidence.is_kraft else "zookeeper")
         if not judgements:
-            return replace(line, unknown=_NOT_JUDGED if run.is_sealed else KILLED)
+            return replace(line, unknown=_NOT_JUDGED)
         observed = evidence.observed
         return replace(
             line_of(read_judgement(run, judgements[-1])),

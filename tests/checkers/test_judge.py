@@ -184,7 +184,7 @@ def test_a_healed_and_settled_run_is_unsafe_although_a_step_did_not_hold(tmp_pat
     assert of_kind(results, "divergence")
     assert (results.conforms, results.safe, results.unknown) == (None, False, NOT_HELD)
     assert results.reason == "safe was expected"
-    assert exit_code_for_lines([results_line(results)]) == FINDING
+    assert exit_code_for_lines([line_of(results).to_json()]) == FINDING
 
 
 def test_without_a_settled_end_replicas_that_differ_may_still_become_equal(
@@ -196,7 +196,7 @@ def test_without_a_settled_end_replicas_that_differ_may_still_become_equal(
 
     assert of_kind(results, "divergence")
     assert results.safe is None
-    assert exit_code_for_lines([results_line(results)]) == UNKNOWN
+    assert exit_code_for_lines([line_of(results).to_json()]) == UNKNOWN
 
 
 def test_an_error_that_ends_a_fetcher_makes_a_run_unsafe_without_a_settled_end(

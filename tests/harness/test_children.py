@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.checkers.run_line import RunLine
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.waiting import await_until
 from kchaos.harness.commands import children
@@ -149,12 +150,11 @@ def test_a_child_that_fails_says_why(
 def test_a_childs_line_is_found_among_warnings(
     monkeypatch: pytest.MonkeyPatch, child_that_runs: Callable[[str], Children]
 ) -> None:
-    monkeypatch.setattr(children, "line_of_run", lambda line: {**line, "more": 1})
-    code = "print('a warning'); print('{\"run\": \"x\"}'); print('another'); raise SystemExit(1)"
-    assert child_that_runs(code).play(SCENARIOS[0]) == {
-        "run": "x",
-        "more": 1,
-    }
+    monkeypatch.setattr(children, "line_of_run", lambda path: RunLine(run=path.name, steps=7))
+    line = {"run": "runs/x", "report": "x.html"}
+    code = f"print('a warning'); print('{json.dumps(line)}'); print('another'); raise SystemExit(1)"
+    played = child_that_runs(code).play(SCENARIOS[0])
+    assert (played["run"], played["report"], played["steps"]) == ("runs/x", "x.html", 7)
 
 
 @pytest.mark.slow

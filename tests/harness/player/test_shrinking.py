@@ -181,8 +181,7 @@ def shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
     fields = {"entry": "chaos", "case": "mixed", "release": "2.8.2", "driver": "local", "seed": 3}
     RunDirectory.create(tmp_path / "run", run=fields, scenario=scenario.to_json())
     monkeypatch.setattr(command, "Children", FakeChildren)
-    judged = {"conforms": False, "safe": True, "findings": [NOT_AS_PREDICTED], "unknown": None}
-    monkeypatch.setattr(command, "results_to_json", lambda _: judged)
+    monkeypatch.setattr(command, "signs_of", lambda _: ("not-as-predicted/batches",))
 
     def run(shows: Callable[[Steps], bool], **more: Any) -> tuple[int, list[str]]:
         monkeypatch.setattr(FakeChildren, "shows", staticmethod(shows), raising=False)
@@ -252,8 +251,7 @@ def test_more_tries_than_plays_are_refused(
 def test_another_finding_than_that_of_the_run_does_not_count(
     shrunk: Callable[..., tuple[int, list[str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = {"conforms": True, "safe": False, "findings": [{"kind": "divergence"}], "unknown": None}
-    monkeypatch.setattr(command, "results_to_json", lambda _: other)
+    monkeypatch.setattr(command, "signs_of", lambda _: ("divergence",))
     code, written = shrunk(lambda _: True)
     assert (code, "does not show that again" in written[-1]) == (2, True)
 

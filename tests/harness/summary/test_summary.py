@@ -11,7 +11,7 @@ import pytest
 
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
-from kchaos.checkers.run_line import line_of_run
+from kchaos.checkers.run_line import RunLine, bugs_in, line_of_run
 from kchaos.checkers.verdict import NOT_PREDICTED
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, USAGE
@@ -29,13 +29,7 @@ CLIENTS = RUNS.with_name("clients")
 
 
 def line(run: str = "run-1", **more: Any) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "run": run,
-        "entry": "chaos",
-        "case": "mixed",
-        "release": "2.8.2",
-        "build": "",
-    }
+    told = RunLine(run=run, entry="chaos", case="mixed", release="2.8.2").to_json()
     told |= {"seed": 1, "started_at": 1.79e9, "conforms": True, "safe": True, "expected": True}
     told |= {"reason": "", "unknown": None, "seconds": 3.0, "waited_s": 1.0, "findings": []}
     return told | {"gates": [], "faults": [], "report": None, "place": None} | more
@@ -143,7 +137,7 @@ def test_seconds_without_service_are_told_by_release_and_what_nobody_measured_is
 ) -> None:
     runs = [without_service("a", 0.0, None), without_service("b", 0.4, 0.0)]
     runs += [without_service("c", 7.25, None), line("before that was measured")]
-    summary = summary_of([*runs, line("alone", release="3.9.1", service=None)])
+    summary = summary_of([*runs, line("alone", release="3.9.1")])
     (service,) = summary.service
     leader, write, stall = service.seconds.values()
     assert leader is not None
@@ -295,7 +289,7 @@ def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Pa
     }
     lines = {line["run"]: line for line in told["lines"]}
     assert "run.json is missing" in lines["torn"]["unknown"]
-    assert [finding["kind"] for finding in lines["run of 1.1.1"]["findings"]] == ["divergence"]
+    assert [finding["kind"] for finding in bugs_in(lines["run of 1.1.1"])] == ["divergence"]
     assert set(lines["torn"]["service"].values()) == {None}
     assert lines["run of 1.1.1"]["service"]["longest_stall_s"] is None
     assert lines["run of 1.1.1"]["gates"][0][0].startswith("step ")
