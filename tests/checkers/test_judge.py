@@ -17,7 +17,7 @@ from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results, results_text, results_to_json, write_judgement
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
-from kchaos.checkers.run_line import line_of
+from kchaos.checkers.run_line import WITHOUT_SERVICE, line_of
 from kchaos.harness.commands.exits import FINDING, UNKNOWN, exit_code_for_lines
 from tests.support.clean_runs import clean_run, clean_snapshot, cluster_of_two, unknown_of
 from tests.support.kafka_6361_runs import BOTH, STOPPED, kafka_6361
@@ -516,12 +516,13 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
         "expected": True,
         "reason": "",
         "unknown": None,
-        "witness": (),
-        "not_checked": NOT_COMPARED,
-        "crashes": (),
+        "witness": [],
+        "not_checked": list(NOT_COMPARED),
+        "crashes": [],
         "findings": [
             {
                 "kind": "divergence",
+                "question": "safety",
                 "message": results.findings[0].message,
                 "partition": "t-0",
                 "brokers": [0, 1],
@@ -530,7 +531,16 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
                 "fingerprint": results.findings[0].fingerprint,
             }
         ],
+        "signs": ["divergence"],
         "seconds": results.seconds,
+        "service": dict.fromkeys(WITHOUT_SERVICE) | {"without_leader_s": 1.0},
+        # The run's folder tells these.
+        "mode": None,
+        "waited_s": None,
+        "steps": 0,
+        "not_possible": 0,
+        "gates": [],
+        "faults": [],
         "run": str(run.path),
         "report": "here.html",
     }
