@@ -124,7 +124,7 @@ def not_modelled(evidence: RunEvidence) -> Iterator[NotModelled]:
             how = "after" if rule.followed == "always" else "before"
             yield NotModelled(
                 why=f"{rule.name} may be why: {', '.join(there)} is "
-                f"predicted as it is {how} that change (docs/rules.md)",
+                f"predicted as it is {how} that change (kchaos versions)",
                 places=places,
             )
 
