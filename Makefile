@@ -1,5 +1,6 @@
 # What is run while working.
 PYTHON ?= .venv/bin/python
+JARS ?= $(HOME)/.cache/kchaos/maven
 PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadgroup
 # A play waits for its cluster for much of its time: five of them leave 4 % of two cores idle.
 PLAYS := $(PYTHON) -m pytest -q -n 5 --dist loadgroup
@@ -11,7 +12,7 @@ CHANGED := tests/mutants/test_mutants.py $(addprefix tests/checkers/model/,test_
 # Without compiled modules every process compiles the whole product and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick check test test-all cases releases examples coverage semantic-mutants
+.PHONY: quick check test test-all cases releases examples coverage semantic-mutants look-up
 
 # No quick test draws examples, or looks at log records: the plugin for them goes through all loggers
 # six times for each test.
@@ -48,6 +49,10 @@ coverage: ## what stored runs go through of the model: writes build/coverage.md
 
 semantic-mutants: ## conditions of the checkers changed one by one: hours; --number and --seed in ARGS
 	$(PYTHON) -m tests.semantic_mutants $(ARGS)
+
+look-up: ## what RELEASE=4.4.0 changes beside the newest known one: methods, rules, request versions
+	$(PYTHON) -c "from kchaos.clusters.distribution import resolve; resolve('$(RELEASE)')"
+	$(PYTHON) -m kchaos.checkers.model.releases.class_files $(RELEASE) --jars $(JARS)
 
 pages: ## the pages for people, in build/pages/; a link that leads nowhere is refused
 	$(PYTHON) -m tests.built_pages

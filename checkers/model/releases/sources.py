@@ -26,6 +26,13 @@ from kchaos.checkers.model.releases.versions import LOOKED_UP, parse_version, ru
 
 COMPARED_FILE = Path(__file__).with_name("compared.json")
 
+READ_BY_CLASS_FILES: Mapping[str, str] = {"4.4.0": "4.3.1"}
+"""Releases without a source jar, each with the one that it is like in all that rules look into.
+
+A person read each method that `class_files` shows to be changed. In 4.4.0 LogManager and
+AlterPartitionManager are Java and do the same, what a closed log refuses has another name, and
+records are limited once they are decompressed.
+"""
 _MODULES = {
     "core": ("kafka_2.13", "kafka_2.12"),
     "storage": ("kafka-storage",),
@@ -42,7 +49,7 @@ class SourcesRead:
     """Places of rules in Kafka's source, by release.
 
     Attributes:
-        read_at: For each release that could be read, "tag" or "source jar".
+        read_at: For each release that could be read, "tag", "source jar" or "class files".
         places: For each rule, the releases that have it, each with the place.
     """
 
@@ -65,11 +72,16 @@ def look_up(rules: Iterable[Rule], git_dir: Path, jars: Path | None) -> SourcesR
         if release in tagged:
             texts = _tag_texts(git_dir, release, paths)
             read_at[release] = "tag"
-        else:
-            texts = _jar_texts(jars, release, paths) if jars else {}
-            if not texts:
-                continue
+        elif jars and (texts := _jar_texts(jars, release, paths)):
             read_at[release] = "source jar"
+        elif (before := READ_BY_CLASS_FILES.get(release)) in read_at:
+            read_at[release] = "class files"
+            for found in places.values():
+                if before in found:
+                    found[release] = found[before]
+            continue
+        else:
+            continue
         for rule in rules:
             place = find(rule.probes, texts)
             if place is not None:

@@ -22,8 +22,8 @@ class Status:
     """Backing of predictions for a release: comparison with its source, and plays.
 
     Attributes:
-        read_at: Where its source was compared with every rule, "tag" or "source jar"; None where
-            nobody compared it.
+        read_at: Where it was compared with every rule, "tag", "source jar" or "class files"; None
+            where nobody compared it.
         played: Whether scenarios were played on it here.
     """
 

@@ -52,9 +52,9 @@ LOOKED_UP: tuple[str, ...] = (
     *(WITHOUT_ZOOKEEPER, "4.0.1", "4.0.2"),
     *("4.1.0", "4.1.1", "4.1.2"),
     *("4.2.0", "4.2.1"),
-    *("4.3.0", "4.3.1"),
+    *("4.3.0", "4.3.1", "4.4.0"),
 )
-"""Every release in whose source each rule was looked up."""
+"""Every release in whose source each rule was looked up, or in its class files."""
 
 
 _FIRST_METADATA_VERSIONS: tuple[tuple[int, str], ...] = (
