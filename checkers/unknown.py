@@ -23,8 +23,8 @@ from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.not_modelled import not_modelled
 from kchaos.checkers.rules.compacted import IN_DOUBT
 from kchaos.checkers.rules.foreign import FOREIGN
-from kchaos.checkers.rules.out_of_sync import out_of_sync_on_a_still_machine
-from kchaos.checkers.rules.two_controllers import two_controllers_on_a_still_machine
+from kchaos.checkers.rules.out_of_sync import out_of_sync_or_stood_still
+from kchaos.checkers.rules.two_controllers import replaced_or_stood_still
 from kchaos.checkers.settings import not_followed
 
 _MOST_SHOWN = 5
@@ -237,9 +237,13 @@ def remote_deletions_not_judged(judgement: Judgement) -> Iterator[str]:
 
 def machine_stood_still(judgement: Judgement) -> Iterator[str]:
     """Yield what took longer than its bound only because the machine let nothing run."""
-    yield from out_of_sync_on_a_still_machine(judgement.evidence)
-    if judgement.evidence.is_kraft:
-        yield from two_controllers_on_a_still_machine(judgement.evidence)
+    evidence = judgement.evidence
+    for finding, stood in (
+        *out_of_sync_or_stood_still(evidence),
+        *replaced_or_stood_still(evidence),
+    ):
+        if stood:
+            yield f"{finding.message}, for {stood:.1f} s of which the machine stood still"
 
 
 # What conformance alone needs.

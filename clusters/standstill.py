@@ -1,21 +1,24 @@
-"""Time in which the machine let nothing run, and a clock for waits that leaves it out.
+"""Time in which the machine let nothing run, and a clock for waits that leaves slow times out.
 
-A thread looks once a second how long any thread of the watched processes could have run and waited
-for a processor. Where that is most of the time, the cluster could not do in time what it is awaited
-to do, and waits go on for as much longer. Compilers of the JVM, which always want to run, do not
-count. Without Linux' /proc only the looks themselves are late.
+A thread looks once a second how long each thread of the watched processes ran, and waited for a
+processor. Where some thread waited for most of the time, the machine is slow, and waits go on for
+as much longer. Only where that thread got less than a tenth of the time that it asked for, the
+machine stood still: a busy thread waits on every machine that others use. Compilers of the JVM,
+which always want to run, do not count. Without Linux' /proc only the looks themselves are late.
 """
 
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 _TICK_S = 1.0
 _PART = 0.5
 """Part of the time between two looks for which a thread must have waited."""
+_STARVED = 0.1
+"""A thread is starved that ran for less than this part of the time in which it could have run."""
 _COMPILERS = ("C1 ", "C2 ")
 _NS = 1_000_000_000
 
@@ -24,7 +27,7 @@ _stood_s = 0.0
 
 
 def awake_s() -> float:
-    """Return a clock, in seconds, that stands while the machine lets nothing run."""
+    """Return a clock, in seconds, that stands while the machine is slow."""
     with _lock:
         return time.monotonic() - _stood_s
 
@@ -41,6 +44,22 @@ class Standstill:
     began: float
     ended: float
     seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """For how many seconds a thread ran, and for how many it could have run and waited."""
+
+    ran_s: float
+    waited_s: float
+
+    def __sub__(self, before: "Share") -> "Share":
+        return Share(ran_s=self.ran_s - before.ran_s, waited_s=self.waited_s - before.waited_s)
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether it got less than a tenth of what it asked for."""
+        return self.ran_s < _STARVED * (self.ran_s + self.waited_s)
 
 
 @dataclass(slots=True)
@@ -69,51 +88,50 @@ class StandstillWatch:
             self._thread.join()
 
     def _watch(self) -> None:
-        before, looked = waits(self.pids()), time.monotonic()
+        before, looked = shares(self.pids()), time.monotonic()
         while not self._over.wait(_TICK_S):
-            waited, now = waits(self.pids()), time.monotonic()
-            self.take(now - looked, _longest_s(before, waited))
-            before, looked = waited, now
+            after, now = shares(self.pids()), time.monotonic()
+            since = [after[each] - before[each] for each in after.keys() & before.keys()]
+            self.take(now - looked, since)
+            before, looked = after, now
 
-    def take(self, between_s: float, waited_s: float) -> None:
+    def take(self, between_s: float, since: Sequence[Share]) -> None:
         """Note what one look found.
 
         Args:
             between_s: Since the look before.
-            waited_s: For how long a thread waited since then, or was found to have waited.
+            since: What each thread got since then.
         """
         global _stood_s
         ended = time.time()
-        late_s = between_s - _TICK_S
-        seconds = min(max(waited_s, late_s), between_s)
-        if seconds < _PART * between_s:
+        began, late_s = ended - between_s, between_s - _TICK_S
+        slow_s = min(max(late_s, *(each.waited_s for each in since), 0.0), between_s)
+        starved = (each.waited_s for each in since if each.is_starved)
+        still_s = min(max(late_s, *starved, 0.0), between_s)
+        if slow_s >= _PART * between_s:
+            with _lock:
+                _stood_s += slow_s
+        if still_s < _PART * between_s:
             return
-        began = ended - between_s
-        with _lock:
-            _stood_s += seconds
         last = self.seen[-1] if self.seen else None
         if last is not None and began - last.ended < _TICK_S / 2:
-            began, seconds = last.began, last.seconds + seconds
+            began, still_s = last.began, last.seconds + still_s
             self.seen.pop()
-        self.seen.append(Standstill(began=began, ended=ended, seconds=seconds))
+        self.seen.append(Standstill(began=began, ended=ended, seconds=still_s))
 
 
-def waits(pids: Iterable[int]) -> dict[tuple[int, str], float]:
-    """Return how long each thread of these processes waited for a processor so far, in seconds.
+def shares(pids: Iterable[int]) -> dict[tuple[int, str], Share]:
+    """Return what each thread of these processes got of a processor so far.
 
     By process and thread; of those that are gone meanwhile, nothing.
     """
-    waited: dict[tuple[int, str], float] = {}
+    got: dict[tuple[int, str], Share] = {}
     for pid in {*pids, os.getpid()}:
         for task in Path(f"/proc/{pid}/task").glob("*"):
             try:
                 if not (task / "comm").read_text().startswith(_COMPILERS):
-                    waited[pid, task.name] = int((task / "schedstat").read_text().split()[1]) / _NS
-            except (OSError, ValueError, IndexError):
+                    ran, waited, _ = (task / "schedstat").read_text().split()
+                    got[pid, task.name] = Share(ran_s=int(ran) / _NS, waited_s=int(waited) / _NS)
+            except (OSError, ValueError):
                 continue  # It has ended, or this system does not say.
-    return waited
-
-
-def _longest_s(before: dict[tuple[int, str], float], now: dict[tuple[int, str], float]) -> float:
-    since = (seconds - before[thread] for thread, seconds in now.items() if thread in before)
-    return max(since, default=0.0)
+    return got

@@ -40,32 +40,17 @@ def out_of_sync(evidence: RunEvidence) -> Iterator[Finding]:
     observations.jsonl, up to the last snapshot.
     **Does not verify**: that a replica could have been quicker, for it may have had much to fetch.
     """
+    yield from (finding for finding, stood in out_of_sync_or_stood_still(evidence) if not stood)
+
+
+def out_of_sync_or_stood_still(evidence: RunEvidence) -> Iterator[tuple[Finding, float]]:
+    """Yield each with the seconds of standstill that may explain it, 0.0 if they do not."""
     bound = bound_s(evidence)
-    for out in _long(evidence, bound):
-        if evidence.stood_still_s(out.begun, out.ended) <= out.ended - out.begun - bound:
-            yield _finding(out, bound)
-
-
-def out_of_sync_on_a_still_machine(evidence: RunEvidence) -> Iterator[str]:
-    """Yields each replica that would be found, had the machine not stood still meanwhile."""
-    if not evidence.standstills:
-        return
-    bound = bound_s(evidence)
-    for out in _long(evidence, bound):
-        stood = evidence.stood_still_s(out.begun, out.ended)
-        if stood > out.ended - out.begun - bound:
-            yield (
-                f"broker {out.broker} was out of the ISR of {out.partition.name} for "
-                f"{out.ended - out.begun:.1f} s, for {stood:.1f} s of which the machine stood still"
-            )
-
-
-def _long(evidence: RunEvidence, bound: float) -> Iterator[_OutOfSync]:
-    """Yields the times out of sync that last for the bound and that settling does not explain."""
     for out in _every(evidence):
-        explained = evidence.outcome.gives_reason(out.broker, out.partition)
-        if out.ended - out.begun >= bound and not explained:
-            yield out
+        seconds = out.ended - out.begun
+        stood = evidence.stood_still_s(out.begun, out.ended)
+        if seconds >= bound and not evidence.outcome.gives_reason(out.broker, out.partition):
+            yield _finding(out, bound), 0.0 if seconds - stood >= bound else stood
 
 
 def _every(evidence: RunEvidence) -> Iterator[_OutOfSync]:

@@ -45,18 +45,13 @@ def two_controllers(evidence: RunEvidence) -> Iterator[Finding]:
     had the process paused or stopped, or in which the machine let nothing run.
     **Does not verify**: that a broker asked it.
     """
-    yield from (finding for finding, stood in _replaced(evidence) if not stood)
+    yield from (finding for finding, stood in replaced_or_stood_still(evidence) if not stood)
 
 
-def two_controllers_on_a_still_machine(evidence: RunEvidence) -> Iterator[str]:
-    """Yield each controller that would be found, had the machine not stood still meanwhile."""
-    for finding, stood in _replaced(evidence):
-        if stood:
-            yield f"{finding.message}, for {stood:.1f} s of which the machine stood still"
-
-
-def _replaced(evidence: RunEvidence) -> Iterator[tuple[Finding, float]]:
+def replaced_or_stood_still(evidence: RunEvidence) -> Iterator[tuple[Finding, float]]:
     """Yield each with the seconds of standstill that may explain it, 0.0 if they do not."""
+    if not evidence.is_kraft:
+        return
     roles = [role for node in evidence.controller_logs for role in _roles(evidence, node)]
     fetch_ms = number_in(evidence.scenario.cluster.properties, "controller.quorum.fetch.timeout.ms")
     bound = max(LEAST_S, _FETCHES * (fetch_ms or _FETCH_MS) / 1000)

@@ -8,7 +8,7 @@ import pytest
 
 from kchaos.clusters import waiting
 from kchaos.clusters.errors import AwaitTimeout, MachineError
-from kchaos.clusters.standstill import StandstillWatch, awake_s, waits
+from kchaos.clusters.standstill import Share, StandstillWatch, awake_s, shares
 from kchaos.clusters.waiting import await_until
 
 
@@ -16,22 +16,11 @@ def watch() -> StandstillWatch:
     return StandstillWatch(pids=tuple)
 
 
-def test_looks_that_come_in_time_find_nothing() -> None:
-    idle = watch()
-    before = awake_s()
-
-    idle.take(1.02, 0.01)
-    idle.take(1.0, 0.4)
-
-    assert idle.seen == []
-    assert awake_s() >= before
-
-
 def test_a_look_that_comes_late_is_a_standstill_and_the_clock_stands() -> None:
     late = watch()
     stood_before = time.monotonic() - awake_s()
 
-    late.take(6.0, 0.0)
+    late.take(6.0, [])
 
     (seen,) = late.seen
     assert (seen.seconds, round(seen.ended - seen.began, 3)) == (5.0, 6.0)
@@ -41,17 +30,28 @@ def test_a_look_that_comes_late_is_a_standstill_and_the_clock_stands() -> None:
 def test_threads_that_wait_most_of_the_time_are_one_and_those_that_touch_are_joined() -> None:
     starved = watch()
 
-    starved.take(1.0, 0.9)
-    starved.take(1.0, 7.0)  # No longer than the time between the looks.
+    starved.take(1.0, [Share(ran_s=0.05, waited_s=0.9)])
+    starved.take(1.0, [Share(ran_s=0.0, waited_s=7.0)])  # No longer than between the looks.
 
     (seen,) = starved.seen
     assert seen.seconds == 1.9
 
 
+def test_a_busy_thread_that_shares_its_processor_makes_waits_longer_and_is_no_standstill() -> None:
+    shared = watch()
+    stood_before = time.monotonic() - awake_s()
+
+    shared.take(1.02, [Share(ran_s=0.0, waited_s=0.01)])
+    shared.take(1.0, [Share(ran_s=0.2, waited_s=0.8), Share(ran_s=0.01, waited_s=0.4)])
+
+    assert shared.seen == []
+    assert time.monotonic() - awake_s() - stood_before == pytest.approx(0.8, abs=0.1)
+
+
 def test_own_threads_are_seen_and_what_is_gone_is_not() -> None:
     no_process = 2**22 + 1
 
-    seen = waits([no_process])
+    seen = shares([no_process])
 
     assert {pid for pid, _ in seen} == {os.getpid()}
     assert (os.getpid(), str(threading.get_native_id())) in seen
