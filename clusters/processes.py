@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Protocol
 
 from kchaos.checkers.children import dying_with_parent
-from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.waiting import await_until
 
 _KILL_S = 30.0
@@ -63,9 +62,6 @@ class Ending(Protocol):
 
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal, or None while it runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code; raise subprocess.TimeoutExpired after so many seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,15 +128,13 @@ class Child:
 
     def await_exit(self, timeout_s: float) -> int:
         """Return the exit code once the process has ended; raise AwaitTimeout if it does not."""
-        try:
-            return self.ending.wait(timeout_s)
-        except subprocess.TimeoutExpired as expired:
-            raise AwaitTimeout(
-                waited_for=f"{self.name} (pid {self.pid}) to exit",
-                last_seen="it still runs",
-                remedy=f"see {self.log_file}",
-                timeout_s=timeout_s,
-            ) from expired
+        return await_until(
+            self.ending.poll,
+            timeout_s=timeout_s,
+            waiting_for=f"{self.name} (pid {self.pid}) to exit",
+            last_seen=lambda: "it still runs",
+            remedy=f"see {self.log_file}",
+        )
 
     def kill(self, timeout_s: float = _KILL_S) -> None:
         """End the process with SIGKILL and wait until it is gone."""

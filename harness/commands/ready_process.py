@@ -5,7 +5,6 @@ import json
 import select
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -53,17 +52,6 @@ class _Told:
     def poll(self) -> int | None:
         """The exit code, or None while the process runs."""
         return self._code.result() if self._code.done() else None
-
-    def wait(self, timeout: float | None = None) -> int:
-        """The exit code.
-
-        Raises:
-            subprocess.TimeoutExpired: It has not ended after so many seconds.
-        """
-        try:
-            return self._code.result(timeout)
-        except TimeoutError as error:
-            raise subprocess.TimeoutExpired("a play", timeout or 0) from error
 
 
 @dataclass(slots=True)

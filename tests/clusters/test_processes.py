@@ -17,7 +17,10 @@ from kchaos.clusters.waiting import await_until
 
 
 @pytest.mark.slow
-def test_a_child_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
+def test_a_child_outlives_the_thread_that_asked_for_it_and_is_awaited_with_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KCHAOS_PATIENCE", "2")
     children: list[Child] = []
     asking = threading.Thread(
         target=lambda: children.append(spawn(["sleep", "600"], log_file=tmp_path / "log"))
@@ -25,7 +28,7 @@ def test_a_child_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
     asking.start()
     asking.join()
 
-    with pytest.raises(AwaitTimeout, match="it still runs"):
+    with pytest.raises(AwaitTimeout, match=r"waited 0.4 s for .*it still runs"):
         children[0].await_exit(0.2)
     children[0].kill()
     assert (children[0].exit_code, process_start_time(children[0].pid)) == (-9, None)
