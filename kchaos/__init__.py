@@ -29,7 +29,8 @@ def __getattr__(name: str) -> Any:
     # kafka-python reads its schemas in a deprecated way while it is imported; in the tests of
     # someone who turns warnings into errors that is not their fault.
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-        return getattr(importlib.import_module(module), name)
+        globals()[name] = value = getattr(importlib.import_module(module), name)
+    return value
 
 
 def __dir__() -> list[str]:
@@ -38,9 +39,7 @@ def __dir__() -> list[str]:
 
 def main() -> None:
     """The command `kchaos`; exits with the code of the contract."""
-    from kchaos.harness.commands.process import main as main_of_the_process
-
-    main_of_the_process(sys.argv[1:])
+    importlib.import_module("kchaos.harness.commands.process").main(sys.argv[1:])
 
 
 @functools.cache

@@ -2,62 +2,48 @@
 
 from typing import Any
 
-from kchaos.faults import CutLink, PreferredElection
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import quick_cluster
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitFollowing,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    ReorderReplicas,
-    Step,
-    Tell,
-)
 
 A, B, C, CONTROLLER = 0, 1, 2, 3
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 
 
-def _elected(leader: int, replicas: tuple[int, ...]) -> tuple[Step, ...]:
+def _elected(leader: int, replicas: tuple[int, ...]) -> tuple[kchaos.Step, ...]:
     return (
-        ReorderReplicas(replicas=replicas, **_T0),
-        Inject(name=f"elect-{leader}", fault=PreferredElection(**_T0)),
-        AwaitState(leader=leader, **_T0),
+        kchaos.ReorderReplicas(replicas=replicas, **_T0),
+        kchaos.Inject(name=f"elect-{leader}", fault=kchaos.PreferredElection(**_T0)),
+        kchaos.AwaitState(leader=leader, **_T0),
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((C, A, B),)),
-        Produce(operation="all", records=1, acks=-1, **_T0),
-        AwaitHighWatermark(brokers=(A, B, C), high_watermark=1, **_T0),
-        Tell(text="B leads in the next epoch; A is cut off, and B and C alone get record 1"),
+        kchaos.CreateTopic(topic="t", assignment=((C, A, B),)),
+        kchaos.Produce(operation="all", records=1, acks=-1, **_T0),
+        kchaos.AwaitHighWatermark(brokers=(A, B, C), high_watermark=1, **_T0),
+        kchaos.Tell(text="B leads in the next epoch; A is cut off, and B and C alone get record 1"),
         *_elected(B, (B, A, C)),
-        AwaitFollowing(follower=A, leader=B, **_T0),
-        AwaitFollowing(follower=C, leader=B, **_T0),
-        Inject(name="A-B", fault=CutLink(source=A, target=B)),
-        Inject(name="A-C", fault=CutLink(source=A, target=C)),
-        Produce(operation="b-and-c", records=1, acks=1, **_T0),
-        AwaitReplicated(brokers=(B, C), log_end_offset=2, **_T0),
-        Tell(text="A leads, notes its epoch at 1, and gets nothing; then C leads"),
+        kchaos.AwaitFollowing(follower=A, leader=B, **_T0),
+        kchaos.AwaitFollowing(follower=C, leader=B, **_T0),
+        kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
+        kchaos.Inject(name="A-C", fault=kchaos.CutLink(source=A, target=C)),
+        kchaos.Produce(operation="b-and-c", records=1, acks=1, **_T0),
+        kchaos.AwaitReplicated(brokers=(B, C), log_end_offset=2, **_T0),
+        kchaos.Tell(text="A leads, notes its epoch at 1, and gets nothing; then C leads"),
         *_elected(A, (A, B, C)),
-        AwaitFollowing(follower=C, leader=A, **_T0),
+        kchaos.AwaitFollowing(follower=C, leader=A, **_T0),
         *_elected(C, (C, A, B)),
-        AwaitFollowing(follower=A, leader=C, **_T0),
-        Heal(name="A-B"),
-        Heal(name="A-C"),
+        kchaos.AwaitFollowing(follower=A, leader=C, **_T0),
+        kchaos.Heal(name="A-B"),
+        kchaos.Heal(name="A-C"),
     )
 
 
 _CASE = "preferred"
 _ASKED = {"round": {"follower": A, "leader": C, "end_offset": 2}}
 
-KAFKA_10706 = Entry(
+KAFKA_10706 = kchaos.Entry(
     name="KAFKA-10706",
     title="A follower asks for ever where an epoch ends in which it led and wrote nothing",
     story=(
@@ -76,9 +62,9 @@ KAFKA_10706 = Entry(
     cluster=quick_cluster(A, B, C, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_CASE, "2.6.0"): Expectation(
+        (_CASE, "2.6.0"): kchaos.Expectation(
             safe=False, findings=(("replication-stopped", (C,), -1, -1),), witness=(_ASKED,)
         ),
-        (_CASE, "2.6.1"): Expectation(safe=True, witness=(_ASKED,)),
+        (_CASE, "2.6.1"): kchaos.Expectation(safe=True, witness=(_ASKED,)),
     },
 )

@@ -1,22 +1,7 @@
 """KAFKA-12315: a controller that is elected a second time tells no broker what it has."""
 
+import kchaos
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import CutZooKeeper, ExpireSession, HoldController, KillBroker, MoveController
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.observing import AwaitLog
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 FIRST, SECOND, FOLLOWER = 0, 1, 2
 _TWICE, _MOVED, _ONCE = "twice", "moved", "once"
@@ -25,67 +10,72 @@ _OFFLINE = "Controller moved to another broker when moving some replicas to Offl
 _NOT_EMPTY = "Controller to broker state change requests batch is not empty"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (FIRST, SECOND, FOLLOWER)),
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (FIRST, SECOND, FOLLOWER)),
         first_broker=FIRST,
         # Sessions end when the scenario ends them: who is cut off from ZooKeeper keeps its own.
-        properties={**QUICK, "zookeeper.session.timeout.ms": "30000"},
+        properties={**kchaos.QUICK, "zookeeper.session.timeout.ms": "30000"},
     )
 
 
-def _move(name: str, *, away_from: int) -> tuple[Step, ...]:
+def _move(name: str, *, away_from: int) -> tuple[kchaos.Step, ...]:
     """A broker that is cut off from ZooKeeper meanwhile does not see that the office is free."""
     cut = f"{name}-without-{away_from}"
     return (
-        Inject(name=cut, fault=CutZooKeeper(broker=away_from)),
-        Inject(name=name, fault=MoveController()),
-        Heal(name=cut),
+        kchaos.Inject(name=cut, fault=kchaos.CutZooKeeper(broker=away_from)),
+        kchaos.Inject(name=name, fault=kchaos.MoveController()),
+        kchaos.Heal(name=cut),
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((SECOND, FOLLOWER),)),
-        Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(SECOND, FOLLOWER), log_end_offset=1),
+        kchaos.CreateTopic(topic="t", assignment=((SECOND, FOLLOWER),)),
+        kchaos.Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitReplicated(
+            topic="t", partition=0, brokers=(SECOND, FOLLOWER), log_end_offset=1
+        ),
         *(_LEFT_OVER if case != _ONCE else _GONE),
-        Tell(text="broker 2 is back, and needs to be told what it has"),
-        Heal(name="down"),
+        kchaos.Tell(text="broker 2 is back, and needs to be told what it has"),
+        kchaos.Heal(name="down"),
         *(_move("heals", away_from=FIRST) if case == _MOVED else ()),
-        Produce(operation="second", topic="t", partition=0, records=1, acks=1),
+        kchaos.Produce(operation="second", topic="t", partition=0, records=1, acks=1),
     )
 
 
-_DOWN: tuple[Step, ...] = (
-    Tell(text="broker 2 is killed; its controller is to take it out of the ISR"),
-    Inject(name="down", fault=KillBroker(broker=FOLLOWER)),
+_DOWN: tuple[kchaos.Step, ...] = (
+    kchaos.Tell(text="broker 2 is killed; its controller is to take it out of the ISR"),
+    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=FOLLOWER)),
 )
-_LEFT_OVER: tuple[Step, ...] = (
-    Tell(text="controller 0 stands still when it is about to see who comes and goes"),
-    Inject(name="first", fault=HoldController(broker=FIRST)),
-    Inject(name="session", fault=ExpireSession(broker=FOLLOWER)),
-    AwaitHeld(name="first"),
-    Heal(name="session"),
-    Tell(text="broker 1 becomes the controller, and stands still as well"),
+_LEFT_OVER: tuple[kchaos.Step, ...] = (
+    kchaos.Tell(text="controller 0 stands still when it is about to see who comes and goes"),
+    kchaos.Inject(name="first", fault=kchaos.HoldController(broker=FIRST)),
+    kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=FOLLOWER)),
+    kchaos.AwaitHeld(name="first"),
+    kchaos.Heal(name="session"),
+    kchaos.Tell(text="broker 1 becomes the controller, and stands still as well"),
     *_move("move", away_from=FOLLOWER),
     # Else it may see as it begins that 2 has gone, and have taken it out by itself.
-    AwaitLog(broker=SECOND, pattern=_READY),
-    Inject(name="second", fault=HoldController(broker=SECOND)),
+    kchaos.AwaitLog(broker=SECOND, pattern=_READY),
+    kchaos.Inject(name="second", fault=kchaos.HoldController(broker=SECOND)),
     *_DOWN,
-    AwaitHeld(name="second"),
-    Tell(
+    kchaos.AwaitHeld(name="second"),
+    kchaos.Tell(
         text="controller 0 goes on and wants 2 out of the ISR; it was deposed, so ZooKeeper refuses"
     ),
-    Heal(name="first"),
-    AwaitLog(broker=FIRST, pattern=_OFFLINE),
-    Heal(name="second"),
-    AwaitState(topic="t", partition=0, leader=SECOND, isr=(SECOND,)),
-    Tell(text="broker 0 is elected again"),
+    kchaos.Heal(name="first"),
+    kchaos.AwaitLog(broker=FIRST, pattern=_OFFLINE),
+    kchaos.Heal(name="second"),
+    kchaos.AwaitState(topic="t", partition=0, leader=SECOND, isr=(SECOND,)),
+    kchaos.Tell(text="broker 0 is elected again"),
     *_move("again", away_from=SECOND),
-    AwaitLog(broker=FIRST, pattern=_NOT_EMPTY),
+    kchaos.AwaitLog(broker=FIRST, pattern=_NOT_EMPTY),
 )
-_GONE: tuple[Step, ...] = (*_DOWN, AwaitState(topic="t", partition=0, leader=SECOND, isr=(SECOND,)))
+_GONE: tuple[kchaos.Step, ...] = (
+    *_DOWN,
+    kchaos.AwaitState(topic="t", partition=0, leader=SECOND, isr=(SECOND,)),
+)
 
 
 _LEFT = {"log": {"broker": FIRST, "pattern": _OFFLINE}}
@@ -102,7 +92,7 @@ def _cannot_show(_case: str, release: str) -> str:
     )
 
 
-KAFKA_12315 = Entry(
+KAFKA_12315 = kchaos.Entry(
     name="KAFKA-12315",
     title="A controller that is elected a second time tells no broker what it has",
     story=(
@@ -128,7 +118,7 @@ KAFKA_12315 = Entry(
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={
-        (_TWICE, release): Expectation(
+        (_TWICE, release): kchaos.Expectation(
             safe=False,
             findings=(("generation-not-initialised", (FOLLOWER,), -1, -1),),
             witness=(_LEFT, _FAILED),
@@ -136,9 +126,9 @@ KAFKA_12315 = Entry(
         for release in ("2.1.1", "2.8.2", "3.9.1")
     }
     | {
-        (_MOVED, release): Expectation(safe=True, witness=(_LEFT, _FAILED))
+        (_MOVED, release): kchaos.Expectation(safe=True, witness=(_LEFT, _FAILED))
         for release in ("2.8.2", "3.9.1")
     }
-    | {(_ONCE, "2.8.2"): Expectation(safe=True, witness=(_SEEN,))},
+    | {(_ONCE, "2.8.2"): kchaos.Expectation(safe=True, witness=(_SEEN,))},
     default_releases=("2.8.2", "3.9.1"),
 )

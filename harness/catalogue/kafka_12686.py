@@ -2,23 +2,9 @@
 
 from typing import Any
 
+import kchaos
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import HoldRequests, KillBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK, why_not_asked
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.observing import AwaitLog, AwaitMessage, SetLogLevel
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
+from kchaos.harness.catalogue.settings import why_not_asked
 
 CONTROLLER, LEADER, FOLLOWER, OTHER = 0, 1, 2, 3
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
@@ -28,38 +14,42 @@ _ENQUEUED = r"Enqueued ISR change to state .*isr=List\(1, 2\)"
 _NOT_ENQUEUED = r"Failed to enqueue ISR change state .*isr=List\(1, 2\)"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, LEADER, FOLLOWER, OTHER)),
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (CONTROLLER, LEADER, FOLLOWER, OTHER)),
         first_broker=CONTROLLER,
         # The leader is to wait for the answer that is held.
-        properties={**QUICK, "controller.socket.timeout.ms": "20000"},
+        properties={**kchaos.QUICK, "controller.socket.timeout.ms": "20000"},
     )
 
 
-def _steps(_case: str) -> tuple[Step, ...]:
+def _steps(_case: str) -> tuple[kchaos.Step, ...]:
     replicas = (LEADER, FOLLOWER, OTHER)
     return (
-        CreateTopic(topic="t", assignment=(replicas,)),
-        Produce(operation="first", records=1, acks=-1, **_T0),
-        AwaitHighWatermark(brokers=replicas, high_watermark=1, **_T0),
-        SetLogLevel(broker=LEADER, logger="kafka.cluster.Partition", level="DEBUG"),
-        Inject(name="down", fault=KillBroker(broker=FOLLOWER)),
-        AwaitState(leader=LEADER, isr=(LEADER, OTHER), **_T0),
-        Tell(text="broker 2 is back; its leader asks to take it into the ISR, and that is late"),
-        Inject(
-            name="late",
-            fault=HoldRequests(name="late", api="AlterPartition", source=LEADER, target=CONTROLLER),
+        kchaos.CreateTopic(topic="t", assignment=(replicas,)),
+        kchaos.Produce(operation="first", records=1, acks=-1, **_T0),
+        kchaos.AwaitHighWatermark(brokers=replicas, high_watermark=1, **_T0),
+        kchaos.SetLogLevel(broker=LEADER, logger="kafka.cluster.Partition", level="DEBUG"),
+        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=FOLLOWER)),
+        kchaos.AwaitState(leader=LEADER, isr=(LEADER, OTHER), **_T0),
+        kchaos.Tell(
+            text="broker 2 is back; its leader asks to take it into the ISR, and that is late"
         ),
-        Heal(name="down"),
-        AwaitHeld(name="late"),
-        Tell(text="broker 3 is killed: broker 1 leads on in the next epoch, and asks again"),
-        Inject(name="other-down", fault=KillBroker(broker=OTHER)),
-        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
-        AwaitLog(broker=LEADER, pattern=f"{_ENQUEUED}|{_NOT_ENQUEUED}"),
-        Tell(text="only now the controller hears the wish of the epoch before"),
-        Heal(name="late"),
-        AwaitMessage(
+        kchaos.Inject(
+            name="late",
+            fault=kchaos.HoldRequests(
+                name="late", api="AlterPartition", source=LEADER, target=CONTROLLER
+            ),
+        ),
+        kchaos.Heal(name="down"),
+        kchaos.AwaitHeld(name="late"),
+        kchaos.Tell(text="broker 3 is killed: broker 1 leads on in the next epoch, and asks again"),
+        kchaos.Inject(name="other-down", fault=kchaos.KillBroker(broker=OTHER)),
+        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        kchaos.AwaitLog(broker=LEADER, pattern=f"{_ENQUEUED}|{_NOT_ENQUEUED}"),
+        kchaos.Tell(text="only now the controller hears the wish of the epoch before"),
+        kchaos.Heal(name="late"),
+        kchaos.AwaitMessage(
             api="AlterPartition",
             source=LEADER,
             target=CONTROLLER,
@@ -67,8 +57,8 @@ def _steps(_case: str) -> tuple[Step, ...]:
             says=(("error_code", _FENCED_LEADER_EPOCH),),
             **_T0,
         ),
-        Heal(name="other-down"),
-        Produce(operation="second", records=1, acks=1, **_T0),
+        kchaos.Heal(name="other-down"),
+        kchaos.Produce(operation="second", records=1, acks=1, **_T0),
     )
 
 
@@ -88,7 +78,7 @@ def _cannot_show(case: str, release: str) -> str:
     return why_not_asked(case, release)
 
 
-KAFKA_12686 = Entry(
+KAFKA_12686 = kchaos.Entry(
     name="KAFKA-12686",
     title="The answer to a leader's wish of the epoch before removes its next wish",
     story=(
@@ -111,7 +101,7 @@ KAFKA_12686 = Entry(
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={
-        (_CASE, "2.8.2"): Expectation(
+        (_CASE, "2.8.2"): kchaos.Expectation(
             safe=False,
             findings=(
                 ("replication-stopped", (FOLLOWER,), -1, -1),
@@ -119,7 +109,7 @@ KAFKA_12686 = Entry(
             ),
             witness=(_FENCED, {"log": {"broker": LEADER, "pattern": _ENQUEUED}}),
         ),
-        (_CASE, "3.0.2"): Expectation(
+        (_CASE, "3.0.2"): kchaos.Expectation(
             safe=True, witness=(_FENCED, {"log": {"broker": LEADER, "pattern": _NOT_ENQUEUED}})
         ),
     },

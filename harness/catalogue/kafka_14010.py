@@ -2,23 +2,9 @@
 
 from typing import Any
 
+import kchaos
 from kchaos.clusters.agent.points import CONTROLLER_WRITE
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import ExpireSession, HoldPoint, KillBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK, why_not_asked
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.observing import AwaitLog, AwaitMessage
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
+from kchaos.harness.catalogue.settings import why_not_asked
 
 CONTROLLER, LEADER, FOLLOWER = 0, 1, 2
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
@@ -26,34 +12,38 @@ _CASE = "session-ends"
 _UNKNOWN_SERVER_ERROR = -1
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, LEADER, FOLLOWER)),
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (CONTROLLER, LEADER, FOLLOWER)),
         first_broker=CONTROLLER,
         # The leader is to wait for the answer while the controller is held.
-        properties={**QUICK, "controller.socket.timeout.ms": "20000"},
+        properties={**kchaos.QUICK, "controller.socket.timeout.ms": "20000"},
     )
 
 
-def _steps(_case: str) -> tuple[Step, ...]:
+def _steps(_case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
-        Produce(operation="first", records=1, acks=-1, **_T0),
-        AwaitHighWatermark(brokers=(LEADER, FOLLOWER), high_watermark=1, **_T0),
-        Inject(name="down", fault=KillBroker(broker=FOLLOWER)),
-        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
-        Tell(text="broker 2 is back, and its leader asks the controller to take it into the ISR"),
-        Inject(
-            name="write",
-            fault=HoldPoint(name="write", broker=CONTROLLER, point=CONTROLLER_WRITE),
+        kchaos.CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
+        kchaos.Produce(operation="first", records=1, acks=-1, **_T0),
+        kchaos.AwaitHighWatermark(brokers=(LEADER, FOLLOWER), high_watermark=1, **_T0),
+        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=FOLLOWER)),
+        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        kchaos.Tell(
+            text="broker 2 is back, and its leader asks the controller to take it into the ISR"
         ),
-        Heal(name="down"),
-        AwaitHeld(name="write"),
-        Tell(text="the controller's session ends before it writes that, and it answers -1"),
-        Inject(name="session", fault=ExpireSession(broker=CONTROLLER, await_return=False)),
-        AwaitLog(broker=CONTROLLER, pattern=r"Session expired"),
-        Heal(name="write"),
-        AwaitMessage(
+        kchaos.Inject(
+            name="write",
+            fault=kchaos.HoldPoint(name="write", broker=CONTROLLER, point=CONTROLLER_WRITE),
+        ),
+        kchaos.Heal(name="down"),
+        kchaos.AwaitHeld(name="write"),
+        kchaos.Tell(text="the controller's session ends before it writes that, and it answers -1"),
+        kchaos.Inject(
+            name="session", fault=kchaos.ExpireSession(broker=CONTROLLER, await_return=False)
+        ),
+        kchaos.AwaitLog(broker=CONTROLLER, pattern=r"Session expired"),
+        kchaos.Heal(name="write"),
+        kchaos.AwaitMessage(
             api="AlterPartition",
             source=LEADER,
             target=CONTROLLER,
@@ -61,8 +51,8 @@ def _steps(_case: str) -> tuple[Step, ...]:
             says=(("error_code", _UNKNOWN_SERVER_ERROR),),
             **_T0,
         ),
-        Heal(name="session"),
-        Produce(operation="second", records=1, acks=1, **_T0),
+        kchaos.Heal(name="session"),
+        kchaos.Produce(operation="second", records=1, acks=1, **_T0),
     )
 
 
@@ -84,7 +74,7 @@ _TAKEN_IN = {
     }
 }
 
-KAFKA_14010 = Entry(
+KAFKA_14010 = kchaos.Entry(
     name="KAFKA-14010",
     title="A leader whose wish for another ISR failed asks again too early, and never more",
     story=(
@@ -108,13 +98,13 @@ KAFKA_14010 = Entry(
     steps=_steps,
     cannot_show=why_not_asked,
     expectations={
-        (_CASE, release): Expectation(
+        (_CASE, release): kchaos.Expectation(
             safe=False,
             findings=(("replication-stopped", (FOLLOWER,), -1, -1),),
             witness=(_FAILED, _NOT_ENQUEUED),
         )
         for release in ("2.8.2", "3.0.2")
     }
-    | {(_CASE, "3.3.2"): Expectation(safe=True, witness=(_FAILED, _TAKEN_IN))},
+    | {(_CASE, "3.3.2"): kchaos.Expectation(safe=True, witness=(_FAILED, _TAKEN_IN))},
     default_releases=("2.8.2", "3.3.2"),
 )

@@ -2,45 +2,31 @@
 
 from typing import Any
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import HoldRequests, StopBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.observing import AwaitMetadataRead
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 ENDING, NEXT, BEHIND, CONTROLLER = 0, 1, 2, 100
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _CASE = "long-shutdown"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (ENDING, NEXT, BEHIND)),
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (ENDING, NEXT, BEHIND)),
         mode="kraft",
         properties={**QUICK_KRAFT, "controlled.shutdown.enable": "true"},
     )
 
 
-def _steps(_case: str) -> tuple[Step, ...]:
+def _steps(_case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((ENDING, NEXT),)),
-        Produce(operation="both", records=3, acks=-1, **_T0),
-        AwaitHighWatermark(brokers=(ENDING, NEXT), high_watermark=3, **_T0),
-        Tell(text="broker 2, which has nothing, hears no decision: no shutdown is granted"),
-        Inject(
+        kchaos.CreateTopic(topic="t", assignment=((ENDING, NEXT),)),
+        kchaos.Produce(operation="both", records=3, acks=-1, **_T0),
+        kchaos.AwaitHighWatermark(brokers=(ENDING, NEXT), high_watermark=3, **_T0),
+        kchaos.Tell(text="broker 2, which has nothing, hears no decision: no shutdown is granted"),
+        kchaos.Inject(
             name="behind",
-            fault=HoldRequests(
+            fault=kchaos.HoldRequests(
                 name="behind",
                 api="Fetch",
                 source=BEHIND,
@@ -49,13 +35,13 @@ def _steps(_case: str) -> tuple[Step, ...]:
                 partition=0,
             ),
         ),
-        AwaitHeld(name="behind"),
-        Tell(text="broker 0 is asked to stop; 1 leads, and 0 has read that"),
-        Inject(name="ending", fault=StopBroker(broker=ENDING, await_end=False)),
-        AwaitState(leader=NEXT, isr=(NEXT,), **_T0),
-        AwaitMetadataRead(broker=ENDING),
-        Tell(text="a client that does not know it yet writes to broker 0"),
-        Produce(
+        kchaos.AwaitHeld(name="behind"),
+        kchaos.Tell(text="broker 0 is asked to stop; 1 leads, and 0 has read that"),
+        kchaos.Inject(name="ending", fault=kchaos.StopBroker(broker=ENDING, await_end=False)),
+        kchaos.AwaitState(leader=NEXT, isr=(NEXT,), **_T0),
+        kchaos.AwaitMetadataRead(broker=ENDING),
+        kchaos.Tell(text="a client that does not know it yet writes to broker 0"),
+        kchaos.Produce(
             operation="late",
             records=3,
             acks=1,
@@ -64,14 +50,14 @@ def _steps(_case: str) -> tuple[Step, ...]:
             timeout_s=5,
             **_T0,
         ),
-        Heal(name="behind"),
-        Heal(name="ending"),
+        kchaos.Heal(name="behind"),
+        kchaos.Heal(name="ending"),
     )
 
 
 _READ = {"observed": {"kind": "metadata-read", "broker": ENDING}}
 
-KAFKA_14296 = Entry(
+KAFKA_14296 = kchaos.Entry(
     name="KAFKA-14296",
     title="A broker in shutdown acknowledges writes after it has read that another one leads",
     story=(
@@ -92,12 +78,12 @@ KAFKA_14296 = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.3.1"): Expectation(
+        (_CASE, "3.3.1"): kchaos.Expectation(
             safe=True,
             findings=(("acknowledged-after-demotion", (ENDING,), 3, 5),),
             witness=(_READ, {"operation": {"operation": "late", "outcome": "ok"}}),
         ),
-        (_CASE, "3.3.2"): Expectation(
+        (_CASE, "3.3.2"): kchaos.Expectation(
             safe=True, witness=(_READ, {"operation": {"operation": "late", "error_code": 6}})
         ),
     },

@@ -2,50 +2,39 @@
 
 from typing import Any
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import StopBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
-from kchaos.harness.steps.topics import DeleteTopic
 
 LEADER, AWAY = 0, 1
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _CASE = "recreated"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (LEADER, AWAY)), mode="kraft", properties=QUICK_KRAFT
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (LEADER, AWAY)), mode="kraft", properties=QUICK_KRAFT
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((LEADER, AWAY),)),
-        Produce(operation="old", records=3, acks=-1, **_T0),
-        AwaitHighWatermark(brokers=(LEADER, AWAY), high_watermark=3, **_T0),
-        Tell(text="broker 1 is away while the topic is deleted and made again under its name"),
-        Inject(name="away", fault=StopBroker(broker=AWAY)),
-        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
-        DeleteTopic(topic="t"),
-        CreateTopic(topic="t", assignment=((LEADER, AWAY),)),
-        Produce(operation="new", records=2, acks=-1, **_T0),
-        Tell(text="broker 1 returns, with a folder of the topic that was deleted"),
-        Heal(name="away"),
+        kchaos.CreateTopic(topic="t", assignment=((LEADER, AWAY),)),
+        kchaos.Produce(operation="old", records=3, acks=-1, **_T0),
+        kchaos.AwaitHighWatermark(brokers=(LEADER, AWAY), high_watermark=3, **_T0),
+        kchaos.Tell(
+            text="broker 1 is away while the topic is deleted and made again under its name"
+        ),
+        kchaos.Inject(name="away", fault=kchaos.StopBroker(broker=AWAY)),
+        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        kchaos.DeleteTopic(topic="t"),
+        kchaos.CreateTopic(topic="t", assignment=((LEADER, AWAY),)),
+        kchaos.Produce(operation="new", records=2, acks=-1, **_T0),
+        kchaos.Tell(text="broker 1 returns, with a folder of the topic that was deleted"),
+        kchaos.Heal(name="away"),
     )
 
 
-KAFKA_14616 = Entry(
+KAFKA_14616 = kchaos.Entry(
     name="KAFKA-14616",
     title="A broker that was away while a topic was made again never has the new one",
     story=(
@@ -61,14 +50,14 @@ KAFKA_14616 = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.6.2"): Expectation(
+        (_CASE, "3.6.2"): kchaos.Expectation(
             safe=False,
             findings=(("replication-stopped", (AWAY,), -1, -1),),
             witness=(
                 {"log": {"broker": AWAY, "pattern": "fetching t-0 .*InconsistentTopicIdException"}},
             ),
         ),
-        (_CASE, "4.1.2"): Expectation(
+        (_CASE, "4.1.2"): kchaos.Expectation(
             safe=True,
             witness=({"log": {"broker": AWAY, "pattern": "/t-0 marked stray and renamed"}},),
         ),

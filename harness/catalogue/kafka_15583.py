@@ -2,22 +2,8 @@
 
 from typing import Any
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import KillBroker, LoseTail, StopBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT, why_not_of_mode
-from kchaos.harness.steps.clients import Produce, Read
-from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
+import kchaos
+from kchaos.harness.catalogue.settings import QUICK_KRAFT, why_not_of_mode
 
 LEADER, FOLLOWER, CONTROLLER = 0, 1, 2
 BOTH = (LEADER, FOLLOWER)
@@ -26,52 +12,60 @@ _KRAFT, _ZOOKEEPER = "with-kraft", "with-zookeeper"
 _READ_S = 5.0
 
 
-def _with_kraft(kafka: str) -> ClusterSpec:
-    return ClusterSpec(brokers=brokers_of(kafka, BOTH), mode="kraft", properties=QUICK_KRAFT)
+def _with_kraft(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, BOTH), mode="kraft", properties=QUICK_KRAFT
+    )
 
 
-def _with_zookeeper(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (*BOTH, CONTROLLER)),
+def _with_zookeeper(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (*BOTH, CONTROLLER)),
         mode="zookeeper",
         first_broker=CONTROLLER,
-        properties=QUICK,
+        properties=kchaos.QUICK,
     )
 
 
-def _steps(_case: str) -> tuple[Step, ...]:
+def _steps(_case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=(BOTH,), configuration=(("min.insync.replicas", "2"),)),
-        Produce(operation="both", records=5, acks=-1, **_T0),
-        AwaitHighWatermark(brokers=BOTH, high_watermark=5, **_T0),
-        Tell(text="1 stops, and 0 takes three records alone: acks=1, one in-sync replica of two"),
-        Inject(name="follower-down", fault=StopBroker(broker=FOLLOWER)),
-        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
-        Produce(operation="alone", records=3, acks=1, **_T0),
-        Tell(text="does a consumer get them?"),
-        IfPossible(
-            do=Read(operation="seen", broker=LEADER, offset=5, records=3, timeout_s=_READ_S, **_T0)
+        kchaos.CreateTopic(
+            topic="t", assignment=(BOTH,), configuration=(("min.insync.replicas", "2"),)
         ),
-        Tell(text="0 loses power, and the three records, which it had not flushed"),
-        Inject(name="leader-down", fault=KillBroker(broker=LEADER)),
-        Inject(name="power", fault=LoseTail(broker=LEADER, log_end_offset=5, **_T0)),
-        AwaitState(leader=-1, isr=(LEADER,), **_T0),
-        Heal(name="leader-down"),
-        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
-        Heal(name="follower-down"),
-        AwaitState(leader=LEADER, isr=BOTH, **_T0),
-        AwaitReplicated(brokers=BOTH, log_end_offset=5, **_T0),
+        kchaos.Produce(operation="both", records=5, acks=-1, **_T0),
+        kchaos.AwaitHighWatermark(brokers=BOTH, high_watermark=5, **_T0),
+        kchaos.Tell(
+            text="1 stops, and 0 takes three records alone: acks=1, one in-sync replica of two"
+        ),
+        kchaos.Inject(name="follower-down", fault=kchaos.StopBroker(broker=FOLLOWER)),
+        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        kchaos.Produce(operation="alone", records=3, acks=1, **_T0),
+        kchaos.Tell(text="does a consumer get them?"),
+        kchaos.IfPossible(
+            do=kchaos.Read(
+                operation="seen", broker=LEADER, offset=5, records=3, timeout_s=_READ_S, **_T0
+            )
+        ),
+        kchaos.Tell(text="0 loses power, and the three records, which it had not flushed"),
+        kchaos.Inject(name="leader-down", fault=kchaos.KillBroker(broker=LEADER)),
+        kchaos.Inject(name="power", fault=kchaos.LoseTail(broker=LEADER, log_end_offset=5, **_T0)),
+        kchaos.AwaitState(leader=-1, isr=(LEADER,), **_T0),
+        kchaos.Heal(name="leader-down"),
+        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        kchaos.Heal(name="follower-down"),
+        kchaos.AwaitState(leader=LEADER, isr=BOTH, **_T0),
+        kchaos.AwaitReplicated(brokers=BOTH, log_end_offset=5, **_T0),
     )
 
 
-_SEEN = Expectation(
+_SEEN = kchaos.Expectation(
     safe=True, witness=({"operation": {"operation": "seen", "outcome": "ok", "base_offset": 5}},)
 )
-_NOT_SEEN = Expectation(
+_NOT_SEEN = kchaos.Expectation(
     safe=True, witness=({"operation": {"operation": "seen", "outcome": "fail"}},)
 )
 
-KAFKA_15583 = Entry(
+KAFKA_15583 = kchaos.Entry(
     name="KAFKA-15583",
     title="Below min.insync.replicas consumers are given what one disk alone has",
     story=(

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from kchaos.faults import KillBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.kip_966_last_replica import (
     ALL,
     LAST,
@@ -13,28 +12,26 @@ from kchaos.harness.catalogue.kip_966_last_replica import (
     cluster_with_feature,
     has_feature,
 )
-from kchaos.harness.steps.observing import AwaitDecision
-from kchaos.harness.steps.scenario_steps import AwaitState, Heal, Inject, Step, Tell
 
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _CASE = "last-one-back"
 
 
-def _steps(_case: str) -> tuple[Step, ...]:
+def _steps(_case: str) -> tuple[kchaos.Step, ...]:
     return (
         *acknowledged_by_all(),
-        Tell(text="all three are killed, the leader last"),
-        Inject(name="B-down", fault=KillBroker(broker=B)),
-        Inject(name="C-down", fault=KillBroker(broker=C)),
-        AwaitState(leader=LAST, isr=(LAST,), **_T0),
-        Inject(name="last-down", fault=KillBroker(broker=LAST)),
-        AwaitDecision(leader=-1, isr=(), **_T0),
-        Heal(name="B-down"),
-        Heal(name="C-down"),
-        AwaitDecision(leader=-1, isr=(), **_T0),
-        Tell(text="the last known leader registers, fenced as everybody is at first"),
-        Heal(name="last-down"),
-        AwaitState(leader=LAST, isr=ALL, **_T0),
+        kchaos.Tell(text="all three are killed, the leader last"),
+        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
+        kchaos.Inject(name="C-down", fault=kchaos.KillBroker(broker=C)),
+        kchaos.AwaitState(leader=LAST, isr=(LAST,), **_T0),
+        kchaos.Inject(name="last-down", fault=kchaos.KillBroker(broker=LAST)),
+        kchaos.AwaitDecision(leader=-1, isr=(), **_T0),
+        kchaos.Heal(name="B-down"),
+        kchaos.Heal(name="C-down"),
+        kchaos.AwaitDecision(leader=-1, isr=(), **_T0),
+        kchaos.Tell(text="the last known leader registers, fenced as everybody is at first"),
+        kchaos.Heal(name="last-down"),
+        kchaos.AwaitState(leader=LAST, isr=ALL, **_T0),
     )
 
 
@@ -46,7 +43,7 @@ def _cannot_show(_case: str, release: str) -> str:
 
 _UNCLEAN = {"log": {"broker": LAST, "pattern": "t-0.*[Mm]arking the topic partition as RECOVERED"}}
 
-KAFKA_19522 = Entry(
+KAFKA_19522 = kchaos.Entry(
     name="KAFKA-19522",
     title="A fenced broker is elected, since it was the last known leader",
     story=(
@@ -67,9 +64,9 @@ KAFKA_19522 = Entry(
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={
-        (_CASE, "4.0.2"): Expectation(
+        (_CASE, "4.0.2"): kchaos.Expectation(
             safe=False, findings=(("fenced-leader", (LAST,), -1, -1),), witness=(_UNCLEAN,)
         ),
-        (_CASE, "4.1.2"): Expectation(safe=True, witness=(_UNCLEAN,)),
+        (_CASE, "4.1.2"): kchaos.Expectation(safe=True, witness=(_UNCLEAN,)),
     },
 )

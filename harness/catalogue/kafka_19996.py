@@ -2,24 +2,9 @@
 
 from typing import Any
 
+import kchaos
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import HoldRequests, KillBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.settings import QUICK_KRAFT, SLOW_READS, why_not_of_mode
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.observing import AwaitLog, AwaitMetadataRead
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 LEADER, FOLLOWER = 0, 1
 BOTH = (LEADER, FOLLOWER)
@@ -36,45 +21,53 @@ _JOINS_S, _WRITE_S = 5.0, 8.0
 _BOTH = "(0,1|1,0)"
 
 
-def _with_kraft(kafka: str) -> ClusterSpec:
+def _with_kraft(kafka: str) -> kchaos.ClusterSpec:
     properties = {**QUICK_KRAFT, **_ONE_AT_A_TIME}
-    return ClusterSpec(brokers=brokers_of(kafka, BOTH), mode="kraft", properties=properties)
-
-
-def _with_zookeeper(kafka: str) -> ClusterSpec:
-    properties = {**SLOW_READS, **_ONE_AT_A_TIME}
-    return ClusterSpec(brokers=brokers_of(kafka, BOTH), mode="zookeeper", properties=properties)
-
-
-def _steps(case: str) -> tuple[Step, ...]:
-    return (
-        CreateTopic(topic="t", assignment=(BOTH,), configuration=(("min.insync.replicas", "2"),)),
-        Produce(operation="both", records=5, acks=-1, **_T0),
-        AwaitHighWatermark(brokers=BOTH, high_watermark=5, **_T0),
-        Tell(text="1 dies, and 0 appends six records alone"),
-        Inject(name="follower-down", fault=KillBroker(broker=FOLLOWER)),
-        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
-        Produce(operation="alone", records=6, acks=1, one_record_batches=True, **_T0),
-        Tell(text="1 is back six records behind, gets one of them, and is slow to ask again"),
-        _slow_from("at-first", 5),
-        Heal(name="follower-down"),
-        AwaitHeld(name="at-first"),
-        # A leader takes in nobody whom its own metadata log calls fenced.
-        *((AwaitMetadataRead(broker=LEADER),) if case == _KRAFT else ()),
-        _slow_from("once", 6),
-        Heal(name="at-first"),
-        *_written_meanwhile("once", 1),
-        Tell(text="it asks again, gets one more, and is as slow as before"),
-        _slow_from("twice", 7),
-        Heal(name="once"),
-        *_written_meanwhile("twice", 2),
-        Heal(name="twice"),
-        AwaitState(leader=LEADER, isr=BOTH, **_T0),
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, BOTH), mode="kraft", properties=properties
     )
 
 
-def _slow_from(name: str, offset: int) -> Step:
-    fault = HoldRequests(
+def _with_zookeeper(kafka: str) -> kchaos.ClusterSpec:
+    properties = {**SLOW_READS, **_ONE_AT_A_TIME}
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, BOTH), mode="zookeeper", properties=properties
+    )
+
+
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
+    return (
+        kchaos.CreateTopic(
+            topic="t", assignment=(BOTH,), configuration=(("min.insync.replicas", "2"),)
+        ),
+        kchaos.Produce(operation="both", records=5, acks=-1, **_T0),
+        kchaos.AwaitHighWatermark(brokers=BOTH, high_watermark=5, **_T0),
+        kchaos.Tell(text="1 dies, and 0 appends six records alone"),
+        kchaos.Inject(name="follower-down", fault=kchaos.KillBroker(broker=FOLLOWER)),
+        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        kchaos.Produce(operation="alone", records=6, acks=1, one_record_batches=True, **_T0),
+        kchaos.Tell(
+            text="1 is back six records behind, gets one of them, and is slow to ask again"
+        ),
+        _slow_from("at-first", 5),
+        kchaos.Heal(name="follower-down"),
+        kchaos.AwaitHeld(name="at-first"),
+        # A leader takes in nobody whom its own metadata log calls fenced.
+        *((kchaos.AwaitMetadataRead(broker=LEADER),) if case == _KRAFT else ()),
+        _slow_from("once", 6),
+        kchaos.Heal(name="at-first"),
+        *_written_meanwhile("once", 1),
+        kchaos.Tell(text="it asks again, gets one more, and is as slow as before"),
+        _slow_from("twice", 7),
+        kchaos.Heal(name="once"),
+        *_written_meanwhile("twice", 2),
+        kchaos.Heal(name="twice"),
+        kchaos.AwaitState(leader=LEADER, isr=BOTH, **_T0),
+    )
+
+
+def _slow_from(name: str, offset: int) -> kchaos.Step:
+    fault = kchaos.HoldRequests(
         name=name,
         api="Fetch",
         source=FOLLOWER,
@@ -82,18 +75,18 @@ def _slow_from(name: str, offset: int) -> Step:
         fetch_offset_at_least=offset,
         **_T0,
     )
-    return Inject(name=name, fault=fault)
+    return kchaos.Inject(name=name, fault=fault)
 
 
-def _written_meanwhile(hold: str, times: int) -> tuple[Step, ...]:
+def _written_meanwhile(hold: str, times: int) -> tuple[kchaos.Step, ...]:
     """A write with acks=all while the follower is behind, and until it is out of the ISR."""
-    joined = AwaitLog(
+    joined = kchaos.AwaitLog(
         broker=LEADER, pattern=rf"ISR updated to {_BOTH}\b", count=times, timeout_s=_JOINS_S
     )
     return (
-        AwaitHeld(name=hold),
-        IfPossible(do=joined),
-        Produce(
+        kchaos.AwaitHeld(name=hold),
+        kchaos.IfPossible(do=joined),
+        kchaos.Produce(
             operation=f"slow-{hold}",
             records=1,
             acks=-1,
@@ -101,7 +94,7 @@ def _written_meanwhile(hold: str, times: int) -> tuple[Step, ...]:
             timeout_s=_WRITE_S,
             **_T0,
         ),
-        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
     )
 
 
@@ -121,8 +114,8 @@ def _refused(hold: str) -> dict[str, Any]:
     return {"operation": {"operation": f"slow-{hold}", "error_code": error}}
 
 
-_FLAPS = Expectation(safe=True, witness=(_left_behind(5), _left_behind(6)))
-_WAITS = Expectation(
+_FLAPS = kchaos.Expectation(safe=True, witness=(_left_behind(5), _left_behind(6)))
+_WAITS = kchaos.Expectation(
     safe=True,
     witness=(
         {"observed": {"kind": "not-possible", "name": "AwaitLog"}},
@@ -131,7 +124,7 @@ _WAITS = Expectation(
     ),
 )
 
-KAFKA_19996 = Entry(
+KAFKA_19996 = kchaos.Entry(
     name="KAFKA-19996",
     title="Below min.insync.replicas a follower joins the ISR far behind, and leaves it again",
     story=(

@@ -1,30 +1,28 @@
 """KAFKA-6119: a transaction that timed out is committed in part, and its client is told nothing."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.scenario_steps import CreateTopic, Step
-from kchaos.harness.steps.transactions import WriteAcrossTimeout
+import kchaos
 
 LEADER, FOLLOWER = 0, 1
 _CASE = "slow"
 _PROPERTIES = {
-    **QUICK,
+    **kchaos.QUICK,
     # How often a coordinator looks whose time is over. 0.11.0.0 knows it, and looks once a minute.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (LEADER, FOLLOWER)), properties=_PROPERTIES, client_links=True
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (LEADER, FOLLOWER)),
+        properties=_PROPERTIES,
+        client_links=True,
     )
 
 
-def _steps(_case: str) -> tuple[Step, ...]:
+def _steps(_case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((LEADER, FOLLOWER), (LEADER, FOLLOWER))),
-        WriteAcrossTimeout(
+        kchaos.CreateTopic(topic="t", assignment=((LEADER, FOLLOWER), (LEADER, FOLLOWER))),
+        kchaos.WriteAcrossTimeout(
             operation="in-transaction", topic="t", partition=0, next_partition=1, broker=LEADER
         ),
     )
@@ -34,12 +32,12 @@ def _witness(error: str) -> dict[str, object]:
     return {"observed": {"kind": "after-timeout", "error": error}}
 
 
-_LOST = Expectation(
+_LOST = kchaos.Expectation(
     safe=False, findings=(("committed-as-aborted", (LEADER,), 0, 0),), witness=(_witness(""),)
 )
-_FENCED = Expectation(safe=True, witness=(_witness("INVALID_PRODUCER_EPOCH"),))
+_FENCED = kchaos.Expectation(safe=True, witness=(_witness("INVALID_PRODUCER_EPOCH"),))
 
-KAFKA_6119 = Entry(
+KAFKA_6119 = kchaos.Entry(
     name="KAFKA-6119",
     title="A transaction that timed out is committed in part, and the rest is lost without a word",
     story=(

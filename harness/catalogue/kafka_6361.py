@@ -1,43 +1,30 @@
 """KAFKA-6361, which is KIP-279's scenario 1: divergence after a fast leader change."""
 
-from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import quick_cluster
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitFollowing,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Inject,
-    ReorderReplicas,
-    Step,
-    Tell,
-)
 
 A, B, CONTROLLER = 0, 1, 2
 _LAST_OFFSET = {"n15": 15, "n20": 20, "n25": 25, "one-record": 25}
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     last = _LAST_OFFSET[case]
     return (
-        CreateTopic(topic="t", assignment=((A, B),)),
-        ReorderReplicas(topic="t", partition=0, replicas=(B, A)),
-        Tell(text="A leads, B is the preferred leader; offsets 0-10 go to both"),
-        Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
-        Tell(text="A and B are cut off from each other; 11-20 reach A alone"),
-        Inject(name="A-B", fault=CutLink(source=A, target=B)),
-        Produce(operation="a-only", topic="t", partition=0, records=10, acks=1),
-        Tell(text="preferred election: B leads, and A cannot ask it where to truncate"),
-        Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
-        AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
-        AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
-        Tell(text=f"11-{last} reach B alone, in a later leader epoch"),
-        Produce(
+        kchaos.CreateTopic(topic="t", assignment=((A, B),)),
+        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(B, A)),
+        kchaos.Tell(text="A leads, B is the preferred leader; offsets 0-10 go to both"),
+        kchaos.Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
+        kchaos.Tell(text="A and B are cut off from each other; 11-20 reach A alone"),
+        kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
+        kchaos.Produce(operation="a-only", topic="t", partition=0, records=10, acks=1),
+        kchaos.Tell(text="preferred election: B leads, and A cannot ask it where to truncate"),
+        kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
+        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
+        kchaos.AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
+        kchaos.Tell(text=f"11-{last} reach B alone, in a later leader epoch"),
+        kchaos.Produce(
             operation="b-only",
             topic="t",
             partition=0,
@@ -45,12 +32,12 @@ def _steps(case: str) -> tuple[Step, ...]:
             acks=1,
             one_record_batches=case == "one-record",
         ),
-        Tell(text="B's ZooKeeper session ends; A leads again, and B does not know"),
-        Inject(name="B-ZooKeeper", fault=CutZooKeeper(broker=B, style="dropped")),
-        Inject(name="B-session", fault=ExpireSession(broker=B, await_return=False)),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        Tell(text="21-30 reach A; then everything is healed, and B follows A"),
-        Produce(operation="a-again", topic="t", partition=0, records=10, acks=1),
+        kchaos.Tell(text="B's ZooKeeper session ends; A leads again, and B does not know"),
+        kchaos.Inject(name="B-ZooKeeper", fault=kchaos.CutZooKeeper(broker=B, style="dropped")),
+        kchaos.Inject(name="B-session", fault=kchaos.ExpireSession(broker=B, await_return=False)),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        kchaos.Tell(text="21-30 reach A; then everything is healed, and B follows A"),
+        kchaos.Produce(operation="a-again", topic="t", partition=0, records=10, acks=1),
     )
 
 
@@ -63,7 +50,7 @@ _RED = {
 # The leader answers B's question for an epoch that it does not know with the end of another one.
 _WRONG_ANSWER = {"round": {"follower": B, "leader": A, "end_offset": 21}}
 
-KAFKA_6361 = Entry(
+KAFKA_6361 = kchaos.Entry(
     name="KAFKA-6361",
     title="Logs diverge after a preferred election and a fast second leader change",
     story=(
@@ -87,12 +74,14 @@ KAFKA_6361 = Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (case, release): Expectation(safe=False, findings=(finding,), witness=(_WRONG_ANSWER,))
+        (case, release): kchaos.Expectation(
+            safe=False, findings=(finding,), witness=(_WRONG_ANSWER,)
+        )
         for case, finding in _RED.items()
         for release in ("0.11.0.3", "1.1.1")
     }
     | {
-        (case, release): Expectation(
+        (case, release): kchaos.Expectation(
             safe=True,
             witness=({"log": {"broker": B, "pattern": r"[Tt]runcat\w+ .*to( offset)? 11\b"}},),
         )

@@ -1,31 +1,16 @@
 """KAFKA-7128: a follower without a committed record joins a new leader's ISR, and is elected."""
 
-from kchaos.faults import CutLink, HoldRequests, KillBroker, PreferredElection
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import quick_cluster
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.if_possible import AwaitLeader
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    ReorderReplicas,
-    Step,
-    Tell,
-)
 
 A, B, C, CONTROLLER = 0, 1, 2, 3
 _CASE = "lagging-high-watermark"
 
 
-def _hold_answers(name: str, source: int, target: int, offset: int) -> Inject:
-    return Inject(
+def _hold_answers(name: str, source: int, target: int, offset: int) -> kchaos.Inject:
+    return kchaos.Inject(
         name=name,
-        fault=HoldRequests(
+        fault=kchaos.HoldRequests(
             name=name,
             api="Fetch",
             source=source,
@@ -38,35 +23,39 @@ def _hold_answers(name: str, source: int, target: int, offset: int) -> Inject:
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((A, B, C),)),
-        ReorderReplicas(topic="t", partition=0, replicas=(B, C, A)),
-        Tell(text="A leads; 0 is committed everywhere, then C goes away"),
-        Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, B, C), log_end_offset=1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B, C), high_watermark=1),
-        Inject(name="C-down", fault=KillBroker(broker=C)),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
-        Tell(text="1 is committed by A and B; B has it and does not hear that it is committed"),
+        kchaos.CreateTopic(topic="t", assignment=((A, B, C),)),
+        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(B, C, A)),
+        kchaos.Tell(text="A leads; 0 is committed everywhere, then C goes away"),
+        kchaos.Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B, C), log_end_offset=1),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B, C), high_watermark=1),
+        kchaos.Inject(name="C-down", fault=kchaos.KillBroker(broker=C)),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        kchaos.Tell(
+            text="1 is committed by A and B; B has it and does not hear that it is committed"
+        ),
         _hold_answers("to-B", B, A, 2),
-        Produce(operation="second", topic="t", partition=0, records=1, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=2),
-        AwaitHeld(name="to-B"),
-        Tell(text="B is elected and A cannot follow it; C returns, and B's answers to it are held"),
-        Inject(name="A-B", fault=CutLink(source=A, target=B)),
-        Inject(name="elect-B", fault=PreferredElection(topic="t", partition=0)),
-        AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
+        kchaos.Produce(operation="second", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=2),
+        kchaos.AwaitHeld(name="to-B"),
+        kchaos.Tell(
+            text="B is elected and A cannot follow it; C returns, and B's answers to it are held"
+        ),
+        kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
+        kchaos.Inject(name="elect-B", fault=kchaos.PreferredElection(topic="t", partition=0)),
+        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
         _hold_answers("to-C", C, B, 1),
-        Heal(name="C-down"),
-        AwaitHeld(name="to-C"),
-        Tell(text="B dies: was C, which ends at B's high watermark, in the ISR?"),
-        Inject(name="B-down", fault=KillBroker(broker=B)),
-        AwaitLeader(),
-        Heal(name="to-B"),
-        Heal(name="to-C"),
-        Heal(name="A-B"),
-        Heal(name="B-down"),
+        kchaos.Heal(name="C-down"),
+        kchaos.AwaitHeld(name="to-C"),
+        kchaos.Tell(text="B dies: was C, which ends at B's high watermark, in the ISR?"),
+        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
+        kchaos.AwaitLeader(),
+        kchaos.Heal(name="to-B"),
+        kchaos.Heal(name="to-C"),
+        kchaos.Heal(name="A-B"),
+        kchaos.Heal(name="B-down"),
     )
 
 
@@ -75,7 +64,7 @@ _HELD = {
 }
 _EXITS = "Exiting because log truncation is not allowed for partition t-0"
 
-KAFKA_7128 = Entry(
+KAFKA_7128 = kchaos.Entry(
     name="KAFKA-7128",
     title="A follower without the last committed record joins the ISR and is elected",
     story=(
@@ -95,11 +84,11 @@ KAFKA_7128 = Entry(
     cluster=quick_cluster(A, B, C, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_CASE, "2.0.0"): Expectation(
+        (_CASE, "2.0.0"): kchaos.Expectation(
             safe=False,
             findings=(("committed-loss", (B, C), 1, 1), ("replication-stopped", (A,), -1, -1)),
             witness=(_HELD, {"log": {"broker": A, "pattern": _EXITS}}),
         ),
-        (_CASE, "2.0.1"): Expectation(safe=True, witness=(_HELD,)),
+        (_CASE, "2.0.1"): kchaos.Expectation(safe=True, witness=(_HELD,)),
     },
 )

@@ -1,78 +1,70 @@
 """KAFKA-7164: a follower that missed epochs does not truncate, since its leader is the same."""
 
-from kchaos.faults import CutLink, CutZooKeeper, ExpireSession
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import quick_cluster
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitQuiet,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    TakeSnapshot,
-    Tell,
-)
 
 A, B, F, CONTROLLER = 0, 1, 2, 3
 _FETCHES, _CUT_OFF = "fetches-on", "cut-off"
 
 
-def _without_session(broker: int) -> tuple[Step, ...]:
+def _without_session(broker: int) -> tuple[kchaos.Step, ...]:
     return (
-        Inject(name=f"{broker}-zookeeper", fault=CutZooKeeper(broker=broker)),
-        Inject(name=f"{broker}-session", fault=ExpireSession(broker=broker, await_return=False)),
-        AwaitQuiet(level=False),
+        kchaos.Inject(name=f"{broker}-zookeeper", fault=kchaos.CutZooKeeper(broker=broker)),
+        kchaos.Inject(
+            name=f"{broker}-session", fault=kchaos.ExpireSession(broker=broker, await_return=False)
+        ),
+        kchaos.AwaitQuiet(level=False),
     )
 
 
-def _back(broker: int) -> tuple[Step, ...]:
+def _back(broker: int) -> tuple[kchaos.Step, ...]:
     return (
-        Heal(name=f"{broker}-session"),
-        Heal(name=f"{broker}-zookeeper"),
-        AwaitQuiet(level=False),
+        kchaos.Heal(name=f"{broker}-session"),
+        kchaos.Heal(name=f"{broker}-zookeeper"),
+        kchaos.AwaitQuiet(level=False),
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
-    cut = (Inject(name="A-F", fault=CutLink(source=A, target=F)),) if case == _CUT_OFF else ()
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
+    cut = (
+        (kchaos.Inject(name="A-F", fault=kchaos.CutLink(source=A, target=F)),)
+        if case == _CUT_OFF
+        else ()
+    )
     joined = (
         ()
         if case == _CUT_OFF
         else (
-            AwaitState(topic="t", partition=0, leader=A, isr=(A, F)),
-            AwaitHighWatermark(topic="t", partition=0, brokers=(F,), high_watermark=1),
-            TakeSnapshot(label="before-healing"),
+            kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, F)),
+            kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(F,), high_watermark=1),
+            kchaos.TakeSnapshot(label="before-healing"),
         )
     )
     return (
-        CreateTopic(topic="t", assignment=((A, B, F),)),
-        Tell(text="F hears of nothing any more, and goes on to fetch from A"),
+        kchaos.CreateTopic(topic="t", assignment=((A, B, F),)),
+        kchaos.Tell(text="F hears of nothing any more, and goes on to fetch from A"),
         *_without_session(F),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A, B, F)),
-        Tell(text="A does not hear that B is elected; it writes 0, and F has that too"),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B, F)),
+        kchaos.Tell(text="A does not hear that B is elected; it writes 0, and F has that too"),
         *_without_session(A),
-        AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
-        Produce(operation="zombie", topic="t", partition=0, records=1, acks=1, broker=A),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, F), log_end_offset=1),
+        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+        kchaos.Produce(operation="zombie", topic="t", partition=0, records=1, acks=1, broker=A),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, F), log_end_offset=1),
         *cut,
-        Tell(text="A comes back, truncates, and has B's 0"),
+        kchaos.Tell(text="A comes back, truncates, and has B's 0"),
         *_back(A),
-        AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
-        Produce(operation="kept", topic="t", partition=0, records=1, acks=1, broker=B),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=1),
-        Tell(text="A is elected again: F hears of that, and of nothing between"),
+        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
+        kchaos.Produce(operation="kept", topic="t", partition=0, records=1, acks=1, broker=B),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=1),
+        kchaos.Tell(text="A is elected again: F hears of that, and of nothing between"),
         *_without_session(B),
-        AwaitState(topic="t", partition=0, leader=A),
+        kchaos.AwaitState(topic="t", partition=0, leader=A),
         *joined,
         *_back(B),
         *_back(F),
-        *((Heal(name="A-F"),) if case == _CUT_OFF else ()),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A, B, F)),
+        *((kchaos.Heal(name="A-F"),) if case == _CUT_OFF else ()),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B, F)),
     )
 
 
@@ -86,7 +78,7 @@ _SKIPPED = {
     }
 }
 
-KAFKA_7164 = Entry(
+KAFKA_7164 = kchaos.Entry(
     name="KAFKA-7164",
     title="A follower that missed a change of leader and back keeps what its leader has truncated",
     story=(
@@ -110,14 +102,18 @@ KAFKA_7164 = Entry(
     cluster=quick_cluster(A, B, F, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_FETCHES, "2.0.0"): Expectation(safe=False, findings=_DIVERGED, witness=(_SKIPPED,)),
-        (_FETCHES, "2.0.1"): Expectation(
+        (_FETCHES, "2.0.0"): kchaos.Expectation(
+            safe=False, findings=_DIVERGED, witness=(_SKIPPED,)
+        ),
+        (_FETCHES, "2.0.1"): kchaos.Expectation(
             safe=False,
             findings=(("truncated-below-high-watermark", (F,), 0, 0),),
             witness=({"round": {"follower": F, "leader": A, "end_offset": 0}},),
         ),
-        (_CUT_OFF, "2.0.0"): Expectation(safe=False, findings=_DIVERGED, witness=(_SKIPPED,)),
-        (_CUT_OFF, "2.0.1"): Expectation(
+        (_CUT_OFF, "2.0.0"): kchaos.Expectation(
+            safe=False, findings=_DIVERGED, witness=(_SKIPPED,)
+        ),
+        (_CUT_OFF, "2.0.1"): kchaos.Expectation(
             safe=True, witness=({"round": {"follower": F, "leader": A, "end_offset": 0}},)
         ),
     },

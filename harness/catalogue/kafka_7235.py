@@ -2,25 +2,8 @@
 
 from collections.abc import Mapping
 
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.faults import HoldRequests, KillBroker, MoveController, PauseBroker, StaleRequest
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.kip_380_bounced import late_answer
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.if_possible import AwaitLeader, IfPossible
-from kchaos.harness.steps.observing import AwaitDecision, AwaitHighWatermarkForgotten, AwaitLog
-from kchaos.harness.steps.scenario_steps import (
-    AwaitFollowing,
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 CONTROLLER, BOUNCING, OTHER = 0, 1, 2
 _OLD, _NEW_CONTROLLER, _OWN = "protocol-0.10.2", "new-controller", "own-protocol"
@@ -30,17 +13,17 @@ _PROTOCOL_0_10_2 = {
 }
 
 
-def _cluster(kafka: str, more: Mapping[str, str] | None = None) -> ClusterSpec:
+def _cluster(kafka: str, more: Mapping[str, str] | None = None) -> kchaos.ClusterSpec:
     # The controller stands still for longer than others' sessions live.
     patient = {"zookeeper.session.timeout.ms": "40000"}
-    return ClusterSpec(
+    return kchaos.ClusterSpec(
         brokers=(
-            BrokerSpec(id=CONTROLLER, kafka=kafka, properties=patient),
-            BrokerSpec(id=BOUNCING, kafka=kafka),
-            BrokerSpec(id=OTHER, kafka=kafka),
+            kchaos.BrokerSpec(id=CONTROLLER, kafka=kafka, properties=patient),
+            kchaos.BrokerSpec(id=BOUNCING, kafka=kafka),
+            kchaos.BrokerSpec(id=OTHER, kafka=kafka),
         ),
         first_broker=CONTROLLER,
-        properties={**QUICK, **(more or {})},
+        properties={**kchaos.QUICK, **(more or {})},
     )
 
 
@@ -48,59 +31,70 @@ _LOOKED = r"Newly added brokers: , deleted brokers: , (bounced brokers: 1, )?all
 """The controller has looked at the registrations, and 2.2 has noticed the bounce."""
 
 
-def _news(case: str) -> tuple[Step, ...]:
+def _news(case: str) -> tuple[kchaos.Step, ...]:
     """Steps by which a controller comes to tell broker 1 of all its partitions."""
-    goes_on, elect = Heal(name="still"), Inject(name="elect", fault=MoveController())
+    goes_on, elect = (
+        kchaos.Heal(name="still"),
+        kchaos.Inject(name="elect", fault=kchaos.MoveController()),
+    )
     if case == _NEW_CONTROLLER:
         return (
-            Tell(text="another broker becomes the controller, and tells broker 1 of u as well"),
+            kchaos.Tell(
+                text="another broker becomes the controller, and tells broker 1 of u as well"
+            ),
             elect,
             goes_on,
         )
     return (
-        Tell(text="the controller goes on: does it notice? Then a new one tells broker 1 of u"),
+        kchaos.Tell(
+            text="the controller goes on: does it notice? Then a new one tells broker 1 of u"
+        ),
         goes_on,
-        AwaitLog(broker=CONTROLLER, pattern=_LOOKED),
-        IfPossible(do=AwaitDecision(topic="u", partition=0, isr=(OTHER,), timeout_s=3)),
+        kchaos.AwaitLog(broker=CONTROLLER, pattern=_LOOKED),
+        kchaos.IfPossible(
+            do=kchaos.AwaitDecision(topic="u", partition=0, isr=(OTHER,), timeout_s=3)
+        ),
         elect,
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     both = (BOUNCING, OTHER)
     return (
-        CreateTopic(topic="t", assignment=(both,)),
-        CreateTopic(topic="u", assignment=((OTHER, BOUNCING),)),
-        Tell(text="five records of u are committed on brokers 1 and 2"),
-        Produce(operation="m", topic="u", partition=0, records=5, acks=-1),
-        AwaitReplicated(topic="u", partition=0, brokers=both, log_end_offset=5),
-        AwaitHighWatermark(topic="u", partition=0, brokers=both, high_watermark=5),
-        Tell(text="a LeaderAndIsr for broker 1 names t alone, and is late"),
-        Inject(
+        kchaos.CreateTopic(topic="t", assignment=(both,)),
+        kchaos.CreateTopic(topic="u", assignment=((OTHER, BOUNCING),)),
+        kchaos.Tell(text="five records of u are committed on brokers 1 and 2"),
+        kchaos.Produce(operation="m", topic="u", partition=0, records=5, acks=-1),
+        kchaos.AwaitReplicated(topic="u", partition=0, brokers=both, log_end_offset=5),
+        kchaos.AwaitHighWatermark(topic="u", partition=0, brokers=both, high_watermark=5),
+        kchaos.Tell(text="a LeaderAndIsr for broker 1 names t alone, and is late"),
+        kchaos.Inject(
             name="late",
-            fault=StaleRequest(api="LeaderAndIsr", broker=BOUNCING, partitions=(("t", 0),)),
+            fault=kchaos.StaleRequest(api="LeaderAndIsr", broker=BOUNCING, partitions=(("t", 0),)),
         ),
-        Tell(text="the controller stands still while broker 1 bounces"),
-        Inject(name="still", fault=PauseBroker(broker=CONTROLLER)),
-        Inject(name="1-down", fault=KillBroker(broker=BOUNCING)),
-        Heal(name="1-down"),
-        Inject(
+        kchaos.Tell(text="the controller stands still while broker 1 bounces"),
+        kchaos.Inject(name="still", fault=kchaos.PauseBroker(broker=CONTROLLER)),
+        kchaos.Inject(name="1-down", fault=kchaos.KillBroker(broker=BOUNCING)),
+        kchaos.Heal(name="1-down"),
+        kchaos.Inject(
             name="fetches",
-            fault=HoldRequests(name="fetches", api="Fetch", source=BOUNCING, target=OTHER),
+            fault=kchaos.HoldRequests(name="fetches", api="Fetch", source=BOUNCING, target=OTHER),
         ),
-        Tell(text="the late request is the first that the new process gets"),
-        Heal(name="late"),
-        IfPossible(
-            do=AwaitHighWatermarkForgotten(broker=BOUNCING, topic="u", partition=0, timeout_s=4)
+        kchaos.Tell(text="the late request is the first that the new process gets"),
+        kchaos.Heal(name="late"),
+        kchaos.IfPossible(
+            do=kchaos.AwaitHighWatermarkForgotten(
+                broker=BOUNCING, topic="u", partition=0, timeout_s=4
+            )
         ),
         *_news(case),
-        AwaitFollowing(topic="u", partition=0, follower=BOUNCING, leader=OTHER),
-        AwaitHeld(name="fetches"),
-        Tell(text="broker 2 dies: is broker 1 elected, and what does it have?"),
-        Inject(name="2-down", fault=KillBroker(broker=OTHER)),
-        AwaitLeader(),
-        Heal(name="fetches"),
-        Heal(name="2-down"),
+        kchaos.AwaitFollowing(topic="u", partition=0, follower=BOUNCING, leader=OTHER),
+        kchaos.AwaitHeld(name="fetches"),
+        kchaos.Tell(text="broker 2 dies: is broker 1 elected, and what does it have?"),
+        kchaos.Inject(name="2-down", fault=kchaos.KillBroker(broker=OTHER)),
+        kchaos.AwaitLeader(),
+        kchaos.Heal(name="fetches"),
+        kchaos.Heal(name="2-down"),
     )
 
 
@@ -109,7 +103,7 @@ _FORGOTTEN = {"observed": {"kind": "high-watermark-forgotten", "broker": BOUNCIN
 _KEPT = {"observed": {"kind": "not-possible", "name": "AwaitHighWatermarkForgotten"}}
 _ACCEPTED = ("stale-request-accepted", (BOUNCING,), -1, -1, "t")
 
-KAFKA_7235 = Entry(
+KAFKA_7235 = kchaos.Entry(
     name="KAFKA-7235",
     title="Acknowledged records are lost by a clean election after a late first LeaderAndIsr",
     story=(
@@ -141,7 +135,7 @@ KAFKA_7235 = Entry(
     ),
     steps=_steps,
     expectations={
-        (case, release): Expectation(
+        (case, release): kchaos.Expectation(
             safe=False,
             findings=(_ACCEPTED, ("committed-loss", (BOUNCING, OTHER), 0, 4, "u")),
             witness=(_OBEYED, _FORGOTTEN),
@@ -153,10 +147,10 @@ KAFKA_7235 = Entry(
         )
     }
     | {
-        (_OWN, "2.1.1"): Expectation(
+        (_OWN, "2.1.1"): kchaos.Expectation(
             safe=False, findings=(_ACCEPTED,), witness=(_OBEYED, _FORGOTTEN)
         ),
-        (_OLD, "2.2.2"): Expectation(
+        (_OLD, "2.2.2"): kchaos.Expectation(
             safe=False,
             findings=(_ACCEPTED,),
             witness=(
@@ -165,6 +159,6 @@ KAFKA_7235 = Entry(
                 {"log": {"broker": CONTROLLER, "pattern": r"bounced brokers: 1\b"}},
             ),
         ),
-        (_OWN, "2.2.2"): Expectation(safe=True, witness=(_REFUSED, _KEPT)),
+        (_OWN, "2.2.2"): kchaos.Expectation(safe=True, witness=(_REFUSED, _KEPT)),
     },
 )

@@ -1,54 +1,41 @@
 """KAFKA-7415: a leader of which no record is left is unknown to its successor, and logs diverge."""
 
-from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import quick_cluster
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    ReorderReplicas,
-    Step,
-    Tell,
-)
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "no-common-epoch"
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((A, B),)),
-        ReorderReplicas(topic="t", partition=0, replicas=(B, A)),
-        Tell(text="A leads and writes 0, which B does not get; B is elected all the same"),
-        Inject(name="A-B", fault=CutLink(source=A, target=B)),
-        Produce(operation="a-first", topic="t", partition=0, records=1, acks=1),
-        AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=1),
-        Inject(name="elect-B", fault=PreferredElection(topic="t", partition=0)),
-        AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
-        Tell(text="B loses its session and does not know; A leads again and writes 1"),
-        Inject(name="B-zookeeper", fault=CutZooKeeper(broker=B)),
-        Inject(name="B-session", fault=ExpireSession(broker=B, await_return=False)),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=1),
-        Produce(operation="a-again", topic="t", partition=0, records=1, acks=-1),
-        Tell(text="B writes another 0; then everything is healed, and B follows A"),
-        Produce(operation="b", topic="t", partition=0, records=1, acks=1, broker=B),
-        AwaitReplicated(topic="t", partition=0, brokers=(B,), log_end_offset=1),
-        Heal(name="B-session"),
-        Heal(name="B-zookeeper"),
-        Heal(name="A-B"),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        kchaos.CreateTopic(topic="t", assignment=((A, B),)),
+        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(B, A)),
+        kchaos.Tell(text="A leads and writes 0, which B does not get; B is elected all the same"),
+        kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
+        kchaos.Produce(operation="a-first", topic="t", partition=0, records=1, acks=1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=1),
+        kchaos.Inject(name="elect-B", fault=kchaos.PreferredElection(topic="t", partition=0)),
+        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
+        kchaos.Tell(text="B loses its session and does not know; A leads again and writes 1"),
+        kchaos.Inject(name="B-zookeeper", fault=kchaos.CutZooKeeper(broker=B)),
+        kchaos.Inject(name="B-session", fault=kchaos.ExpireSession(broker=B, await_return=False)),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=1),
+        kchaos.Produce(operation="a-again", topic="t", partition=0, records=1, acks=-1),
+        kchaos.Tell(text="B writes another 0; then everything is healed, and B follows A"),
+        kchaos.Produce(operation="b", topic="t", partition=0, records=1, acks=1, broker=B),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(B,), log_end_offset=1),
+        kchaos.Heal(name="B-session"),
+        kchaos.Heal(name="B-zookeeper"),
+        kchaos.Heal(name="A-B"),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
     )
 
 
 _ANSWERED = {"round": {"follower": B, "leader": A, "end_offset": 1}}
 
-KAFKA_7415 = Entry(
+KAFKA_7415 = kchaos.Entry(
     name="KAFKA-7415",
     title="Two leaders without an epoch in common diverge in spite of KIP-279",
     story=(
@@ -68,10 +55,10 @@ KAFKA_7415 = Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_CASE, "2.0.0"): Expectation(
+        (_CASE, "2.0.0"): kchaos.Expectation(
             safe=False, findings=(("divergence", (A, B), 0, 0),), witness=(_ANSWERED,)
         ),
-        (_CASE, "2.0.1"): Expectation(
+        (_CASE, "2.0.1"): kchaos.Expectation(
             safe=True,
             witness=(
                 _ANSWERED,

@@ -1,27 +1,23 @@
 """KAFKA-7601, issue 1: after a downgrade of the format old clients are given the new one."""
 
-from kchaos.faults import RollBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import quick_cluster
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.raw_requests import FetchAs
-from kchaos.harness.steps.scenario_steps import AwaitState, CreateTopic, Inject, Step, Tell
 
 A, CONTROLLER = 0, 1
 _OLD = (("log.message.format.version", "0.10.2"),)
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((A,),)),
-        Tell(text="A writes 0 and 1 in the new format"),
-        Produce(operation="new", topic="t", partition=0, records=2, acks=-1),
-        Tell(text="A is restarted with an older format and writes 2 and 3"),
-        Inject(name="downgrade", fault=RollBroker(broker=A, properties=_OLD)),
-        AwaitState(topic="t", partition=0, leader=A),
-        Produce(operation="old", topic="t", partition=0, records=2, acks=-1),
-        Tell(text="clients of 0.8 to 0.10 read from the start"),
-        FetchAs(operation="client", topic="t", partition=0, broker=A, high_watermark=4),
+        kchaos.CreateTopic(topic="t", assignment=((A,),)),
+        kchaos.Tell(text="A writes 0 and 1 in the new format"),
+        kchaos.Produce(operation="new", topic="t", partition=0, records=2, acks=-1),
+        kchaos.Tell(text="A is restarted with an older format and writes 2 and 3"),
+        kchaos.Inject(name="downgrade", fault=kchaos.RollBroker(broker=A, properties=_OLD)),
+        kchaos.AwaitState(topic="t", partition=0, leader=A),
+        kchaos.Produce(operation="old", topic="t", partition=0, records=2, acks=-1),
+        kchaos.Tell(text="clients of 0.8 to 0.10 read from the start"),
+        kchaos.FetchAs(operation="client", topic="t", partition=0, broker=A, high_watermark=4),
     )
 
 
@@ -32,13 +28,13 @@ def _written_in(*magics: int) -> dict[str, dict[str, object]]:
     return {"magics": {"snapshot": "final", "broker": A, "partition": "t-0", "runs": list(magics)}}
 
 
-_RED = Expectation(
+_RED = kchaos.Expectation(
     safe=False, findings=(("not-down-converted", (A,), -1, -1),), witness=(_written_in(2, 1),)
 )
 # From protocol 3.0 on the setting is ignored (KIP-724): nothing is downgraded.
-_GREEN = Expectation(safe=True, witness=(_written_in(2),), source=f"{_SOURCE}; KIP-724")
+_GREEN = kchaos.Expectation(safe=True, witness=(_written_in(2),), source=f"{_SOURCE}; KIP-724")
 
-KAFKA_7601_DOWN_CONVERSION = Entry(
+KAFKA_7601_DOWN_CONVERSION = kchaos.Entry(
     name="KAFKA-7601-down-conversion",
     title="After a downgrade of the message format old clients are given the new one",
     story=(

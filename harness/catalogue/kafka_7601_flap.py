@@ -1,75 +1,65 @@
 """KAFKA-7601, the flap that is harmless: an upgrade of the format while leaders alternate."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import PreferredElection, RollBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Inject,
-    ReorderReplicas,
-    Step,
-    Tell,
-)
+import kchaos
 
 A, B, CONTROLLER = 0, 1, 2
 _FORMAT = "log.message.format.version"
 _NEW, _OLD = "0.11.0", "0.10.2"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, CONTROLLER)),
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (A, B, CONTROLLER)),
         first_broker=CONTROLLER,
-        properties={**QUICK, _FORMAT: _OLD},
+        properties={**kchaos.QUICK, _FORMAT: _OLD},
     )
 
 
-def _write(operation: str, log_end_offset: int) -> tuple[Step, ...]:
+def _write(operation: str, log_end_offset: int) -> tuple[kchaos.Step, ...]:
     return (
-        Produce(operation=operation, topic="t", partition=0, records=2, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=log_end_offset),
+        kchaos.Produce(operation=operation, topic="t", partition=0, records=2, acks=-1),
+        kchaos.AwaitReplicated(
+            topic="t", partition=0, brokers=(A, B), log_end_offset=log_end_offset
+        ),
         # A follower that knows no epoch truncates to its high watermark in each new leader epoch.
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=log_end_offset),
+        kchaos.AwaitHighWatermark(
+            topic="t", partition=0, brokers=(A, B), high_watermark=log_end_offset
+        ),
     )
 
 
-def _lead(leader: int, follower: int, turn: int) -> tuple[Step, ...]:
+def _lead(leader: int, follower: int, turn: int) -> tuple[kchaos.Step, ...]:
     return (
-        ReorderReplicas(topic="t", partition=0, replicas=(leader, follower)),
-        Inject(name=f"elect-{turn}", fault=PreferredElection(topic="t", partition=0)),
-        AwaitState(topic="t", partition=0, leader=leader),
+        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(leader, follower)),
+        kchaos.Inject(name=f"elect-{turn}", fault=kchaos.PreferredElection(topic="t", partition=0)),
+        kchaos.AwaitState(topic="t", partition=0, leader=leader),
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     upgrade = ((_FORMAT, _NEW),)
     return (
-        CreateTopic(topic="t", assignment=((B, A),)),
-        Tell(text="both write the old format; A is upgraded to the new one"),
+        kchaos.CreateTopic(topic="t", assignment=((B, A),)),
+        kchaos.Tell(text="both write the old format; A is upgraded to the new one"),
         *_write("old", 2),
-        Inject(name="A-format", fault=RollBroker(broker=A, properties=upgrade)),
-        AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
-        Tell(text="leadership goes back and forth, and with it the format"),
+        kchaos.Inject(name="A-format", fault=kchaos.RollBroker(broker=A, properties=upgrade)),
+        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
+        kchaos.Tell(text="leadership goes back and forth, and with it the format"),
         *_lead(A, B, 1),
         *_write("new", 4),
         *_lead(B, A, 2),
         *_write("old-again", 6),
         *_lead(A, B, 3),
         *_write("new-again", 8),
-        Tell(text="B is upgraded too, and leads: the format is stable"),
-        Inject(name="B-format", fault=RollBroker(broker=B, properties=upgrade)),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        kchaos.Tell(text="B is upgraded too, and leads: the format is stable"),
+        kchaos.Inject(name="B-format", fault=kchaos.RollBroker(broker=B, properties=upgrade)),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
         *_lead(B, A, 4),
         *_write("stable", 10),
     )
 
 
-KAFKA_7601_FLAP = Entry(
+KAFKA_7601_FLAP = kchaos.Entry(
     name="KAFKA-7601-flap",
     title="An upgrade of the message format flaps while leaders alternate, and stabilizes",
     story=(
@@ -84,7 +74,7 @@ KAFKA_7601_FLAP = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        ("upgrade", "1.1.1"): Expectation(
+        ("upgrade", "1.1.1"): kchaos.Expectation(
             safe=True,
             witness=tuple(
                 {

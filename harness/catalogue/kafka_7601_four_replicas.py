@@ -1,21 +1,7 @@
 """KAFKA-7601, issue 2 with four replicas: the schedule that 2.0.1 to 2.2.0 still diverge on."""
 
+import kchaos
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.faults import CutLink, KillBroker, PreferredElection, StopBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 CONTROLLER, P, Q, L, F = 0, 1, 2, 3, 4
 _OLD = {"log.message.format.version": "0.10.2"}
@@ -25,67 +11,67 @@ _KILLED, _STOPPED = "follower-killed", "follower-stopped"
 _PROTOCOL_2_6 = "follower-killed-at-2.6"
 
 
-def _cluster(kafka: str, **more: str) -> ClusterSpec:
-    return ClusterSpec(
+def _cluster(kafka: str, **more: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
         brokers=(
-            BrokerSpec(id=CONTROLLER, kafka=kafka),
-            BrokerSpec(id=P, kafka=kafka, properties=_OLD),
-            BrokerSpec(id=Q, kafka=kafka, properties=_OLD),
-            BrokerSpec(id=L, kafka=kafka, properties=_NEW),
-            BrokerSpec(id=F, kafka=kafka, properties=_NEW),
+            kchaos.BrokerSpec(id=CONTROLLER, kafka=kafka),
+            kchaos.BrokerSpec(id=P, kafka=kafka, properties=_OLD),
+            kchaos.BrokerSpec(id=Q, kafka=kafka, properties=_OLD),
+            kchaos.BrokerSpec(id=L, kafka=kafka, properties=_NEW),
+            kchaos.BrokerSpec(id=F, kafka=kafka, properties=_NEW),
         ),
         first_broker=CONTROLLER,
-        properties={**QUICK, **more},
+        properties={**kchaos.QUICK, **more},
     )
 
 
-def _at_2_6(kafka: str) -> ClusterSpec:
+def _at_2_6(kafka: str) -> kchaos.ClusterSpec:
     return _cluster(kafka, **{"inter.broker.protocol.version": "2.6"})
 
 
-def _steps(case: str) -> tuple[Step, ...]:
-    end = StopBroker(broker=F) if case == _STOPPED else KillBroker(broker=F)
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
+    end = kchaos.StopBroker(broker=F) if case == _STOPPED else kchaos.KillBroker(broker=F)
     return (
-        CreateTopic(topic="t", assignment=(_ALL,)),
-        Tell(
+        kchaos.CreateTopic(topic="t", assignment=(_ALL,)),
+        kchaos.Tell(
             text="P and Q are down for a moment, so that L leads; it writes 0-4 in the new format"
         ),
-        Inject(name="P-away", fault=StopBroker(broker=P)),
-        AwaitState(topic="t", partition=0, leader=Q),
-        Inject(name="Q-away", fault=StopBroker(broker=Q)),
-        AwaitState(topic="t", partition=0, leader=L, isr=(L, F)),
-        Heal(name="P-away"),
-        AwaitState(topic="t", partition=0, isr=(L, F, P)),
-        Heal(name="Q-away"),
-        AwaitState(topic="t", partition=0, isr=(L, F, P, Q)),
-        Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=5),
-        AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=5),
-        Tell(text="P is preferred, leads, and writes 5 and 6 in the old format"),
-        Inject(name="elect-P", fault=PreferredElection(topic="t", partition=0)),
-        AwaitState(topic="t", partition=0, leader=P),
-        Produce(operation="old", topic="t", partition=0, records=2, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=7),
-        AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=7),
-        Tell(text="7-9 of P reach F alone; both go down, and Q, in the ISR, is elected"),
-        Inject(name="P-Q", fault=CutLink(source=P, target=Q)),
-        Inject(name="P-L", fault=CutLink(source=P, target=L)),
-        Produce(operation="p-only", topic="t", partition=0, records=3, acks=1),
-        AwaitReplicated(topic="t", partition=0, brokers=(F,), log_end_offset=10),
-        Inject(name="F-down", fault=end),
-        AwaitState(topic="t", partition=0, leader=P, isr=(P, Q, L)),
-        Inject(name="P-down", fault=KillBroker(broker=P)),
-        AwaitState(topic="t", partition=0, leader=Q, isr=(Q, L)),
-        Heal(name="P-Q"),
-        Heal(name="P-L"),
-        Tell(text="Q writes 7-9 in the old format, then L 10 and 11 in the new one"),
-        Produce(operation="q", topic="t", partition=0, records=3, acks=1),
-        AwaitReplicated(topic="t", partition=0, brokers=(Q, L), log_end_offset=10),
-        Inject(name="Q-down", fault=StopBroker(broker=Q)),
-        AwaitState(topic="t", partition=0, leader=L, isr=(L,)),
-        Produce(operation="l", topic="t", partition=0, records=2, acks=1),
-        Tell(text="F returns and asks L where the epoch of 0-4 ended"),
-        Heal(name="F-down"),
+        kchaos.Inject(name="P-away", fault=kchaos.StopBroker(broker=P)),
+        kchaos.AwaitState(topic="t", partition=0, leader=Q),
+        kchaos.Inject(name="Q-away", fault=kchaos.StopBroker(broker=Q)),
+        kchaos.AwaitState(topic="t", partition=0, leader=L, isr=(L, F)),
+        kchaos.Heal(name="P-away"),
+        kchaos.AwaitState(topic="t", partition=0, isr=(L, F, P)),
+        kchaos.Heal(name="Q-away"),
+        kchaos.AwaitState(topic="t", partition=0, isr=(L, F, P, Q)),
+        kchaos.Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=5),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=5),
+        kchaos.Tell(text="P is preferred, leads, and writes 5 and 6 in the old format"),
+        kchaos.Inject(name="elect-P", fault=kchaos.PreferredElection(topic="t", partition=0)),
+        kchaos.AwaitState(topic="t", partition=0, leader=P),
+        kchaos.Produce(operation="old", topic="t", partition=0, records=2, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=7),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=7),
+        kchaos.Tell(text="7-9 of P reach F alone; both go down, and Q, in the ISR, is elected"),
+        kchaos.Inject(name="P-Q", fault=kchaos.CutLink(source=P, target=Q)),
+        kchaos.Inject(name="P-L", fault=kchaos.CutLink(source=P, target=L)),
+        kchaos.Produce(operation="p-only", topic="t", partition=0, records=3, acks=1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(F,), log_end_offset=10),
+        kchaos.Inject(name="F-down", fault=end),
+        kchaos.AwaitState(topic="t", partition=0, leader=P, isr=(P, Q, L)),
+        kchaos.Inject(name="P-down", fault=kchaos.KillBroker(broker=P)),
+        kchaos.AwaitState(topic="t", partition=0, leader=Q, isr=(Q, L)),
+        kchaos.Heal(name="P-Q"),
+        kchaos.Heal(name="P-L"),
+        kchaos.Tell(text="Q writes 7-9 in the old format, then L 10 and 11 in the new one"),
+        kchaos.Produce(operation="q", topic="t", partition=0, records=3, acks=1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(Q, L), log_end_offset=10),
+        kchaos.Inject(name="Q-down", fault=kchaos.StopBroker(broker=Q)),
+        kchaos.AwaitState(topic="t", partition=0, leader=L, isr=(L,)),
+        kchaos.Produce(operation="l", topic="t", partition=0, records=2, acks=1),
+        kchaos.Tell(text="F returns and asks L where the epoch of 0-4 ended"),
+        kchaos.Heal(name="F-down"),
     )
 
 
@@ -119,15 +105,15 @@ def _epochs_of(broker: int, *starts: int) -> dict[str, dict[str, object]]:
     }
 
 
-_RED = Expectation(safe=False, findings=_DIVERGED, witness=(_ANSWERED,))
-_RED_IN_SPITE_OF_THE_FIX = Expectation(
+_RED = kchaos.Expectation(safe=False, findings=_DIVERGED, witness=(_ANSWERED,))
+_RED_IN_SPITE_OF_THE_FIX = kchaos.Expectation(
     safe=False,
     findings=_DIVERGED,
     witness=(_ANSWERED, {"log": {"broker": L, "pattern": _CLEARED}}),
     source=f"{_SOURCE}; kafka.log.LogSegment.recover, 2.2.1, 2.3.1 and 2.8.2",
 )
 
-KAFKA_7601_FOUR_REPLICAS = Entry(
+KAFKA_7601_FOUR_REPLICAS = kchaos.Entry(
     name="KAFKA-7601-four-replicas",
     title="Two leaders that write an old format leave no epoch, and a follower keeps their past",
     story=(
@@ -153,7 +139,7 @@ KAFKA_7601_FOUR_REPLICAS = Entry(
     steps=_steps,
     expectations={
         **dict.fromkeys([(_KILLED, "2.0.1"), (_KILLED, "2.1.1"), (_STOPPED, "2.2.0")], _RED),
-        (_STOPPED, "2.2.1"): Expectation(
+        (_STOPPED, "2.2.1"): kchaos.Expectation(
             safe=True,
             witness=(
                 {"log": {"broker": L, "pattern": _CLEARED}},

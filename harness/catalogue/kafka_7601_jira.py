@@ -1,55 +1,41 @@
 """KAFKA-7601, issue 2 as the Jira tells it: a leader that writes an old format has no epoch."""
 
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.faults import CutLink, KillBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
+import kchaos
 
 N, O, CONTROLLER = 1, 2, 0  # noqa: E741 - N writes the new format, O the old one
 NEW, OLD = "0.11.0", "0.10.2"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
         brokers=(
-            BrokerSpec(id=CONTROLLER, kafka=kafka),
-            BrokerSpec(id=N, kafka=kafka, properties={"log.message.format.version": NEW}),
-            BrokerSpec(id=O, kafka=kafka, properties={"log.message.format.version": OLD}),
+            kchaos.BrokerSpec(id=CONTROLLER, kafka=kafka),
+            kchaos.BrokerSpec(id=N, kafka=kafka, properties={"log.message.format.version": NEW}),
+            kchaos.BrokerSpec(id=O, kafka=kafka, properties={"log.message.format.version": OLD}),
         ),
         first_broker=CONTROLLER,
-        properties=QUICK,
+        properties=kchaos.QUICK,
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((N, O),)),
-        Tell(text="N leads and writes 0-4 in the new format; O has them too"),
-        Produce(operation="both", topic="t", partition=0, records=5, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(N, O), log_end_offset=5),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(N, O), high_watermark=5),
-        Tell(text="5-7 reach N alone; N dies, and O, in the ISR, is elected"),
-        Inject(name="N-O", fault=CutLink(source=N, target=O)),
-        Produce(operation="n-only", topic="t", partition=0, records=3, acks=1),
-        Inject(name="N-down", fault=KillBroker(broker=N)),
-        AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
-        Heal(name="N-O"),
-        Tell(text="O writes 5-8 in the old format, which has no leader epoch"),
-        Produce(operation="o-only", topic="t", partition=0, records=3, acks=1),
-        Produce(operation="o-more", topic="t", partition=0, records=1, acks=1),
-        Tell(text="N returns and asks O where its epoch ended"),
-        Heal(name="N-down"),
+        kchaos.CreateTopic(topic="t", assignment=((N, O),)),
+        kchaos.Tell(text="N leads and writes 0-4 in the new format; O has them too"),
+        kchaos.Produce(operation="both", topic="t", partition=0, records=5, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(N, O), log_end_offset=5),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(N, O), high_watermark=5),
+        kchaos.Tell(text="5-7 reach N alone; N dies, and O, in the ISR, is elected"),
+        kchaos.Inject(name="N-O", fault=kchaos.CutLink(source=N, target=O)),
+        kchaos.Produce(operation="n-only", topic="t", partition=0, records=3, acks=1),
+        kchaos.Inject(name="N-down", fault=kchaos.KillBroker(broker=N)),
+        kchaos.AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
+        kchaos.Heal(name="N-O"),
+        kchaos.Tell(text="O writes 5-8 in the old format, which has no leader epoch"),
+        kchaos.Produce(operation="o-only", topic="t", partition=0, records=3, acks=1),
+        kchaos.Produce(operation="o-more", topic="t", partition=0, records=1, acks=1),
+        kchaos.Tell(text="N returns and asks O where its epoch ended"),
+        kchaos.Heal(name="N-down"),
     )
 
 
@@ -66,7 +52,7 @@ def _epochs_of_o(*starts: int) -> dict[str, dict[str, object]]:
     }
 
 
-KAFKA_7601_JIRA = Entry(
+KAFKA_7601_JIRA = kchaos.Entry(
     name="KAFKA-7601-jira",
     title="Logs diverge when a new leader writes an older message format",
     story=(
@@ -86,7 +72,7 @@ KAFKA_7601_JIRA = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        ("old-leader", release): Expectation(
+        ("old-leader", release): kchaos.Expectation(
             safe=False,
             findings=(("divergence", (N, O), 5, 7),),
             witness=(_answered(9), _epochs_of_o(0)),
@@ -94,12 +80,12 @@ KAFKA_7601_JIRA = Entry(
         for release in ("0.11.0.3", "1.1.1", "2.0.0")
     }
     | {
-        ("old-leader", "2.0.1"): Expectation(
+        ("old-leader", "2.0.1"): kchaos.Expectation(
             safe=True,
             witness=(_answered(5), _epochs_of_o(0, 5)),
             source=f"{_SOURCE}; converges by KAFKA-7415",
         ),
-        ("old-leader", "2.1.1"): Expectation(
+        ("old-leader", "2.1.1"): kchaos.Expectation(
             safe=True,
             witness=(
                 _answered(-1),

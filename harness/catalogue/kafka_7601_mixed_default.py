@@ -1,69 +1,59 @@
 """KAFKA-7601 and newer protocols: do replicas with mixed message formats come to rest at all?"""
 
+import kchaos
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.faults import PreferredElection, RollBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Inject,
-    ReorderReplicas,
-    Step,
-    Tell,
-)
 
 CONTROLLER, N, O = 0, 1, 2  # noqa: E741 - N writes the new format, O the old one
 _FORMAT, _PROTOCOL = "log.message.format.version", "inter.broker.protocol.version"
 _DEFAULT, _ROLLED = "default-protocol", "rolled-to-3.0"
 
 
-def _cluster(kafka: str, **more: str) -> ClusterSpec:
-    return ClusterSpec(
+def _cluster(kafka: str, **more: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
         brokers=(
-            BrokerSpec(id=CONTROLLER, kafka=kafka),
-            BrokerSpec(id=N, kafka=kafka, properties={_FORMAT: "0.11.0"}),
-            BrokerSpec(id=O, kafka=kafka, properties={_FORMAT: "0.10.2"}),
+            kchaos.BrokerSpec(id=CONTROLLER, kafka=kafka),
+            kchaos.BrokerSpec(id=N, kafka=kafka, properties={_FORMAT: "0.11.0"}),
+            kchaos.BrokerSpec(id=O, kafka=kafka, properties={_FORMAT: "0.10.2"}),
         ),
         first_broker=CONTROLLER,
         # Who does not follow leaves the ISR.
-        properties={**QUICK, "replica.lag.time.max.ms": "2000", **more},
+        properties={**kchaos.QUICK, "replica.lag.time.max.ms": "2000", **more},
     )
 
 
-def _at_2_8(kafka: str) -> ClusterSpec:
+def _at_2_8(kafka: str) -> kchaos.ClusterSpec:
     return _cluster(kafka, **{_PROTOCOL: "2.8"})
 
 
-def _steps(case: str) -> tuple[Step, ...]:
-    steps: tuple[Step, ...] = (
-        CreateTopic(topic="t", assignment=((N, O),)),
-        Tell(text="N leads and writes 0-4 in the new format; O has them too"),
-        Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(N, O), log_end_offset=5),
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
+    steps: tuple[kchaos.Step, ...] = (
+        kchaos.CreateTopic(topic="t", assignment=((N, O),)),
+        kchaos.Tell(text="N leads and writes 0-4 in the new format; O has them too"),
+        kchaos.Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(N, O), log_end_offset=5),
         # In a new leader epoch O truncates to its high watermark: it must have learned that.
-        AwaitHighWatermark(topic="t", partition=0, brokers=(N, O), high_watermark=5),
-        Tell(text="O is made the preferred replica and leads; does N follow it?"),
-        ReorderReplicas(topic="t", partition=0, replicas=(O, N)),
-        Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
-        AwaitState(topic="t", partition=0, leader=O),
-        Produce(operation="old", topic="t", partition=0, records=2, acks=1),
-        AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(N, O), high_watermark=5),
+        kchaos.Tell(text="O is made the preferred replica and leads; does N follow it?"),
+        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(O, N)),
+        kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
+        kchaos.AwaitState(topic="t", partition=0, leader=O),
+        kchaos.Produce(operation="old", topic="t", partition=0, records=2, acks=1),
+        kchaos.AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
     )
     if case == _DEFAULT:
         return steps
     return (
         *steps,
-        Tell(text="both are restarted with protocol 3.0, which ignores message formats"),
-        Inject(name="N", fault=RollBroker(broker=N, properties=((_PROTOCOL, "3.0"),))),
-        AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
-        Inject(name="O", fault=RollBroker(broker=O, properties=((_PROTOCOL, "3.0"),))),
-        AwaitState(topic="t", partition=0, leader=O, isr=(O, N)),
-        Produce(operation="again", topic="t", partition=0, records=1, acks=-1),
+        kchaos.Tell(text="both are restarted with protocol 3.0, which ignores message formats"),
+        kchaos.Inject(
+            name="N", fault=kchaos.RollBroker(broker=N, properties=((_PROTOCOL, "3.0"),))
+        ),
+        kchaos.AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
+        kchaos.Inject(
+            name="O", fault=kchaos.RollBroker(broker=O, properties=((_PROTOCOL, "3.0"),))
+        ),
+        kchaos.AwaitState(topic="t", partition=0, leader=O, isr=(O, N)),
+        kchaos.Produce(operation="again", topic="t", partition=0, records=1, acks=-1),
     )
 
 
@@ -86,7 +76,7 @@ _OUT_OF_RANGE = {
     }
 }
 
-KAFKA_7601_MIXED_DEFAULT = Entry(
+KAFKA_7601_MIXED_DEFAULT = kchaos.Entry(
     name="KAFKA-7601-mixed-default",
     title="With mixed message formats a follower fetches for ever, and gets nothing",
     story=(
@@ -109,9 +99,9 @@ KAFKA_7601_MIXED_DEFAULT = Entry(
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={
-        (_DEFAULT, "2.8.2"): Expectation(
+        (_DEFAULT, "2.8.2"): kchaos.Expectation(
             safe=False, findings=(("fetch-loop", (N,), -1, -1),), witness=(_OUT_OF_RANGE,)
         ),
-        (_ROLLED, "3.9.1"): Expectation(safe=True, witness=(_OUT_OF_RANGE,)),
+        (_ROLLED, "3.9.1"): kchaos.Expectation(safe=True, witness=(_OUT_OF_RANGE,)),
     },
 )

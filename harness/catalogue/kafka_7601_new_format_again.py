@@ -1,21 +1,7 @@
 """KAFKA-7601's fix: a leader that writes the new format again knows no epoch of what is older."""
 
+import kchaos
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.faults import CutZooKeeper, ExpireSession
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 N, O, M, CONTROLLER = 0, 1, 2, 3  # noqa: E741 - O is the broker of the old format
 _FORMAT = "log.message.format.version"
@@ -24,56 +10,60 @@ _ALL = (N, O, M)
 _CASE = "sessions-end"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
     formats = {N: _NEW, O: _OLD, M: _NEW, CONTROLLER: _NEW}
-    return ClusterSpec(
+    return kchaos.ClusterSpec(
         brokers=tuple(
-            BrokerSpec(id=broker, kafka=kafka, properties=properties)
+            kchaos.BrokerSpec(id=broker, kafka=kafka, properties=properties)
             for broker, properties in formats.items()
         ),
         first_broker=CONTROLLER,
         # A broker that is cut off shall not lose its session before the scenario ends it.
-        properties={**QUICK, "zookeeper.session.timeout.ms": "18000"},
+        properties={**kchaos.QUICK, "zookeeper.session.timeout.ms": "18000"},
     )
 
 
-def _without_session(broker: int, name: str) -> tuple[Step, ...]:
+def _without_session(broker: int, name: str) -> tuple[kchaos.Step, ...]:
     return (
-        Inject(name=f"{name}-ZooKeeper", fault=CutZooKeeper(broker=broker)),
-        Inject(name=f"{name}-session", fault=ExpireSession(broker=broker, await_return=False)),
+        kchaos.Inject(name=f"{name}-ZooKeeper", fault=kchaos.CutZooKeeper(broker=broker)),
+        kchaos.Inject(
+            name=f"{name}-session", fault=kchaos.ExpireSession(broker=broker, await_return=False)
+        ),
     )
 
 
-def _with_session(name: str) -> tuple[Step, ...]:
-    return Heal(name=f"{name}-session"), Heal(name=f"{name}-ZooKeeper")
+def _with_session(name: str) -> tuple[kchaos.Step, ...]:
+    return kchaos.Heal(name=f"{name}-session"), kchaos.Heal(name=f"{name}-ZooKeeper")
 
 
-def _write(operation: str, leader: int, *, records: int = 1, acks: int = -1) -> Produce:
-    return Produce(
+def _write(operation: str, leader: int, *, records: int = 1, acks: int = -1) -> kchaos.Produce:
+    return kchaos.Produce(
         operation=operation, topic="t", partition=0, records=records, acks=acks, broker=leader
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=(_ALL,)),
-        Tell(text="N writes 0 and 1 in the new format"),
+        kchaos.CreateTopic(topic="t", assignment=(_ALL,)),
+        kchaos.Tell(text="N writes 0 and 1 in the new format"),
         _write("new", N, records=2),
-        AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=2),
-        AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=2),
-        Tell(text="N's session ends, and O leads; O writes 2 in the old format, and N another 2"),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=2),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=2),
+        kchaos.Tell(
+            text="N's session ends, and O leads; O writes 2 in the old format, and N another 2"
+        ),
         *_without_session(N, "N"),
-        AwaitState(topic="t", partition=0, leader=O, isr=(O, M)),
+        kchaos.AwaitState(topic="t", partition=0, leader=O, isr=(O, M)),
         _write("n-only", N, acks=1),
         _write("old", O),
-        AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=3),
-        Tell(text="O's session ends, and M leads; it writes 3 in the new format"),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=3),
+        kchaos.Tell(text="O's session ends, and M leads; it writes 3 in the new format"),
         *_without_session(O, "O"),
-        AwaitState(topic="t", partition=0, leader=M, isr=(M,)),
+        kchaos.AwaitState(topic="t", partition=0, leader=M, isr=(M,)),
         _write("new-again", M),
-        Tell(text="N is back, and asks M where the epoch of 0 and 1 ended"),
+        kchaos.Tell(text="N is back, and asks M where the epoch of 0 and 1 ended"),
         *_with_session("N"),
-        AwaitReplicated(topic="t", partition=0, brokers=(N,), log_end_offset=4),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(N,), log_end_offset=4),
         *_with_session("O"),
     )
 
@@ -97,17 +87,17 @@ _CLEARED = {
         "pattern": "Clearing leader epoch cache after unexpected append with message format v1",
     }
 }
-_RED = Expectation(
+_RED = kchaos.Expectation(
     safe=False, findings=(("divergence", (N, M), 2, 2),), witness=(_ANSWERED, _CLEARED)
 )
 # From protocol 3.0 on brokers ignore the setting (KIP-724), so that O's record has an epoch.
-_GREEN = Expectation(
+_GREEN = kchaos.Expectation(
     safe=True,
     witness=({"round": {"follower": N, "leader": M, "end_offset": 2}},),
     source=f"{_SOURCE}; KIP-724",
 )
 
-KAFKA_7601_NEW_FORMAT_AGAIN = Entry(
+KAFKA_7601_NEW_FORMAT_AGAIN = kchaos.Entry(
     name="KAFKA-7601-new-format-again",
     title="A leader of the new format answers where its own epoch begins, behind an old format",
     story=(

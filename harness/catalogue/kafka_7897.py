@@ -1,74 +1,61 @@
 """KAFKA-7897: after a downgrade of the format a follower truncates far below its high watermark."""
 
-from kchaos.faults import FormatDowngrade, HoldRequests, KillBroker, PreferredElection, StopBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import quick_cluster
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitFollowing,
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    TakeSnapshot,
-    Tell,
-)
 
 A, B, CONTROLLER = 0, 1, 2
 OLD = "0.10.2"
 _RESTART, _ELECTION = "follower-restarts", "leader-dies"
 
 
-def _hold(follower: int, leader: int) -> Inject:
+def _hold(follower: int, leader: int) -> kchaos.Inject:
     """Records that the follower has truncated stay away: it cannot fetch them again."""
-    fault = HoldRequests(
+    fault = kchaos.HoldRequests(
         name="fetch", api="Fetch", source=follower, target=leader, topic="t", partition=0
     )
-    return Inject(name="fetch", fault=fault)
+    return kchaos.Inject(name="fetch", fault=fault)
 
 
-_RESTARTED: tuple[Step, ...] = (
-    Tell(text="A restarts and asks B where its last epoch ended; its Fetch is held then"),
-    Inject(name="A-away", fault=StopBroker(broker=A)),
-    AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+_RESTARTED: tuple[kchaos.Step, ...] = (
+    kchaos.Tell(text="A restarts and asks B where its last epoch ended; its Fetch is held then"),
+    kchaos.Inject(name="A-away", fault=kchaos.StopBroker(broker=A)),
+    kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
     _hold(A, B),
-    Heal(name="A-away"),
-    AwaitHeld(name="fetch"),
+    kchaos.Heal(name="A-away"),
+    kchaos.AwaitHeld(name="fetch"),
 )
-_ELECTED: tuple[Step, ...] = (
-    Tell(text="A is elected; B, still in the ISR, asks it where its last epoch ended"),
+_ELECTED: tuple[kchaos.Step, ...] = (
+    kchaos.Tell(text="A is elected; B, still in the ISR, asks it where its last epoch ended"),
     _hold(B, A),
-    Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
-    AwaitState(topic="t", partition=0, leader=A),
-    AwaitFollowing(topic="t", partition=0, follower=B, leader=A),
-    AwaitHeld(name="fetch"),
-    Tell(text="A dies before B has fetched anything; B, in the ISR, is elected"),
-    Inject(name="A-down", fault=KillBroker(broker=A)),
-    AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
-    Produce(operation="later", topic="t", partition=0, records=25, acks=-1),
+    kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
+    kchaos.AwaitState(topic="t", partition=0, leader=A),
+    kchaos.AwaitFollowing(topic="t", partition=0, follower=B, leader=A),
+    kchaos.AwaitHeld(name="fetch"),
+    kchaos.Tell(text="A dies before B has fetched anything; B, in the ISR, is elected"),
+    kchaos.Inject(name="A-down", fault=kchaos.KillBroker(broker=A)),
+    kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+    kchaos.Produce(operation="later", topic="t", partition=0, records=25, acks=-1),
 )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((A, B),)),
-        Tell(text="0-4 are written in the new format"),
-        Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=5),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=5),
-        Tell(text="both brokers are restarted with an older format, B leads, and 5-24 are written"),
-        Inject(name="B-format", fault=FormatDowngrade(broker=B, message_format=OLD)),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
-        Inject(name="A-format", fault=FormatDowngrade(broker=A, message_format=OLD)),
-        AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
-        Produce(operation="old", topic="t", partition=0, records=20, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=25),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=25),
-        TakeSnapshot(label="downgraded"),
+        kchaos.CreateTopic(topic="t", assignment=((A, B),)),
+        kchaos.Tell(text="0-4 are written in the new format"),
+        kchaos.Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=5),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=5),
+        kchaos.Tell(
+            text="both brokers are restarted with an older format, B leads, and 5-24 are written"
+        ),
+        kchaos.Inject(name="B-format", fault=kchaos.FormatDowngrade(broker=B, message_format=OLD)),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        kchaos.Inject(name="A-format", fault=kchaos.FormatDowngrade(broker=A, message_format=OLD)),
+        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
+        kchaos.Produce(operation="old", topic="t", partition=0, records=20, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=25),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=25),
+        kchaos.TakeSnapshot(label="downgraded"),
         *(_RESTARTED if case == _RESTART else _ELECTED),
     )
 
@@ -100,7 +87,7 @@ def _fetches_from_its_end(follower: int, leader: int) -> dict[str, dict[str, obj
     }
 
 
-KAFKA_7897 = Entry(
+KAFKA_7897 = kchaos.Entry(
     name="KAFKA-7897",
     title="A follower in an old format truncates far below its high watermark",
     story=(
@@ -121,15 +108,15 @@ KAFKA_7897 = Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_RESTART, "2.0.1"): Expectation(
+        (_RESTART, "2.0.1"): kchaos.Expectation(
             safe=False,
             findings=(("truncated-below-high-watermark", (A,), 5, 24),),
             witness=(_round(A, B, 5), _cut(A)),
         ),
-        (_RESTART, "2.1.1"): Expectation(
+        (_RESTART, "2.1.1"): kchaos.Expectation(
             safe=True, witness=(_no_epochs(A), _no_epochs(B), _fetches_from_its_end(A, B))
         ),
-        (_ELECTION, "2.0.1"): Expectation(
+        (_ELECTION, "2.0.1"): kchaos.Expectation(
             safe=False,
             findings=(
                 ("committed-loss", (A, B), 5, 24),
@@ -139,7 +126,7 @@ KAFKA_7897 = Entry(
             ),
             witness=(_round(B, A, 25), _cut(B)),
         ),
-        (_ELECTION, "2.1.1"): Expectation(
+        (_ELECTION, "2.1.1"): kchaos.Expectation(
             safe=True, witness=(_no_epochs(A), _no_epochs(B), _fetches_from_its_end(B, A))
         ),
     },

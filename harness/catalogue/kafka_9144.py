@@ -1,42 +1,41 @@
 """KAFKA-9144: a broker that starts forgets whom a coordinator has fenced, and a zombie writes."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import StopBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.if_possible import AwaitInSync
-from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
-from kchaos.harness.steps.transactions import LetTransactionTimeOut, WriteWhenTimedOut
+import kchaos
 
 FIRST, SECOND = 0, 1
 _CASE = "rolled"
 _PROPERTIES = {
-    **QUICK,
+    **kchaos.QUICK,
     # How often a coordinator looks whose time is over.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (FIRST, SECOND)), properties=_PROPERTIES, client_links=True
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (FIRST, SECOND)), properties=_PROPERTIES, client_links=True
     )
 
 
-def _restart(broker: int) -> tuple[Step, ...]:
+def _restart(broker: int) -> tuple[kchaos.Step, ...]:
     name = f"{broker}-restarts"
-    return Inject(name=name, fault=StopBroker(broker=broker)), Heal(name=name), AwaitInSync()
-
-
-def _steps(_case: str) -> tuple[Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((FIRST, SECOND),)),
-        Produce(operation="before", topic="t", partition=0, broker=FIRST, records=1, acks=-1),
-        LetTransactionTimeOut(topic="t", partition=0, broker=FIRST),
+        kchaos.Inject(name=name, fault=kchaos.StopBroker(broker=broker)),
+        kchaos.Heal(name=name),
+        kchaos.AwaitInSync(),
+    )
+
+
+def _steps(_case: str) -> tuple[kchaos.Step, ...]:
+    return (
+        kchaos.CreateTopic(topic="t", assignment=((FIRST, SECOND),)),
+        kchaos.Produce(
+            operation="before", topic="t", partition=0, broker=FIRST, records=1, acks=-1
+        ),
+        kchaos.LetTransactionTimeOut(topic="t", partition=0, broker=FIRST),
         *_restart(SECOND),
         *_restart(FIRST),
-        WriteWhenTimedOut(operation="late", topic="t", partition=0, broker=SECOND),
+        kchaos.WriteWhenTimedOut(operation="late", topic="t", partition=0, broker=SECOND),
     )
 
 
@@ -44,12 +43,12 @@ def _witness(error: str) -> dict[str, object]:
     return {"observed": {"kind": "late-batch", "error": error}}
 
 
-_HANGS = Expectation(
+_HANGS = kchaos.Expectation(
     safe=False, findings=(("hanging-transaction", (SECOND,), 2, 2),), witness=(_witness(""),)
 )
-_FENCED = Expectation(safe=True, witness=(_witness("INVALID_PRODUCER_EPOCH"),))
+_FENCED = kchaos.Expectation(safe=True, witness=(_witness("INVALID_PRODUCER_EPOCH"),))
 
-KAFKA_9144 = Entry(
+KAFKA_9144 = kchaos.Entry(
     name="KAFKA-9144",
     title="A broker that starts forgets whom a coordinator has fenced, and a zombie's batch hangs",
     story=(

@@ -1,40 +1,28 @@
 """KAFKA-9491: a follower that began its log anew is elected with a high watermark below its log."""
 
-from kchaos.faults import HoldRequests, KillBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import quick_cluster
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.log_start import DeleteRecords
-from kchaos.harness.steps.observing import AwaitMessage
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 A, B, CONTROLLER = 0, 1, 2
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((A, B),)),
-        Produce(operation="both", topic="t", partition=0, records=2, acks=-1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=2),
-        Tell(text="B is away; A gets 2-4, and a client lets everything be deleted"),
-        Inject(name="B-down", fault=KillBroker(broker=B)),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        Produce(operation="a-only", topic="t", partition=0, records=3, acks=-1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=5),
-        DeleteRecords(topic="t", partition=0, before_offset=5),
-        Tell(text="B is back: out of range, it begins its log anew at 5, and is in sync there"),
-        Inject(
+        kchaos.CreateTopic(topic="t", assignment=((A, B),)),
+        kchaos.Produce(operation="both", topic="t", partition=0, records=2, acks=-1),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=2),
+        kchaos.Tell(text="B is away; A gets 2-4, and a client lets everything be deleted"),
+        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        kchaos.Produce(operation="a-only", topic="t", partition=0, records=3, acks=-1),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=5),
+        kchaos.DeleteRecords(topic="t", partition=0, before_offset=5),
+        kchaos.Tell(
+            text="B is back: out of range, it begins its log anew at 5, and is in sync there"
+        ),
+        kchaos.Inject(
             name="answer",
-            fault=HoldRequests(
+            fault=kchaos.HoldRequests(
                 name="answer",
                 api="Fetch",
                 source=B,
@@ -45,14 +33,14 @@ def _steps(case: str) -> tuple[Step, ...]:
                 fetch_offset_at_least=5,
             ),
         ),
-        Heal(name="B-down"),
-        AwaitMessage(api="ListOffsets", source=B, target=A, direction="response", count=2),
-        AwaitHeld(name="answer"),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
-        Tell(text="before the first answer A dies, and B leads"),
-        Inject(name="A-down", fault=KillBroker(broker=A)),
-        AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
-        Produce(
+        kchaos.Heal(name="B-down"),
+        kchaos.AwaitMessage(api="ListOffsets", source=B, target=A, direction="response", count=2),
+        kchaos.AwaitHeld(name="answer"),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        kchaos.Tell(text="before the first answer A dies, and B leads"),
+        kchaos.Inject(name="A-down", fault=kchaos.KillBroker(broker=A)),
+        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+        kchaos.Produce(
             operation="after",
             topic="t",
             partition=0,
@@ -61,8 +49,8 @@ def _steps(case: str) -> tuple[Step, ...]:
             broker=B,
             accept_error=True,
         ),
-        Heal(name="answer"),
-        Heal(name="A-down"),
+        kchaos.Heal(name="answer"),
+        kchaos.Heal(name="A-down"),
     )
 
 
@@ -78,7 +66,7 @@ _ANEW = {
 }
 _TOLD = {"api": "LeaderAndIsr", "direction": "response", "source": CONTROLLER, "target": B}
 
-KAFKA_9491 = Entry(
+KAFKA_9491 = kchaos.Entry(
     name="KAFKA-9491",
     title="A leader whose high watermark is below its log start can move it no more",
     story=(
@@ -94,7 +82,7 @@ KAFKA_9491 = Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_DELETED, "2.4.0"): Expectation(
+        (_DELETED, "2.4.0"): kchaos.Expectation(
             safe=False,
             findings=(("replication-stopped", (B,), -1, -1),),
             witness=(
@@ -103,7 +91,7 @@ KAFKA_9491 = Entry(
                 {"link": {**_TOLD, "detail": {"error_code": 1}}},
             ),
         ),
-        (_DELETED, "2.4.1"): Expectation(
+        (_DELETED, "2.4.1"): kchaos.Expectation(
             safe=True, witness=(_ANEW, {"link": {**_TOLD, "detail": {"error_code": 0}}})
         ),
     },

@@ -1,22 +1,6 @@
 """KIP-101, scenario 1: an acknowledged record is lost by truncation to the high watermark."""
 
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.faults import CutLink, HoldRequests, KillBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce, Read
-from kchaos.harness.steps.scenario_steps import (
-    AwaitCutOff,
-    AwaitFollowing,
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Inject,
-    Step,
-    Tell,
-)
+import kchaos
 
 X, B, A, CONTROLLER = 0, 1, 2, 3
 # X and B die before they have checkpointed anything, so that they follow A from the start of the
@@ -24,25 +8,25 @@ X, B, A, CONTROLLER = 0, 1, 2, 3
 _NEVER = {"replica.high.watermark.checkpoint.interval.ms": "600000"}
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
         brokers=(
-            BrokerSpec(id=X, kafka=kafka, properties=_NEVER),
-            BrokerSpec(id=B, kafka=kafka, properties=_NEVER),
-            BrokerSpec(id=A, kafka=kafka),
-            BrokerSpec(id=CONTROLLER, kafka=kafka),
+            kchaos.BrokerSpec(id=X, kafka=kafka, properties=_NEVER),
+            kchaos.BrokerSpec(id=B, kafka=kafka, properties=_NEVER),
+            kchaos.BrokerSpec(id=A, kafka=kafka),
+            kchaos.BrokerSpec(id=CONTROLLER, kafka=kafka),
         ),
         first_broker=CONTROLLER,
-        properties={**QUICK, "min.insync.replicas": "1"},
+        properties={**kchaos.QUICK, "min.insync.replicas": "1"},
     )
 
 
-def _hold(follower: int) -> Inject:
+def _hold(follower: int) -> kchaos.Inject:
     """X knows that the follower has m2; the follower does not hear that X knows."""
     name = f"hold-{follower}"
-    return Inject(
+    return kchaos.Inject(
         name=name,
-        fault=HoldRequests(
+        fault=kchaos.HoldRequests(
             name=name,
             api="Fetch",
             source=follower,
@@ -57,43 +41,43 @@ def _hold(follower: int) -> Inject:
 
 _ACKED, _SEEN = "clean-elections", "read"
 _READ = (
-    Tell(text="X gives m2 to a consumer"),
-    Read(operation="read-m2", topic="t", partition=0, offset=1, records=1, broker=X),
+    kchaos.Tell(text="X gives m2 to a consumer"),
+    kchaos.Read(operation="read-m2", topic="t", partition=0, offset=1, records=1, broker=X),
 )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     acks = -1 if case == _ACKED else 1
     return (
-        CreateTopic(topic="t", assignment=((X, B, A),)),
-        Tell(text="X leads, B and A follow; m1 is committed everywhere"),
-        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(X, B, A), log_end_offset=1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=1),
-        Tell(text="m2 reaches all three, and X knows; B and A do not hear of it"),
+        kchaos.CreateTopic(topic="t", assignment=((X, B, A),)),
+        kchaos.Tell(text="X leads, B and A follow; m1 is committed everywhere"),
+        kchaos.Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(X, B, A), log_end_offset=1),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=1),
+        kchaos.Tell(text="m2 reaches all three, and X knows; B and A do not hear of it"),
         _hold(B),
         _hold(A),
-        Produce(operation="m2", topic="t", partition=0, records=1, acks=acks),
-        AwaitReplicated(topic="t", partition=0, brokers=(X, B, A), log_end_offset=2),
-        AwaitHeld(name=f"hold-{B}"),
-        AwaitHeld(name=f"hold-{A}"),
+        kchaos.Produce(operation="m2", topic="t", partition=0, records=1, acks=acks),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(X, B, A), log_end_offset=2),
+        kchaos.AwaitHeld(name=f"hold-{B}"),
+        kchaos.AwaitHeld(name=f"hold-{A}"),
         *(_READ if case == _SEEN else ()),
-        Tell(text="X dies, B is elected; A becomes its follower and cannot reach it"),
-        Inject(name="A-B", fault=CutLink(source=A, target=B)),
-        Inject(name="X-down", fault=KillBroker(broker=X)),
-        AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
-        AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
-        AwaitCutOff(source=A, target=B),
-        Tell(text="B dies too; A is in the ISR and is elected: does it still have m2?"),
-        Inject(name="B-down", fault=KillBroker(broker=B)),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        Produce(operation="m3", topic="t", partition=0, records=1, acks=-1),
+        kchaos.Tell(text="X dies, B is elected; A becomes its follower and cannot reach it"),
+        kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
+        kchaos.Inject(name="X-down", fault=kchaos.KillBroker(broker=X)),
+        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
+        kchaos.AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
+        kchaos.AwaitCutOff(source=A, target=B),
+        kchaos.Tell(text="B dies too; A is in the ISR and is elected: does it still have m2?"),
+        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        kchaos.Produce(operation="m3", topic="t", partition=0, records=1, acks=-1),
     )
 
 
 _HELD = {"link": {"api": "Fetch", "direction": "response", "fate": "held", "source": A}}
 
-KIP_101_1 = Entry(
+KIP_101_1 = kchaos.Entry(
     name="KIP-101-1",
     title="An acknowledged record is lost when a follower truncates to its high watermark",
     story=(
@@ -116,7 +100,7 @@ KIP_101_1 = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (case, "0.10.2.2"): Expectation(
+        (case, "0.10.2.2"): kchaos.Expectation(
             safe=False,
             findings=(("committed-loss", (X, B, A), 1, 1),),
             witness=(_HELD, {"log": {"broker": A, "pattern": r"Truncating log t-0 to offset 1\b"}}),
@@ -124,7 +108,7 @@ KIP_101_1 = Entry(
         for case in (_ACKED, _SEEN)
     }
     | {
-        (case, release): Expectation(
+        (case, release): kchaos.Expectation(
             safe=True,
             # A wants to ask B, and is cut off: it has not truncated before it asked.
             witness=(_HELD, {"link": {"api": api, "source": A, "target": B, "fate": "cut"}}),

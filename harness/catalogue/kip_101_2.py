@@ -1,47 +1,37 @@
 """KIP-101, scenario 2: replicas diverge after both have lost power."""
 
-from kchaos.faults import KillBroker, LoseTail
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import quick_cluster
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 A, B, CONTROLLER = 0, 1, 2
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((A, B),)),
-        Tell(text="m1 and m2 are committed on A and B"),
-        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
-        Produce(operation="m2", topic="t", partition=0, records=1, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=2),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=2),
-        Tell(text="both lose power; B's disk has m2, A's has not"),
-        Inject(name="B-down", fault=KillBroker(broker=B)),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        Inject(name="A-down", fault=KillBroker(broker=A)),
-        AwaitState(topic="t", partition=0, leader=-1, isr=(A,)),
-        Inject(name="A-tail", fault=LoseTail(broker=A, topic="t", partition=0, log_end_offset=1)),
-        Tell(text="A returns first and leads; m3 takes the offset that m2 had"),
-        Heal(name="A-down"),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        Produce(operation="m3", topic="t", partition=0, records=1, acks=-1),
-        Tell(text="B returns with m2 below its high watermark: does it let go of it?"),
-        Heal(name="B-down"),
+        kchaos.CreateTopic(topic="t", assignment=((A, B),)),
+        kchaos.Tell(text="m1 and m2 are committed on A and B"),
+        kchaos.Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        kchaos.Produce(operation="m2", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=2),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=2),
+        kchaos.Tell(text="both lose power; B's disk has m2, A's has not"),
+        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        kchaos.Inject(name="A-down", fault=kchaos.KillBroker(broker=A)),
+        kchaos.AwaitState(topic="t", partition=0, leader=-1, isr=(A,)),
+        kchaos.Inject(
+            name="A-tail", fault=kchaos.LoseTail(broker=A, topic="t", partition=0, log_end_offset=1)
+        ),
+        kchaos.Tell(text="A returns first and leads; m3 takes the offset that m2 had"),
+        kchaos.Heal(name="A-down"),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        kchaos.Produce(operation="m3", topic="t", partition=0, records=1, acks=-1),
+        kchaos.Tell(text="B returns with m2 below its high watermark: does it let go of it?"),
+        kchaos.Heal(name="B-down"),
     )
 
 
-KIP_101_2 = Entry(
+KIP_101_2 = kchaos.Entry(
     name="KIP-101-2",
     title="Replicas diverge after both lost power",
     story=(
@@ -57,12 +47,12 @@ KIP_101_2 = Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        ("power-loss", "0.10.2.2"): Expectation(
+        ("power-loss", "0.10.2.2"): kchaos.Expectation(
             safe=False,
             findings=(("divergence", (A, B), 1, 1),),
             witness=({"log": {"broker": B, "pattern": r"Truncating log t-0 to offset 2\b"}},),
         ),
-        ("power-loss", "0.11.0.3"): Expectation(
+        ("power-loss", "0.11.0.3"): kchaos.Expectation(
             safe=True, witness=({"round": {"follower": B, "leader": A, "end_offset": 1}},)
         ),
     },

@@ -1,36 +1,22 @@
 """KIP-279, scenario 2 word for word: a follower restarts, asks, and truncates nothing."""
 
-from kchaos.faults import HoldRequests, KillBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import quick_cluster
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    TakeSnapshot,
-    Tell,
-)
 
 A, B, CONTROLLER = 0, 1, 2
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((B, A),)),
-        Tell(text="B leads; 0-10 are committed, and A knows it"),
-        Produce(operation="first", topic="t", partition=0, records=11, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
-        Tell(text="11-20 are committed too: B's high watermark is 21, A's is still 11"),
-        Inject(
+        kchaos.CreateTopic(topic="t", assignment=((B, A),)),
+        kchaos.Tell(text="B leads; 0-10 are committed, and A knows it"),
+        kchaos.Produce(operation="first", topic="t", partition=0, records=11, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
+        kchaos.Tell(text="11-20 are committed too: B's high watermark is 21, A's is still 11"),
+        kchaos.Inject(
             name="answer",
-            fault=HoldRequests(
+            fault=kchaos.HoldRequests(
                 name="answer",
                 api="Fetch",
                 source=A,
@@ -41,24 +27,24 @@ def _steps(case: str) -> tuple[Step, ...]:
                 fetch_offset_at_least=21,
             ),
         ),
-        Produce(operation="second", topic="t", partition=0, records=10, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=21),
-        AwaitHeld(name="answer"),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(B,), high_watermark=21),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=11),
-        TakeSnapshot(label="before-restart"),
-        Tell(text="A restarts: does it truncate to its high watermark?"),
-        Inject(name="A-down", fault=KillBroker(broker=A)),
-        AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
-        Heal(name="answer"),
-        Inject(
+        kchaos.Produce(operation="second", topic="t", partition=0, records=10, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=21),
+        kchaos.AwaitHeld(name="answer"),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(B,), high_watermark=21),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=11),
+        kchaos.TakeSnapshot(label="before-restart"),
+        kchaos.Tell(text="A restarts: does it truncate to its high watermark?"),
+        kchaos.Inject(name="A-down", fault=kchaos.KillBroker(broker=A)),
+        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+        kchaos.Heal(name="answer"),
+        kchaos.Inject(
             name="fetch",
-            fault=HoldRequests(
+            fault=kchaos.HoldRequests(
                 name="fetch", api="Fetch", source=A, target=B, topic="t", partition=0
             ),
         ),
-        Heal(name="A-down"),
-        AwaitHeld(name="fetch"),
+        kchaos.Heal(name="A-down"),
+        kchaos.AwaitHeld(name="fetch"),
     )
 
 
@@ -79,7 +65,7 @@ def _answered(**more: int) -> dict[str, dict[str, int]]:
     return {"round": {"follower": A, "leader": B, "end_offset": 21, **more}}
 
 
-KIP_279_2 = Entry(
+KIP_279_2 = kchaos.Entry(
     name="KIP-279-2",
     title="A follower that restarts keeps what is committed",
     story=(
@@ -96,7 +82,7 @@ KIP_279_2 = Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        ("restart", "0.10.2.2"): Expectation(
+        ("restart", "0.10.2.2"): kchaos.Expectation(
             safe=False,
             findings=(("truncated-below-high-watermark", (A,), 11, 20),),
             witness=(
@@ -104,10 +90,12 @@ KIP_279_2 = Entry(
                 _fetches_from(11),
             ),
         ),
-        ("restart", "0.11.0.3"): Expectation(safe=True, witness=(_answered(), _fetches_from(21))),
-        ("restart", "2.0.1"): Expectation(
+        ("restart", "0.11.0.3"): kchaos.Expectation(
+            safe=True, witness=(_answered(), _fetches_from(21))
+        ),
+        ("restart", "2.0.1"): kchaos.Expectation(
             safe=True, witness=(_answered(answered_epoch=0), _fetches_from(21))
         ),
-        ("restart", "2.8.2"): Expectation(safe=True, witness=(_fetches_from(21),)),
+        ("restart", "2.8.2"): kchaos.Expectation(safe=True, witness=(_fetches_from(21),)),
     },
 )

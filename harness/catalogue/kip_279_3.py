@@ -1,89 +1,75 @@
 """KIP-279, scenario 3: two unclean leaders in turn, each with records of its own."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import KillBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
+import kchaos
 
 A, B, CONTROLLER = 0, 1, 2
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, CONTROLLER)),
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (A, B, CONTROLLER)),
         first_broker=CONTROLLER,
-        properties={**QUICK, "unclean.leader.election.enable": "true"},
+        properties={**kchaos.QUICK, "unclean.leader.election.enable": "true"},
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
-    common: tuple[Step, ...] = ()
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
+    common: tuple[kchaos.Step, ...] = ()
     if case == "common-epoch":
         common = (
-            Tell(text="one record is common to A and B"),
-            Produce(operation="common", topic="t", partition=0, records=1, acks=-1),
-            AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
-            AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=1),
+            kchaos.Tell(text="one record is common to A and B"),
+            kchaos.Produce(operation="common", topic="t", partition=0, records=1, acks=-1),
+            kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
+            kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=1),
         )
     return (
-        CreateTopic(topic="t", assignment=((A, B),)),
+        kchaos.CreateTopic(topic="t", assignment=((A, B),)),
         *common,
-        Tell(text="B is down, A writes A0; then A is down too"),
-        Inject(name="B-down", fault=KillBroker(broker=B)),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        kchaos.Tell(text="B is down, A writes A0; then A is down too"),
+        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
         *_lead(A, "A0"),
-        Tell(text="B returns as unclean leader and writes B0; then B is down"),
-        Heal(name="B-down"),
+        kchaos.Tell(text="B returns as unclean leader and writes B0; then B is down"),
+        kchaos.Heal(name="B-down"),
         *_lead(B, "B0"),
-        Tell(text="A returns as unclean leader and writes A1; then A is down"),
-        Heal(name="A-down"),
+        kchaos.Tell(text="A returns as unclean leader and writes A1; then A is down"),
+        kchaos.Heal(name="A-down"),
         *_lead(A, "A1"),
-        Tell(text="B returns as unclean leader and writes B1"),
-        Heal(name="B-down"),
-        AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
-        Produce(operation="B1", topic="t", partition=0, records=1, acks=1),
-        Tell(text="A returns and follows B: how far back does it truncate?"),
-        Heal(name="A-down"),
+        kchaos.Tell(text="B returns as unclean leader and writes B1"),
+        kchaos.Heal(name="B-down"),
+        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+        kchaos.Produce(operation="B1", topic="t", partition=0, records=1, acks=1),
+        kchaos.Tell(text="A returns and follows B: how far back does it truncate?"),
+        kchaos.Heal(name="A-down"),
     )
 
 
-def _lead(broker: int, operation: str) -> tuple[Step, ...]:
+def _lead(broker: int, operation: str) -> tuple[kchaos.Step, ...]:
     """The broker leads alone, writes one record and dies."""
     name = "A-down" if broker == A else "B-down"
     return (
-        AwaitState(topic="t", partition=0, leader=broker, isr=(broker,)),
-        Produce(operation=operation, topic="t", partition=0, records=1, acks=1),
-        Inject(name=name, fault=KillBroker(broker=broker)),
-        AwaitState(topic="t", partition=0, leader=-1),
+        kchaos.AwaitState(topic="t", partition=0, leader=broker, isr=(broker,)),
+        kchaos.Produce(operation=operation, topic="t", partition=0, records=1, acks=1),
+        kchaos.Inject(name=name, fault=kchaos.KillBroker(broker=broker)),
+        kchaos.AwaitState(topic="t", partition=0, leader=-1),
     )
 
 
-def _red(offset: int, *, answered: int) -> Expectation:
-    return Expectation(
+def _red(offset: int, *, answered: int) -> kchaos.Expectation:
+    return kchaos.Expectation(
         safe=False,
         findings=(("divergence", (A, B), offset, offset),),
         witness=({"round": {"follower": A, "leader": B, "end_offset": answered}},),
     )
 
 
-def _green(*, answered: int) -> Expectation:
-    return Expectation(
+def _green(*, answered: int) -> kchaos.Expectation:
+    return kchaos.Expectation(
         safe=True, witness=({"round": {"follower": A, "leader": B, "end_offset": answered}},)
     )
 
 
-KIP_279_3 = Entry(
+KIP_279_3 = kchaos.Entry(
     name="KIP-279-3",
     title="Logs diverge when two unclean leaders take turns",
     story=(

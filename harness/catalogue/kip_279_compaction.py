@@ -3,24 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import ConfigureTopic, CutLink, KillBroker, LoseEpochs, StopBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.cleaning import AwaitCleaned
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.observing import AwaitDecision
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    TakeSnapshot,
-    Tell,
-)
+import kchaos
 
 A, B, CONTROLLER = 0, 1, 2
 SETTINGS = (
@@ -30,67 +13,73 @@ SETTINGS = (
 )
 
 
-def _cluster(kafka: str) -> ClusterSpec:
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
     cleaner = {
         "log.cleaner.enable": "true",
         "log.cleaner.backoff.ms": "100",
         "log.cleaner.dedupe.buffer.size": "2000000",
     }
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, CONTROLLER)),
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (A, B, CONTROLLER)),
         first_broker=CONTROLLER,
-        properties={**QUICK, **cleaner},
+        properties={**kchaos.QUICK, **cleaner},
     )
 
 
-def _policy(policy: str) -> ConfigureTopic:
-    return ConfigureTopic(topic="t", configuration=(("cleanup.policy", policy),))
+def _policy(policy: str) -> kchaos.ConfigureTopic:
+    return kchaos.ConfigureTopic(topic="t", configuration=(("cleanup.policy", policy),))
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((B, A),), configuration=SETTINGS),
-        Tell(text="B leads and writes 0-10, which both have, and 11-14, which A never gets"),
-        Produce(operation="both", topic="t", partition=0, records=11, acks=-1, keys="both"),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
-        Inject(name="A-B", fault=CutLink(source=A, target=B)),
-        Produce(operation="b-only", topic="t", partition=0, records=4, acks=1, keys="b-only"),
-        Inject(name="B-down", fault=KillBroker(broker=B)),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        Heal(name="A-B"),
-        Tell(text="A leads: in one epoch 11-20, and in the next, 21-30, the same keys again"),
-        Produce(operation="once", topic="t", partition=0, records=10, acks=-1, keys="key"),
-        Inject(name="next-epoch", fault=KillBroker(broker=A)),
-        AwaitDecision(topic="t", partition=0, leader=-1),
-        Heal(name="next-epoch"),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        Produce(operation="again", topic="t", partition=0, records=10, acks=-1, keys="key"),
-        Produce(operation="last", topic="t", partition=0, records=1, acks=-1, keys="last"),
-        Tell(text="the log cleaner of A removes 11-20, and nothing is left of their epoch"),
-        Inject(name="compact", fault=_policy("compact")),
-        AwaitCleaned(topic="t", partition=0, broker=A, cleaned_until=31),
-        TakeSnapshot(label="cleaned"),
-        Inject(name="compact-no-more", fault=_policy("delete")),
-        *_restarted(case),
-        Produce(operation="more", topic="t", partition=0, records=1, acks=-1, keys="more"),
-        Tell(text="B returns with 11-14"),
-        Heal(name="B-down"),
-    )
-
-
-def _restarted(case: str) -> tuple[Step, ...]:
-    lost = LoseEpochs(broker=A, topic="t", partition=0, recovery_points=case == "rebuilt")
-    return (
-        Tell(text=_CASES[case]),
-        Inject(
-            name="A-down",
-            fault=StopBroker(broker=A) if case == "not-rebuilt" else KillBroker(broker=A),
+        kchaos.CreateTopic(topic="t", assignment=((B, A),), configuration=SETTINGS),
+        kchaos.Tell(text="B leads and writes 0-10, which both have, and 11-14, which A never gets"),
+        kchaos.Produce(operation="both", topic="t", partition=0, records=11, acks=-1, keys="both"),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
+        kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
+        kchaos.Produce(
+            operation="b-only", topic="t", partition=0, records=4, acks=1, keys="b-only"
         ),
-        AwaitDecision(topic="t", partition=0, leader=-1),
-        *([] if case == "kept" else [Inject(name="epochs", fault=lost)]),
-        Heal(name="A-down"),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        kchaos.Heal(name="A-B"),
+        kchaos.Tell(
+            text="A leads: in one epoch 11-20, and in the next, 21-30, the same keys again"
+        ),
+        kchaos.Produce(operation="once", topic="t", partition=0, records=10, acks=-1, keys="key"),
+        kchaos.Inject(name="next-epoch", fault=kchaos.KillBroker(broker=A)),
+        kchaos.AwaitDecision(topic="t", partition=0, leader=-1),
+        kchaos.Heal(name="next-epoch"),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        kchaos.Produce(operation="again", topic="t", partition=0, records=10, acks=-1, keys="key"),
+        kchaos.Produce(operation="last", topic="t", partition=0, records=1, acks=-1, keys="last"),
+        kchaos.Tell(text="the log cleaner of A removes 11-20, and nothing is left of their epoch"),
+        kchaos.Inject(name="compact", fault=_policy("compact")),
+        kchaos.AwaitCleaned(topic="t", partition=0, broker=A, cleaned_until=31),
+        kchaos.TakeSnapshot(label="cleaned"),
+        kchaos.Inject(name="compact-no-more", fault=_policy("delete")),
+        *_restarted(case),
+        kchaos.Produce(operation="more", topic="t", partition=0, records=1, acks=-1, keys="more"),
+        kchaos.Tell(text="B returns with 11-14"),
+        kchaos.Heal(name="B-down"),
+    )
+
+
+def _restarted(case: str) -> tuple[kchaos.Step, ...]:
+    lost = kchaos.LoseEpochs(broker=A, topic="t", partition=0, recovery_points=case == "rebuilt")
+    return (
+        kchaos.Tell(text=_CASES[case]),
+        kchaos.Inject(
+            name="A-down",
+            fault=kchaos.StopBroker(broker=A)
+            if case == "not-rebuilt"
+            else kchaos.KillBroker(broker=A),
+        ),
+        kchaos.AwaitDecision(topic="t", partition=0, leader=-1),
+        *([] if case == "kept" else [kchaos.Inject(name="epochs", fault=lost)]),
+        kchaos.Heal(name="A-down"),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
     )
 
 
@@ -126,17 +115,17 @@ _GOES_ON_AT_15 = {
 _REBUILT, _NOT_REBUILT = _epochs_of_a(0, 21, 32), _epochs_of_a(32)
 
 
-def _green(*witness: Mapping[str, Any]) -> Expectation:
-    return Expectation(safe=True, witness=(_CLEANED, *witness))
+def _green(*witness: Mapping[str, Any]) -> kchaos.Expectation:
+    return kchaos.Expectation(safe=True, witness=(_CLEANED, *witness))
 
 
-def _red(*witness: Mapping[str, Any]) -> Expectation:
-    return Expectation(
+def _red(*witness: Mapping[str, Any]) -> kchaos.Expectation:
+    return kchaos.Expectation(
         safe=False, findings=(("hole", (A,), 11, 14),), witness=(_CLEANED, _GOES_ON_AT_15, *witness)
     )
 
 
-KIP_279_COMPACTION = Entry(
+KIP_279_COMPACTION = kchaos.Entry(
     name="KIP-279-compaction",
     title="An epoch whose records are all compacted away, and a lost leader epoch file",
     story=(

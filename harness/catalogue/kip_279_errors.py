@@ -1,21 +1,7 @@
 """KIP-279, errors: a question for an epoch's end is not answered in time, or by an error."""
 
-from kchaos.faults import CutLink, ForgeAnswers, HoldRequests, KillBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import quick_cluster
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.observing import AwaitLog
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 A, B, CONTROLLER = 0, 1, 2
 _HELD, _FORGED = "held", "forged"
@@ -23,28 +9,28 @@ _FAILED = "Error when sending leader epoch request"
 _TOLD_ERROR = "Retrying leaderEpoch request for partition t-0 as the leader reported an error"
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (*_BEFORE, *(_ANSWERS_HELD if case == _HELD else _ANSWERS_FORGED))
 
 
-_BEFORE: tuple[Step, ...] = (
-    CreateTopic(topic="t", assignment=((A, B),)),
-    Tell(text="A leads; 0-10 are on both, 11-20 on A alone"),
-    Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
-    AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
-    Inject(name="A-B", fault=CutLink(source=A, target=B)),
-    Produce(operation="a-only", topic="t", partition=0, records=10, acks=1),
-    Inject(name="A-down", fault=KillBroker(broker=A)),
-    AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
-    Heal(name="A-B"),
-    Produce(operation="b-only", topic="t", partition=0, records=3, acks=1),
+_BEFORE: tuple[kchaos.Step, ...] = (
+    kchaos.CreateTopic(topic="t", assignment=((A, B),)),
+    kchaos.Tell(text="A leads; 0-10 are on both, 11-20 on A alone"),
+    kchaos.Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
+    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
+    kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
+    kchaos.Produce(operation="a-only", topic="t", partition=0, records=10, acks=1),
+    kchaos.Inject(name="A-down", fault=kchaos.KillBroker(broker=A)),
+    kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+    kchaos.Heal(name="A-B"),
+    kchaos.Produce(operation="b-only", topic="t", partition=0, records=3, acks=1),
 )
-_ANSWERS_HELD: tuple[Step, ...] = (
-    Tell(text="A returns, and B's answers to it are held"),
-    Inject(
+_ANSWERS_HELD: tuple[kchaos.Step, ...] = (
+    kchaos.Tell(text="A returns, and B's answers to it are held"),
+    kchaos.Inject(
         name="answers",
-        fault=HoldRequests(
+        fault=kchaos.HoldRequests(
             name="answers",
             api="OffsetForLeaderEpoch",
             source=A,
@@ -52,22 +38,24 @@ _ANSWERS_HELD: tuple[Step, ...] = (
             direction="response",
         ),
     ),
-    Heal(name="A-down"),
-    Tell(text="three times A gives up waiting; has it truncated to its high watermark?"),
-    AwaitHeld(name="answers", count=3),
-    AwaitLog(broker=A, pattern=_FAILED, count=2),
-    AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=21),
+    kchaos.Heal(name="A-down"),
+    kchaos.Tell(text="three times A gives up waiting; has it truncated to its high watermark?"),
+    kchaos.AwaitHeld(name="answers", count=3),
+    kchaos.AwaitLog(broker=A, pattern=_FAILED, count=2),
+    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=21),
 )
-_ANSWERS_FORGED: tuple[Step, ...] = (
-    Tell(text="A returns, and each answer of B reaches it as an error"),
-    Inject(
+_ANSWERS_FORGED: tuple[kchaos.Step, ...] = (
+    kchaos.Tell(text="A returns, and each answer of B reaches it as an error"),
+    kchaos.Inject(
         name="answers",
-        fault=ForgeAnswers(name="answers", source=A, target=B, error="NOT_LEADER_FOR_PARTITION"),
+        fault=kchaos.ForgeAnswers(
+            name="answers", source=A, target=B, error="NOT_LEADER_FOR_PARTITION"
+        ),
     ),
-    Heal(name="A-down"),
-    Tell(text="A is told three times; has it truncated to its high watermark?"),
-    AwaitLog(broker=A, pattern=_TOLD_ERROR, count=3),
-    AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=21),
+    kchaos.Heal(name="A-down"),
+    kchaos.Tell(text="A is told three times; has it truncated to its high watermark?"),
+    kchaos.AwaitLog(broker=A, pattern=_TOLD_ERROR, count=3),
+    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=21),
 )
 
 
@@ -82,7 +70,7 @@ def _asked_again(pattern: str, fate: str) -> tuple[dict[str, dict[str, object]],
     )
 
 
-KIP_279_ERRORS = Entry(
+KIP_279_ERRORS = kchaos.Entry(
     name="KIP-279-errors",
     title="A question for an epoch's end that fails is asked again",
     story=(
@@ -103,7 +91,9 @@ KIP_279_ERRORS = Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_HELD, "2.0.1"): Expectation(safe=True, witness=_asked_again(_FAILED, "held")),
-        (_FORGED, "2.0.1"): Expectation(safe=True, witness=_asked_again(_TOLD_ERROR, "forged")),
+        (_HELD, "2.0.1"): kchaos.Expectation(safe=True, witness=_asked_again(_FAILED, "held")),
+        (_FORGED, "2.0.1"): kchaos.Expectation(
+            safe=True, witness=_asked_again(_TOLD_ERROR, "forged")
+        ),
     },
 )

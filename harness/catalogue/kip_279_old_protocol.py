@@ -1,20 +1,7 @@
 """KIP-279 under an older inter-broker protocol: the fix is in the jar, and not in the requests."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import RollBroker, StopBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.kip_279_3 import KIP_279_3
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 A, B, CONTROLLER = 0, 1, 2
 _BEFORE, _AFTER = "1.1.1", "2.0.1"
@@ -23,72 +10,72 @@ _OLD, _OWN = "protocol-1.1", "own-protocol"
 _RIGHT, _WRONG = "rolled-as-told", "rolled-without-protocol"
 
 
-def _cluster(kafka: str, **more: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (A, B, CONTROLLER)),
+def _cluster(kafka: str, **more: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (A, B, CONTROLLER)),
         first_broker=CONTROLLER,
-        properties={**QUICK, "unclean.leader.election.enable": "true", **more},
+        properties={**kchaos.QUICK, "unclean.leader.election.enable": "true", **more},
     )
 
 
-def _of_old_protocol(kafka: str) -> ClusterSpec:
+def _of_old_protocol(kafka: str) -> kchaos.ClusterSpec:
     return _cluster(kafka, **{_PROTOCOL: "1.1"})
 
 
-def _to_be_rolled(_kafka: str) -> ClusterSpec:
+def _to_be_rolled(_kafka: str) -> kchaos.ClusterSpec:
     return _cluster(_BEFORE)
 
 
-def _rolled(*settings: tuple[str, str], kafka: str = "") -> tuple[Step, ...]:
+def _rolled(*settings: tuple[str, str], kafka: str = "") -> tuple[kchaos.Step, ...]:
     """Every broker in turn; A leads again at the end."""
-    steps: list[Step] = []
+    steps: list[kchaos.Step] = []
     for broker, leader in ((CONTROLLER, A), (A, B), (B, A)):
-        change = RollBroker(broker=broker, properties=settings, kafka=kafka)
-        steps.append(Inject(name=f"roll-{broker}", fault=change))
+        change = kchaos.RollBroker(broker=broker, properties=settings, kafka=kafka)
+        steps.append(kchaos.Inject(name=f"roll-{broker}", fault=change))
         isr = (A, B) if leader == A else (B, A)
-        steps.append(AwaitState(topic="t", partition=0, leader=leader, isr=isr))
+        steps.append(kchaos.AwaitState(topic="t", partition=0, leader=leader, isr=isr))
     return tuple(steps)
 
 
 # Whoever was the controller before: while A and B are both away it is none of them. Up to 2.2 a new
 # controller leaves a partition as it is whose leader died with the one before.
-_CONTROLLER_AGAIN: tuple[Step, ...] = (
-    Inject(name="B-away", fault=StopBroker(broker=B)),
-    AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-    Inject(name="A-away", fault=StopBroker(broker=A)),
-    Heal(name="A-away"),
-    AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-    Heal(name="B-away"),
-    AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+_CONTROLLER_AGAIN: tuple[kchaos.Step, ...] = (
+    kchaos.Inject(name="B-away", fault=kchaos.StopBroker(broker=B)),
+    kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+    kchaos.Inject(name="A-away", fault=kchaos.StopBroker(broker=A)),
+    kchaos.Heal(name="A-away"),
+    kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+    kchaos.Heal(name="B-away"),
+    kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
 )
 _SCHEDULE = KIP_279_3.steps("common-epoch")
-_COMMON = next(index for index, step in enumerate(_SCHEDULE) if isinstance(step, Inject))
+_COMMON = next(index for index, step in enumerate(_SCHEDULE) if isinstance(step, kchaos.Inject))
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     if case in (_OLD, _OWN):
         return _SCHEDULE
     if case == _RIGHT:
         return (
             *_SCHEDULE[: _COMMON - 1],
-            Tell(
+            kchaos.Tell(
                 text="every broker is restarted with the new jar, and speaks what the old one did"
             ),
             *_rolled((_PROTOCOL, "1.1"), kafka=_AFTER),
-            Tell(text="every broker is restarted once more, and speaks its own protocol"),
+            kchaos.Tell(text="every broker is restarted once more, and speaks its own protocol"),
             *_rolled((_PROTOCOL, "2.0")),
             *_CONTROLLER_AGAIN,
             *_SCHEDULE[_COMMON - 1 :],
         )
     return (
-        CreateTopic(topic="t", assignment=((A, B),)),
-        Produce(operation="common", topic="t", partition=0, records=1, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
-        Tell(text="B is restarted with the new jar and at once speaks its own protocol"),
-        Inject(name="roll-B", fault=RollBroker(broker=B, kafka=_AFTER)),
-        AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        Tell(text="A, with the old jar, writes: does B get it?"),
-        Produce(operation="later", topic="t", partition=0, records=1, acks=1),
+        kchaos.CreateTopic(topic="t", assignment=((A, B),)),
+        kchaos.Produce(operation="common", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
+        kchaos.Tell(text="B is restarted with the new jar and at once speaks its own protocol"),
+        kchaos.Inject(name="roll-B", fault=kchaos.RollBroker(broker=B, kafka=_AFTER)),
+        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        kchaos.Tell(text="A, with the old jar, writes: does B get it?"),
+        kchaos.Produce(operation="later", topic="t", partition=0, records=1, acks=1),
     )
 
 
@@ -119,7 +106,7 @@ _REFUSED = {
 }
 _TWO_ROUNDS = (_asked(1), _answered(end_offset=2), _answered(end_offset=1))
 
-KIP_279_OLD_PROTOCOL = Entry(
+KIP_279_OLD_PROTOCOL = kchaos.Entry(
     name="KIP-279-old-protocol",
     title="The fixed jar under an old inter-broker protocol diverges as before",
     story=(
@@ -140,14 +127,14 @@ KIP_279_OLD_PROTOCOL = Entry(
     case_clusters={_OLD: _of_old_protocol, _RIGHT: _to_be_rolled, _WRONG: _to_be_rolled},
     steps=_steps,
     expectations={
-        (_OLD, _AFTER): Expectation(
+        (_OLD, _AFTER): kchaos.Expectation(
             safe=False,
             findings=(("divergence", (A, B), 1, 1),),
             witness=(_asked(0), _answered(end_offset=2)),
         ),
-        (_OWN, _AFTER): Expectation(safe=True, witness=_TWO_ROUNDS),
-        (_RIGHT, _AFTER): Expectation(safe=True, witness=_TWO_ROUNDS),
-        (_WRONG, _AFTER): Expectation(
+        (_OWN, _AFTER): kchaos.Expectation(safe=True, witness=_TWO_ROUNDS),
+        (_RIGHT, _AFTER): kchaos.Expectation(safe=True, witness=_TWO_ROUNDS),
+        (_WRONG, _AFTER): kchaos.Expectation(
             safe=False,
             findings=(("replication-stopped", (B,), -1, -1),),
             witness=(_REFUSED,),

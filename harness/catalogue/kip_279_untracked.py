@@ -1,65 +1,55 @@
 """KIP-279, backward compatibility: a leader that has no leader epochs at all."""
 
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.faults import CutLink, KillBroker, PreferredElection
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitFollowing,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    ReorderReplicas,
-    Step,
-    Tell,
-)
+import kchaos
 
 CONTROLLER, N, O = 0, 1, 2  # noqa: E741 - N writes the new format, O the old one
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
         brokers=(
-            BrokerSpec(id=CONTROLLER, kafka=kafka),
-            BrokerSpec(id=N, kafka=kafka, properties={"log.message.format.version": "0.11.0"}),
-            BrokerSpec(id=O, kafka=kafka, properties={"log.message.format.version": "0.10.2"}),
+            kchaos.BrokerSpec(id=CONTROLLER, kafka=kafka),
+            kchaos.BrokerSpec(
+                id=N, kafka=kafka, properties={"log.message.format.version": "0.11.0"}
+            ),
+            kchaos.BrokerSpec(
+                id=O, kafka=kafka, properties={"log.message.format.version": "0.10.2"}
+            ),
         ),
         first_broker=CONTROLLER,
-        properties=QUICK,
+        properties=kchaos.QUICK,
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((O, N),)),
-        Tell(text="O leads and writes 0-10 in the old format, which has no leader epochs"),
-        Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
-        AwaitReplicated(topic="t", partition=0, brokers=(O, N), log_end_offset=11),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(O, N), high_watermark=11),
-        Tell(text="N is made the preferred replica, leads, and writes 11-20, which O never gets"),
-        ReorderReplicas(topic="t", partition=0, replicas=(N, O)),
-        Inject(name="N-O", fault=CutLink(source=N, target=O)),
-        Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
-        AwaitState(topic="t", partition=0, leader=N),
-        AwaitFollowing(topic="t", partition=0, follower=O, leader=N),
-        Produce(operation="n-only", topic="t", partition=0, records=10, acks=1),
-        Tell(text="N dies; O is elected, which has no epoch in its log, and writes 11-13"),
-        Inject(name="N-down", fault=KillBroker(broker=N)),
-        AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
-        Heal(name="N-O"),
-        Produce(operation="o-only", topic="t", partition=0, records=3, acks=1),
-        Tell(text="N returns, and asks for the end of an epoch: O tracks none"),
-        Heal(name="N-down"),
+        kchaos.CreateTopic(topic="t", assignment=((O, N),)),
+        kchaos.Tell(text="O leads and writes 0-10 in the old format, which has no leader epochs"),
+        kchaos.Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(O, N), log_end_offset=11),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(O, N), high_watermark=11),
+        kchaos.Tell(
+            text="N is made the preferred replica, leads, and writes 11-20, which O never gets"
+        ),
+        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(N, O)),
+        kchaos.Inject(name="N-O", fault=kchaos.CutLink(source=N, target=O)),
+        kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
+        kchaos.AwaitState(topic="t", partition=0, leader=N),
+        kchaos.AwaitFollowing(topic="t", partition=0, follower=O, leader=N),
+        kchaos.Produce(operation="n-only", topic="t", partition=0, records=10, acks=1),
+        kchaos.Tell(text="N dies; O is elected, which has no epoch in its log, and writes 11-13"),
+        kchaos.Inject(name="N-down", fault=kchaos.KillBroker(broker=N)),
+        kchaos.AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
+        kchaos.Heal(name="N-O"),
+        kchaos.Produce(operation="o-only", topic="t", partition=0, records=3, acks=1),
+        kchaos.Tell(text="N returns, and asks for the end of an epoch: O tracks none"),
+        kchaos.Heal(name="N-down"),
     )
 
 
 _RELEASES = ("1.1.1", "2.0.0", "2.1.1")
 
-KIP_279_UNTRACKED = Entry(
+KIP_279_UNTRACKED = kchaos.Entry(
     name="KIP-279-untracked",
     title="A leader without leader epochs: its follower truncates to the high watermark",
     story=(
@@ -76,7 +66,7 @@ KIP_279_UNTRACKED = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        ("old-format", release): Expectation(
+        ("old-format", release): kchaos.Expectation(
             safe=True,
             witness=(
                 {"round": {"follower": N, "leader": O, "end_offset": -1}},

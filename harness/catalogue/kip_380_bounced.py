@@ -3,16 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+import kchaos
 from kchaos.checkers.acts import STALE_CLIENT_ID
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import CreateTopic, Step
 
 CONTROLLER, BOUNCING, OTHER = 0, 1, 2
 
 BOUNCED: Mapping[str, str] = {
-    **QUICK,
+    **kchaos.QUICK,
     # A stopped follower leaves the ISR by this alone.
     "replica.lag.time.max.ms": "3000",
     # A session that nobody ends is over soon; a bounced broker registers only after that.
@@ -21,20 +18,20 @@ BOUNCED: Mapping[str, str] = {
 """Where brokers bounce, and a replica may be stopped by a late request."""
 
 
-def bounced_cluster(kafka: str, more: Mapping[str, str] | None = None) -> ClusterSpec:
+def bounced_cluster(kafka: str, more: Mapping[str, str] | None = None) -> kchaos.ClusterSpec:
     """The three brokers, broker 0 the controller, with more properties than `BOUNCED`."""
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
         first_broker=CONTROLLER,
         properties={**BOUNCED, **(more or {})},
     )
 
 
-def topic_with_a_record(replicas: tuple[int, ...]) -> tuple[Step, ...]:
+def topic_with_a_record(replicas: tuple[int, ...]) -> tuple[kchaos.Step, ...]:
     """Topic t of one partition, and one record in it that every replica has."""
     return (
-        CreateTopic(topic="t", assignment=(replicas,)),
-        Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        kchaos.CreateTopic(topic="t", assignment=(replicas,)),
+        kchaos.Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
     )
 
 

@@ -3,16 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import kchaos
 from kchaos.clusters.agent.points import CONTROLLED_SHUTDOWN
-from kchaos.faults import (
-    ExpireSession,
-    FastBounce,
-    HoldPoint,
-    PreferredElection,
-    StaleRequest,
-    StopBroker,
-)
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_380_bounced import (
     BOUNCING,
     CONTROLLER,
@@ -20,19 +12,6 @@ from kchaos.harness.catalogue.kip_380_bounced import (
     bounced_cluster,
     late_answer,
     topic_with_a_record,
-)
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.observing import AwaitMessage
-from kchaos.harness.steps.scenario_steps import (
-    AwaitFollowing,
-    AwaitHeld,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
 )
 
 _LIVE, _ASKED, _SESSION = "live-broker", "asked-itself", "session-lost"
@@ -46,76 +25,80 @@ _PATIENT = {
 }
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return _session_lost() if case == _SESSION else _live_broker(case)
 
 
-_IN_HAND = HoldPoint(name="late", broker=CONTROLLER, point=CONTROLLED_SHUTDOWN)
+_IN_HAND = kchaos.HoldPoint(name="late", broker=CONTROLLER, point=CONTROLLED_SHUTDOWN)
 """The controller's handler threads stand still with the request, and do nothing yet."""
 
 
-def _session_lost() -> tuple[Step, ...]:
+def _session_lost() -> tuple[kchaos.Step, ...]:
     both = (BOUNCING, OTHER)
     return (
         *topic_with_a_record(both),
-        Tell(text="broker 1 is stopped; the controller has its request in hand and is slow"),
-        Inject(name="late", fault=_IN_HAND),
-        Inject(name="stop", fault=StopBroker(broker=BOUNCING, await_end=False)),
-        AwaitHeld(name="late"),
-        Tell(text="meanwhile its session ends; it registers again, and the controller tells it so"),
-        Inject(name="session", fault=ExpireSession(broker=BOUNCING)),
-        Heal(name="session"),
+        kchaos.Tell(text="broker 1 is stopped; the controller has its request in hand and is slow"),
+        kchaos.Inject(name="late", fault=_IN_HAND),
+        kchaos.Inject(name="stop", fault=kchaos.StopBroker(broker=BOUNCING, await_end=False)),
+        kchaos.AwaitHeld(name="late"),
+        kchaos.Tell(
+            text="meanwhile its session ends; it registers again, and the controller tells it so"
+        ),
+        kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=BOUNCING)),
+        kchaos.Heal(name="session"),
         # It hears that it follows t; while it shuts down it begins no fetching.
-        AwaitMessage(
+        kchaos.AwaitMessage(
             api="LeaderAndIsr",
             source=CONTROLLER,
             target=BOUNCING,
             direction="response",
             count=2,
         ),
-        Tell(text="now the controller looks at the request"),
-        Heal(name="late"),
-        Heal(name="stop"),
-        AwaitState(topic="t", partition=0, leader=OTHER, isr=both),
+        kchaos.Tell(text="now the controller looks at the request"),
+        kchaos.Heal(name="late"),
+        kchaos.Heal(name="stop"),
+        kchaos.AwaitState(topic="t", partition=0, leader=OTHER, isr=both),
     )
 
 
-def _asked_and_back(case: str) -> tuple[Step, ...]:
+def _asked_and_back(case: str) -> tuple[kchaos.Step, ...]:
     """Steps by which the request comes to be late, and broker 1 is a new generation."""
     if case == _ASKED:
         return (
-            Tell(text="broker 1 stops; the controller has its request in hand and is slow"),
-            Inject(name="late", fault=_IN_HAND),
-            Inject(name="bounce", fault=StopBroker(broker=BOUNCING, await_end=False)),
-            AwaitHeld(name="late"),
-            Tell(text="broker 1 gives up asking, stops, starts again, and leads t again"),
-            Heal(name="bounce"),
+            kchaos.Tell(text="broker 1 stops; the controller has its request in hand and is slow"),
+            kchaos.Inject(name="late", fault=_IN_HAND),
+            kchaos.Inject(name="bounce", fault=kchaos.StopBroker(broker=BOUNCING, await_end=False)),
+            kchaos.AwaitHeld(name="late"),
+            kchaos.Tell(text="broker 1 gives up asking, stops, starts again, and leads t again"),
+            kchaos.Heal(name="bounce"),
         )
     return (
-        Tell(text="broker 1 asks the controller to shut it down, and that is late"),
-        Inject(name="late", fault=StaleRequest(api="ControlledShutdown", broker=BOUNCING)),
-        Tell(text="broker 1 bounces, is in sync again and leads t again"),
-        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
+        kchaos.Tell(text="broker 1 asks the controller to shut it down, and that is late"),
+        kchaos.Inject(
+            name="late", fault=kchaos.StaleRequest(api="ControlledShutdown", broker=BOUNCING)
+        ),
+        kchaos.Tell(text="broker 1 bounces, is in sync again and leads t again"),
+        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
     )
 
 
-def _live_broker(case: str) -> tuple[Step, ...]:
+def _live_broker(case: str) -> tuple[kchaos.Step, ...]:
     both = (BOUNCING, OTHER)
     return (
-        CreateTopic(topic="t", assignment=(both,)),
-        CreateTopic(topic="u", assignment=((OTHER, BOUNCING),)),
-        Produce(operation="t-m1", topic="t", partition=0, records=1, acks=-1),
-        Produce(operation="u-m1", topic="u", partition=0, records=1, acks=-1),
+        kchaos.CreateTopic(topic="t", assignment=(both,)),
+        kchaos.CreateTopic(topic="u", assignment=((OTHER, BOUNCING),)),
+        kchaos.Produce(operation="t-m1", topic="t", partition=0, records=1, acks=-1),
+        kchaos.Produce(operation="u-m1", topic="u", partition=0, records=1, acks=-1),
         *_asked_and_back(case),
-        AwaitState(topic="t", partition=0, leader=OTHER, isr=both),
-        AwaitState(topic="u", partition=0, leader=OTHER, isr=both),
-        Inject(name="prefer", fault=PreferredElection(topic="t", partition=0)),
-        AwaitState(topic="t", partition=0, leader=BOUNCING, isr=both),
-        AwaitFollowing(topic="t", partition=0, follower=OTHER, leader=BOUNCING),
-        AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
-        AwaitReplicated(topic="u", partition=0, brokers=both, log_end_offset=1),
-        Tell(text="now what its earlier generation asked for arrives"),
-        Heal(name="late"),
+        kchaos.AwaitState(topic="t", partition=0, leader=OTHER, isr=both),
+        kchaos.AwaitState(topic="u", partition=0, leader=OTHER, isr=both),
+        kchaos.Inject(name="prefer", fault=kchaos.PreferredElection(topic="t", partition=0)),
+        kchaos.AwaitState(topic="t", partition=0, leader=BOUNCING, isr=both),
+        kchaos.AwaitFollowing(topic="t", partition=0, follower=OTHER, leader=BOUNCING),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
+        kchaos.AwaitReplicated(topic="u", partition=0, brokers=both, log_end_offset=1),
+        kchaos.Tell(text="now what its earlier generation asked for arrives"),
+        kchaos.Heal(name="late"),
     )
 
 
@@ -151,7 +134,7 @@ def _answered(version: int, error_code: int) -> Mapping[str, Any]:
     }
 
 
-KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
+KIP_380_STALE_CONTROLLED_SHUTDOWN = kchaos.Entry(
     name="KIP-380-stale-controlled-shutdown",
     title="A live broker loses its leaderships because its earlier generation asked for it",
     story=(
@@ -185,15 +168,15 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
     },
     steps=_steps,
     expectations={
-        (_LIVE, "2.1.1"): Expectation(
+        (_LIVE, "2.1.1"): kchaos.Expectation(
             safe=False, findings=_HARM, witness=(late_answer("ControlledShutdown", 0), _OBEYED)
         ),
-        (_ASKED, "2.1.1"): Expectation(
+        (_ASKED, "2.1.1"): kchaos.Expectation(
             safe=False, findings=(_STOPPED,), witness=(_HELD, _GIVEN_UP, _OBEYED)
         ),
-        (_ASKED, "2.2.2"): Expectation(safe=True, witness=(_HELD, _GIVEN_UP, _REFUSED)),
-        (_SESSION, "2.1.1"): Expectation(safe=True, witness=(_HELD, _answered(1, 0))),
-        (_SESSION, "2.2.2"): Expectation(
+        (_ASKED, "2.2.2"): kchaos.Expectation(safe=True, witness=(_HELD, _GIVEN_UP, _REFUSED)),
+        (_SESSION, "2.1.1"): kchaos.Expectation(safe=True, witness=(_HELD, _answered(1, 0))),
+        (_SESSION, "2.2.2"): kchaos.Expectation(
             safe=True,
             witness=(
                 _HELD,
@@ -203,7 +186,7 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = Entry(
                 _log(BOUNCING, r"Controlled shutdown succeeded"),
             ),
         ),
-        (_LIVE, "2.2.2"): Expectation(
+        (_LIVE, "2.2.2"): kchaos.Expectation(
             safe=True, witness=(late_answer("ControlledShutdown", 77), _REFUSED)
         ),
     },

@@ -1,13 +1,8 @@
 """Before KIP-380's commit a controller whose session ends while it writes stands still."""
 
+import kchaos
 from kchaos.clusters.agent.points import CONTROLLER_WRITE
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import ExpireSession, HoldPoint, StopBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_380_bounced import topic_with_a_record
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.observing import AwaitLog
-from kchaos.harness.steps.scenario_steps import AwaitHeld, AwaitReplicated, Heal, Inject, Step, Tell
 
 CONTROLLER, LEADER, OTHER = 0, 1, 2
 _CASE = "session-ends"
@@ -17,12 +12,12 @@ _HELD = {"hit": {"point": CONTROLLER_WRITE, "broker": CONTROLLER, "fate": "held"
 _REGISTERED = r"Registered broker 0 at path"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (CONTROLLER, LEADER, OTHER)),
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (CONTROLLER, LEADER, OTHER)),
         first_broker=CONTROLLER,
         properties={
-            **QUICK,
+            **kchaos.QUICK,
             "controlled.shutdown.enable": "true",
             "controlled.shutdown.retry.backoff.ms": "200",
             # Broker 1 asks the next controller when the first one has not answered.
@@ -31,30 +26,34 @@ def _cluster(kafka: str) -> ClusterSpec:
     )
 
 
-def _steps(_case: str) -> tuple[Step, ...]:
+def _steps(_case: str) -> tuple[kchaos.Step, ...]:
     replicas = (LEADER, OTHER, CONTROLLER)
     return (
         *topic_with_a_record(replicas),
-        AwaitReplicated(topic="t", partition=0, brokers=replicas, log_end_offset=1),
-        Tell(text="broker 1 is shut down; the controller is about to write the next leader of t"),
-        Inject(
-            name="write",
-            fault=HoldPoint(name="write", broker=CONTROLLER, point=CONTROLLER_WRITE),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=replicas, log_end_offset=1),
+        kchaos.Tell(
+            text="broker 1 is shut down; the controller is about to write the next leader of t"
         ),
-        Inject(name="stop", fault=StopBroker(broker=LEADER, await_end=False)),
-        AwaitHeld(name="write"),
-        Tell(text="its session ends before it writes"),
-        Inject(name="session", fault=ExpireSession(broker=CONTROLLER, await_return=False)),
-        AwaitLog(broker=CONTROLLER, pattern=r"Session expired"),
-        Heal(name="write"),
+        kchaos.Inject(
+            name="write",
+            fault=kchaos.HoldPoint(name="write", broker=CONTROLLER, point=CONTROLLER_WRITE),
+        ),
+        kchaos.Inject(name="stop", fault=kchaos.StopBroker(broker=LEADER, await_end=False)),
+        kchaos.AwaitHeld(name="write"),
+        kchaos.Tell(text="its session ends before it writes"),
+        kchaos.Inject(
+            name="session", fault=kchaos.ExpireSession(broker=CONTROLLER, await_return=False)
+        ),
+        kchaos.AwaitLog(broker=CONTROLLER, pattern=r"Session expired"),
+        kchaos.Heal(name="write"),
         # It was registered once before.
-        AwaitLog(broker=CONTROLLER, pattern=f"{_THROWN}|{_REGISTERED}", count=2),
-        Tell(text="another broker is the controller, and shuts broker 1 down"),
-        Heal(name="stop"),
+        kchaos.AwaitLog(broker=CONTROLLER, pattern=f"{_THROWN}|{_REGISTERED}", count=2),
+        kchaos.Tell(text="another broker is the controller, and shuts broker 1 down"),
+        kchaos.Heal(name="stop"),
     )
 
 
-KIP_380_CONTROLLER_LOST = Entry(
+KIP_380_CONTROLLER_LOST = kchaos.Entry(
     name="KIP-380-controller-lost",
     title="A controller whose session ends while it writes stands still, and its broker stays away",
     story=(
@@ -76,12 +75,12 @@ KIP_380_CONTROLLER_LOST = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "2.1.1"): Expectation(
+        (_CASE, "2.1.1"): kchaos.Expectation(
             safe=False,
             findings=(("replication-stopped", (OTHER,), -1, -1, "t"),),
             witness=({"log": {"broker": CONTROLLER, "pattern": _THROWN}},),
         ),
-        (_CASE, "2.2.2"): Expectation(
+        (_CASE, "2.2.2"): kchaos.Expectation(
             safe=True, witness=(_HELD, {"log": {"broker": CONTROLLER, "pattern": _EXPIRED}})
         ),
     },

@@ -1,7 +1,6 @@
 """KAFKA-9839: a controller tells a broker an epoch that the broker itself does not know yet."""
 
-from kchaos.faults import ExpireSession, HoldPoint
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.kip_380_bounced import (
     BOUNCING,
     CONTROLLER,
@@ -9,43 +8,39 @@ from kchaos.harness.catalogue.kip_380_bounced import (
     bounced_cluster,
     topic_with_a_record,
 )
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.observing import AwaitMessage
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitReplicated,
-    AwaitState,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 REGISTERING = BOUNCING
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     both = (REGISTERING, OTHER)
     return (
         *topic_with_a_record(both),
-        AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
-        Tell(text="broker 1's session ends; it registers again, and ZooKeeper's answer is slow"),
-        Inject(name="knows", fault=HoldPoint(name="knows", broker=REGISTERING, point="registered")),
-        Inject(name="session", fault=ExpireSession(broker=REGISTERING, await_return=False)),
-        AwaitHeld(name="knows"),
-        AwaitState(topic="t", partition=0, leader=OTHER),
-        Tell(text="the controller names the new epoch: what does broker 1 answer?"),
-        AwaitMessage(
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
+        kchaos.Tell(
+            text="broker 1's session ends; it registers again, and ZooKeeper's answer is slow"
+        ),
+        kchaos.Inject(
+            name="knows",
+            fault=kchaos.HoldPoint(name="knows", broker=REGISTERING, point="registered"),
+        ),
+        kchaos.Inject(
+            name="session", fault=kchaos.ExpireSession(broker=REGISTERING, await_return=False)
+        ),
+        kchaos.AwaitHeld(name="knows"),
+        kchaos.AwaitState(topic="t", partition=0, leader=OTHER),
+        kchaos.Tell(text="the controller names the new epoch: what does broker 1 answer?"),
+        kchaos.AwaitMessage(
             api="LeaderAndIsr",
             source=CONTROLLER,
             target=REGISTERING,
             direction="response",
             count=2,
         ),
-        Tell(text="ZooKeeper's answer arrives"),
-        Heal(name="knows"),
-        Heal(name="session"),
-        Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
+        kchaos.Tell(text="ZooKeeper's answer arrives"),
+        kchaos.Heal(name="knows"),
+        kchaos.Heal(name="session"),
+        kchaos.Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
     )
 
 
@@ -66,7 +61,7 @@ def _answered(error_code: int) -> dict[str, object]:
     }
 
 
-KIP_380_EPOCH_AHEAD = Entry(
+KIP_380_EPOCH_AHEAD = kchaos.Entry(
     name="KIP-380-epoch-ahead",
     title="A broker fails at a control request that names its newest epoch before it knows that",
     story=(
@@ -83,7 +78,7 @@ KIP_380_EPOCH_AHEAD = Entry(
     cluster=bounced_cluster,
     steps=_steps,
     expectations={
-        ("registered-and-not-told", release): Expectation(
+        ("registered-and-not-told", release): kchaos.Expectation(
             safe=False,
             findings=(("replication-stopped", (REGISTERING,), -1, -1),),
             witness=(_HELD, _answered(-1), _THROWN),
@@ -91,7 +86,9 @@ KIP_380_EPOCH_AHEAD = Entry(
         for release in ("2.2.2", "2.4.1")
     }
     | {
-        ("registered-and-not-told", release): Expectation(safe=True, witness=(_HELD, _answered(0)))
+        ("registered-and-not-told", release): kchaos.Expectation(
+            safe=True, witness=(_HELD, _answered(0))
+        )
         for release in ("2.1.1", "2.5.1", "2.8.2")
     },
     default_releases=("2.1.1", "2.2.2", "2.5.1", "2.8.2"),

@@ -3,16 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kchaos.faults import (
-    ExpireSession,
-    FastBounce,
-    HoldController,
-    HoldRequests,
-    MoveController,
-    PreferredElection,
-    StaleRequest,
-)
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.kip_380_bounced import (
     BOUNCING,
     CONTROLLER,
@@ -20,87 +11,74 @@ from kchaos.harness.catalogue.kip_380_bounced import (
     bounced_cluster,
     late_answer,
 )
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.observing import AwaitHighWatermarkForgotten, AwaitMessage
-from kchaos.harness.steps.scenario_steps import (
-    AwaitFollowing,
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 _LEADS, _FORGETS, _SENT = "leads-again", "forgets-high-watermarks", "sent-by-controller"
 _NEVER_TIMES_OUT = {"controller.socket.timeout.ms": "120000"}
 """A held request is sent again because its receiver has gone, and for no other reason."""
 
 
-def _topic(topic: str, both: tuple[int, int] = (BOUNCING, OTHER)) -> tuple[Step, ...]:
+def _topic(topic: str, both: tuple[int, int] = (BOUNCING, OTHER)) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic=topic, assignment=(both,)),
-        Produce(operation=f"{topic}-m1", topic=topic, partition=0, records=1, acks=-1),
-        AwaitReplicated(topic=topic, partition=0, brokers=both, log_end_offset=1),
-        AwaitHighWatermark(topic=topic, partition=0, brokers=both, high_watermark=1),
+        kchaos.CreateTopic(topic=topic, assignment=(both,)),
+        kchaos.Produce(operation=f"{topic}-m1", topic=topic, partition=0, records=1, acks=-1),
+        kchaos.AwaitReplicated(topic=topic, partition=0, brokers=both, log_end_offset=1),
+        kchaos.AwaitHighWatermark(topic=topic, partition=0, brokers=both, high_watermark=1),
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return _sent_by_controller() if case == _SENT else _made_anew(case)
 
 
-def _sent_by_controller() -> tuple[Step, ...]:
+def _sent_by_controller() -> tuple[kchaos.Step, ...]:
     """The controller repeats what had no answer when its receiver died, to whoever listens then."""
-    held = HoldRequests(name="late", api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING)
+    held = kchaos.HoldRequests(name="late", api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING)
     return (
         *_topic("t", (OTHER, BOUNCING)),
         *_topic("u", (CONTROLLER, BOUNCING)),
-        Tell(text="broker 1 comes to lead t, whose preferred leader is broker 2"),
-        Inject(name="session", fault=ExpireSession(broker=OTHER)),
-        Heal(name="session"),
-        AwaitState(topic="t", partition=0, leader=BOUNCING, isr=(BOUNCING, OTHER)),
-        Tell(text="broker 2 is elected; the request that tells broker 1 of t is held"),
-        Inject(name="late", fault=held),
-        Inject(name="prefer", fault=PreferredElection(topic="t", partition=0)),
-        AwaitHeld(name="late"),
-        Tell(text="broker 1 bounces, and its controller is slow to notice"),
-        Inject(name="slow", fault=HoldController(broker=CONTROLLER)),
-        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
-        AwaitHeld(name="slow"),
-        AwaitMessage(
+        kchaos.Tell(text="broker 1 comes to lead t, whose preferred leader is broker 2"),
+        kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=OTHER)),
+        kchaos.Heal(name="session"),
+        kchaos.AwaitState(topic="t", partition=0, leader=BOUNCING, isr=(BOUNCING, OTHER)),
+        kchaos.Tell(text="broker 2 is elected; the request that tells broker 1 of t is held"),
+        kchaos.Inject(name="late", fault=held),
+        kchaos.Inject(name="prefer", fault=kchaos.PreferredElection(topic="t", partition=0)),
+        kchaos.AwaitHeld(name="late"),
+        kchaos.Tell(text="broker 1 bounces, and its controller is slow to notice"),
+        kchaos.Inject(name="slow", fault=kchaos.HoldController(broker=CONTROLLER)),
+        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
+        kchaos.AwaitHeld(name="slow"),
+        kchaos.AwaitMessage(
             api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING, fates=("held",), count=2
         ),
-        Tell(text="the controller has sent it again, to the new process: now it arrives"),
-        Heal(name="late"),
+        kchaos.Tell(text="the controller has sent it again, to the new process: now it arrives"),
+        kchaos.Heal(name="late"),
         *_does_u_stay(),
-        Tell(text="the controller goes on, and another one tells broker 1 of everything"),
-        Heal(name="slow"),
-        Inject(name="move", fault=MoveController()),
-        AwaitFollowing(topic="u", partition=0, follower=BOUNCING, leader=CONTROLLER),
+        kchaos.Tell(text="the controller goes on, and another one tells broker 1 of everything"),
+        kchaos.Heal(name="slow"),
+        kchaos.Inject(name="move", fault=kchaos.MoveController()),
+        kchaos.AwaitFollowing(topic="u", partition=0, follower=BOUNCING, leader=CONTROLLER),
     )
 
 
-def _does_u_stay() -> tuple[Step, ...]:
+def _does_u_stay() -> tuple[kchaos.Step, ...]:
     return (
-        Tell(text="does the checkpoint still have u?"),
-        IfPossible(
-            do=AwaitHighWatermarkForgotten(broker=BOUNCING, topic="u", partition=0, timeout_s=4)
+        kchaos.Tell(text="does the checkpoint still have u?"),
+        kchaos.IfPossible(
+            do=kchaos.AwaitHighWatermarkForgotten(
+                broker=BOUNCING, topic="u", partition=0, timeout_s=4
+            )
         ),
     )
 
 
-def _made_anew(case: str) -> tuple[Step, ...]:
+def _made_anew(case: str) -> tuple[kchaos.Step, ...]:
     is_zombie = case == _LEADS
     after = _does_u_stay()
     if is_zombie:
         after = (
-            Tell(text="does broker 1 take a write as leader?"),
-            Produce(
+            kchaos.Tell(text="does broker 1 take a write as leader?"),
+            kchaos.Produce(
                 operation="zombie",
                 topic="t",
                 partition=0,
@@ -114,24 +92,26 @@ def _made_anew(case: str) -> tuple[Step, ...]:
     return (
         *_topic("t"),
         *(() if is_zombie else _topic("u")),
-        Tell(text="a LeaderAndIsr says that broker 1 leads t, and is late"),
-        Inject(
+        kchaos.Tell(text="a LeaderAndIsr says that broker 1 leads t, and is late"),
+        kchaos.Inject(
             name="late",
-            fault=StaleRequest(api="LeaderAndIsr", broker=BOUNCING, partitions=(("t", 0),)),
+            fault=kchaos.StaleRequest(api="LeaderAndIsr", broker=BOUNCING, partitions=(("t", 0),)),
         ),
-        Tell(text="broker 1 bounces, broker 2 leads; the news of that are slow"),
-        Inject(
+        kchaos.Tell(text="broker 1 bounces, broker 2 leads; the news of that are slow"),
+        kchaos.Inject(
             name="news",
-            fault=HoldRequests(name="news", api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING),
+            fault=kchaos.HoldRequests(
+                name="news", api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING
+            ),
         ),
-        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
-        AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER,)),
-        AwaitHeld(name="news"),
-        Tell(text="the request to the earlier generation arrives first"),
-        Heal(name="late"),
+        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
+        kchaos.AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER,)),
+        kchaos.AwaitHeld(name="news"),
+        kchaos.Tell(text="the request to the earlier generation arrives first"),
+        kchaos.Heal(name="late"),
         *after,
-        Heal(name="news"),
-        AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=OTHER),
+        kchaos.Heal(name="news"),
+        kchaos.AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=OTHER),
     )
 
 
@@ -149,7 +129,7 @@ def _answered(error_code: int) -> Mapping[str, Any]:
     return {"link": {**_TOLD, "direction": "response", "detail": {"error_code": error_code}}}
 
 
-KIP_380_STALE_LEADER_AND_ISR = Entry(
+KIP_380_STALE_LEADER_AND_ISR = kchaos.Entry(
     name="KIP-380-stale-leader-and-isr",
     title="A bounced broker takes its partitions as its earlier generation was told of them",
     story=(
@@ -180,15 +160,17 @@ KIP_380_STALE_LEADER_AND_ISR = Entry(
     case_clusters={_SENT: lambda kafka: bounced_cluster(kafka, _NEVER_TIMES_OUT)},
     steps=_steps,
     expectations={
-        (_LEADS, "2.1.1"): Expectation(safe=False, findings=(_ACCEPTED,), witness=(_OBEYED,)),
-        (_LEADS, "2.2.2"): Expectation(safe=True, witness=(_REFUSED,)),
-        (_FORGETS, "2.1.1"): Expectation(
+        (_LEADS, "2.1.1"): kchaos.Expectation(
+            safe=False, findings=(_ACCEPTED,), witness=(_OBEYED,)
+        ),
+        (_LEADS, "2.2.2"): kchaos.Expectation(safe=True, witness=(_REFUSED,)),
+        (_FORGETS, "2.1.1"): kchaos.Expectation(
             safe=False, findings=(_ACCEPTED,), witness=(_OBEYED, _FORGOTTEN)
         ),
-        (_FORGETS, "2.2.2"): Expectation(safe=True, witness=(_REFUSED, _KEPT)),
-        (_SENT, "2.1.1"): Expectation(
+        (_FORGETS, "2.2.2"): kchaos.Expectation(safe=True, witness=(_REFUSED, _KEPT)),
+        (_SENT, "2.1.1"): kchaos.Expectation(
             safe=False, findings=((*_ACCEPTED, "t"),), witness=(_GIVEN_UP, _answered(0), _FORGOTTEN)
         ),
-        (_SENT, "2.2.2"): Expectation(safe=True, witness=(_GIVEN_UP, _answered(77), _KEPT)),
+        (_SENT, "2.2.2"): kchaos.Expectation(safe=True, witness=(_GIVEN_UP, _answered(77), _KEPT)),
     },
 )

@@ -5,30 +5,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import kchaos
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import (
-    ExpireSession,
-    FastBounce,
-    HoldController,
-    HoldRequests,
-    MoveController,
-    PauseBroker,
-    StopBroker,
-)
-from kchaos.harness.catalogue.entry import Entry, Expectation, ExpectedFinding
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.observing import AwaitLog, AwaitMessage
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitReplicated,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
+from kchaos.harness.catalogue.entry import ExpectedFinding
 
 CONTROLLER, BOUNCING, OTHER = 0, 1, 2
 _KILLED, _PAUSED, _MOVED = "killed", "paused", "moved"
@@ -36,7 +15,7 @@ _CLEAN, _REGISTERED = "clean", "re-registered"
 _TOPICS = {"t": (BOUNCING, OTHER), "u": (OTHER, BOUNCING), "v": (BOUNCING,)}
 
 _PROPERTIES = {
-    **QUICK,
+    **kchaos.QUICK,
     # A follower that is told nothing leaves the ISR by this alone.
     "replica.lag.time.max.ms": "3000",
     "zookeeper.session.timeout.ms": "3000",
@@ -45,43 +24,43 @@ _PROPERTIES = {
 }
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    controller, *others = brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER))
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    controller, *others = kchaos.brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER))
     # It keeps its session while it stands still.
     patient = replace(controller, properties={"zookeeper.session.timeout.ms": "30000"})
-    return ClusterSpec(
+    return kchaos.ClusterSpec(
         brokers=(patient, *others),
         first_broker=CONTROLLER,
         properties=_PROPERTIES,
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     topics = [
         step
         for topic, replicas in _TOPICS.items()
         for step in (
-            CreateTopic(topic=topic, assignment=(replicas,)),
-            Produce(operation=topic, topic=topic, partition=0, records=1, acks=-1),
-            AwaitReplicated(topic=topic, partition=0, brokers=replicas, log_end_offset=1),
+            kchaos.CreateTopic(topic=topic, assignment=(replicas,)),
+            kchaos.Produce(operation=topic, topic=topic, partition=0, records=1, acks=-1),
+            kchaos.AwaitReplicated(topic=topic, partition=0, brokers=replicas, log_end_offset=1),
         )
     ]
     return (
         *topics,
-        Tell(text="the controller stands still before it can see who comes or goes"),
-        Inject(
+        kchaos.Tell(text="the controller stands still before it can see who comes or goes"),
+        kchaos.Inject(
             name="controller",
-            fault=PauseBroker(broker=CONTROLLER)
+            fault=kchaos.PauseBroker(broker=CONTROLLER)
             if case == _PAUSED
-            else HoldController(broker=CONTROLLER),
+            else kchaos.HoldController(broker=CONTROLLER),
         ),
         *_BOUNCES[case],
-        Tell(text="the controller goes on, and reads who is registered now"),
-        Heal(name="controller"),
-        AwaitLog(broker=CONTROLLER, pattern=_LOOKED),
-        *((Inject(name="move", fault=MoveController()),) if case == _MOVED else ()),
-        Tell(text="a client writes to broker 1, which is the only replica of v"),
-        Produce(
+        kchaos.Tell(text="the controller goes on, and reads who is registered now"),
+        kchaos.Heal(name="controller"),
+        kchaos.AwaitLog(broker=CONTROLLER, pattern=_LOOKED),
+        *((kchaos.Inject(name="move", fault=kchaos.MoveController()),) if case == _MOVED else ()),
+        kchaos.Tell(text="a client writes to broker 1, which is the only replica of v"),
+        kchaos.Produce(
             operation="v2",
             topic="v",
             partition=0,
@@ -109,14 +88,14 @@ def _dead(topic: str) -> ExpectedFinding:
     return ("offline-partition", (), -1, -1, topic)
 
 
-def _unsafe(*witness: Mapping[str, Any]) -> Expectation:
+def _unsafe(*witness: Mapping[str, Any]) -> kchaos.Expectation:
     """Expectation for a broker that was killed and is told nothing."""
     findings = (_untold("t"), _untold("u"), _untold("v"), _dead("t"), _dead("v"))
-    return Expectation(safe=False, findings=findings, witness=witness)
+    return kchaos.Expectation(safe=False, findings=findings, witness=witness)
 
 
-_AWAIT_HELD = AwaitHeld(name="controller")
-_WORD = HoldRequests(
+_AWAIT_HELD = kchaos.AwaitHeld(name="controller")
+_WORD = kchaos.HoldRequests(
     name="word",
     api="ControlledShutdown",
     source=BOUNCING,
@@ -124,32 +103,34 @@ _WORD = HoldRequests(
     direction="response",
 )
 _BY_KILL = (
-    Tell(text="broker 1 is killed and is back, with a new registration"),
-    Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
+    kchaos.Tell(text="broker 1 is killed and is back, with a new registration"),
+    kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
 )
-_BOUNCES: dict[str, tuple[Step, ...]] = {
+_BOUNCES: dict[str, tuple[kchaos.Step, ...]] = {
     _KILLED: (*_BY_KILL, _AWAIT_HELD),
     _MOVED: (*_BY_KILL, _AWAIT_HELD),
     _PAUSED: _BY_KILL,
     _CLEAN: (
-        Tell(text="broker 1 stops cleanly, which the controller arranges; its death is held"),
+        kchaos.Tell(
+            text="broker 1 stops cleanly, which the controller arranges; its death is held"
+        ),
         # A request that the controller still had for it would reach the next generation, late.
-        Inject(name="word", fault=_WORD),
-        Inject(name="bounce", fault=StopBroker(broker=BOUNCING, await_end=False)),
-        AwaitHeld(name="word"),
-        AwaitMessage(
+        kchaos.Inject(name="word", fault=_WORD),
+        kchaos.Inject(name="bounce", fault=kchaos.StopBroker(broker=BOUNCING, await_end=False)),
+        kchaos.AwaitHeld(name="word"),
+        kchaos.AwaitMessage(
             api="StopReplica", source=CONTROLLER, target=BOUNCING, direction="response", count=4
         ),
-        Heal(name="word"),
+        kchaos.Heal(name="word"),
         _AWAIT_HELD,
-        Tell(text="broker 1 is back, with a new registration"),
-        Heal(name="bounce"),
+        kchaos.Tell(text="broker 1 is back, with a new registration"),
+        kchaos.Heal(name="bounce"),
     ),
     _REGISTERED: (
-        Tell(text="broker 1's session ends; its process goes on and registers again"),
-        Inject(name="session", fault=ExpireSession(broker=BOUNCING)),
+        kchaos.Tell(text="broker 1's session ends; its process goes on and registers again"),
+        kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=BOUNCING)),
         _AWAIT_HELD,
-        Heal(name="session"),
+        kchaos.Heal(name="session"),
     ),
 }
 _LOOKED = "Newly added brokers: , deleted brokers: 1?, (bounced brokers: 1, )?all live brokers"
@@ -170,7 +151,7 @@ _HELD = {"hit": {"point": "controller-broker-change", "broker": CONTROLLER, "fat
 _OVERLOOKED = _controller_log("Newly added brokers: , deleted brokers: , all live brokers: 0,1,2")
 _NOTICED = _controller_log(f"bounced brokers: {BOUNCING}, all live brokers: 0,1,2")
 
-KIP_380_MISSED_BOUNCE = Entry(
+KIP_380_MISSED_BOUNCE = kchaos.Entry(
     name="KIP-380-missed-bounce",
     title="A broker bounces before its controller looks, and is never told anything again",
     story=(
@@ -203,19 +184,19 @@ KIP_380_MISSED_BOUNCE = Entry(
     expectations={
         (_KILLED, "2.1.1"): _unsafe(_HELD, _OVERLOOKED),
         (_PAUSED, "2.1.1"): _unsafe(_OVERLOOKED),
-        (_CLEAN, "2.1.1"): Expectation(
+        (_CLEAN, "2.1.1"): kchaos.Expectation(
             safe=False,
             findings=(_untold("t"), _untold("u"), _untold("v"), _dead("v")),
             witness=(_HELD, _OVERLOOKED),
         ),
     }
     | {
-        (case, "2.1.1"): Expectation(safe=True, witness=(_HELD, _OVERLOOKED))
+        (case, "2.1.1"): kchaos.Expectation(safe=True, witness=(_HELD, _OVERLOOKED))
         for case in (_REGISTERED, _MOVED)
     }
     | {
-        (case, "2.2.2"): Expectation(safe=True, witness=(_HELD, _NOTICED))
+        (case, "2.2.2"): kchaos.Expectation(safe=True, witness=(_HELD, _NOTICED))
         for case in (_KILLED, _CLEAN, _REGISTERED, _MOVED)
     }
-    | {(_PAUSED, "2.2.2"): Expectation(safe=True, witness=(_NOTICED,))},
+    | {(_PAUSED, "2.2.2"): kchaos.Expectation(safe=True, witness=(_NOTICED,))},
 )

@@ -1,7 +1,6 @@
 """KIP-380: a replica is stopped, or deleted, by a request to its broker's earlier generation."""
 
-from kchaos.faults import FastBounce, StaleRequest
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.kip_380_bounced import (
     BOUNCING,
     OTHER,
@@ -9,48 +8,43 @@ from kchaos.harness.catalogue.kip_380_bounced import (
     late_answer,
     topic_with_a_record,
 )
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitFollowing,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 _STOPPED, _DELETED = "stopped", "deleted"
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     deletes = case == _DELETED
     replicas = (BOUNCING,) if deletes else (OTHER, BOUNCING)
     return (
         *topic_with_a_record(replicas),
-        AwaitHighWatermark(topic="t", partition=0, brokers=replicas, high_watermark=1),
-        Tell(text="a StopReplica for broker 1 is made, and is late"),
-        Inject(
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=replicas, high_watermark=1),
+        kchaos.Tell(text="a StopReplica for broker 1 is made, and is late"),
+        kchaos.Inject(
             name="late",
-            fault=StaleRequest(
+            fault=kchaos.StaleRequest(
                 api="StopReplica", broker=BOUNCING, partitions=(("t", 0),), deletes=deletes
             ),
         ),
-        Tell(text="broker 1 bounces; the controller notices, and it has all its replicas again"),
-        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
-        AwaitState(topic="t", partition=0, leader=replicas[0], isr=replicas),
-        AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=replicas[0]),
-        AwaitReplicated(topic="t", partition=0, brokers=replicas, log_end_offset=1),
-        Tell(text="now the request to its earlier generation arrives"),
-        Heal(name="late"),
-        *(() if deletes else (Produce(operation="m2", topic="t", partition=0, records=1, acks=1),)),
+        kchaos.Tell(
+            text="broker 1 bounces; the controller notices, and it has all its replicas again"
+        ),
+        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
+        kchaos.AwaitState(topic="t", partition=0, leader=replicas[0], isr=replicas),
+        kchaos.AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=replicas[0]),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=replicas, log_end_offset=1),
+        kchaos.Tell(text="now the request to its earlier generation arrives"),
+        kchaos.Heal(name="late"),
+        *(
+            ()
+            if deletes
+            else (kchaos.Produce(operation="m2", topic="t", partition=0, records=1, acks=1),)
+        ),
     )
 
 
 _OBEYED, _REFUSED = late_answer("StopReplica", 0), late_answer("StopReplica", 77)
 
-KIP_380_STALE_STOP_REPLICA = Entry(
+KIP_380_STALE_STOP_REPLICA = kchaos.Entry(
     name="KIP-380-stale-stop-replica",
     title="A replica is stopped by a request that was meant for the broker's earlier generation",
     story=(
@@ -74,7 +68,7 @@ KIP_380_STALE_STOP_REPLICA = Entry(
     cluster=bounced_cluster,
     steps=_steps,
     expectations={
-        (_STOPPED, "2.1.1"): Expectation(
+        (_STOPPED, "2.1.1"): kchaos.Expectation(
             safe=False,
             findings=(
                 ("stale-request-accepted", (BOUNCING,), -1, -1),
@@ -82,7 +76,7 @@ KIP_380_STALE_STOP_REPLICA = Entry(
             ),
             witness=(_OBEYED,),
         ),
-        (_DELETED, "2.1.1"): Expectation(
+        (_DELETED, "2.1.1"): kchaos.Expectation(
             safe=False,
             findings=(
                 ("stale-request-accepted", (BOUNCING,), -1, -1),
@@ -95,7 +89,7 @@ KIP_380_STALE_STOP_REPLICA = Entry(
         ),
     }
     | {
-        (case, "2.2.2"): Expectation(safe=True, witness=(_REFUSED,))
+        (case, "2.2.2"): kchaos.Expectation(safe=True, witness=(_REFUSED,))
         for case in (_STOPPED, _DELETED)
     },
 )

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kchaos.faults import FastBounce, KillBroker, MoveController, PreferredElection, StaleRequest
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.kip_380_bounced import (
     BOUNCING,
     CONTROLLER,
@@ -13,86 +12,84 @@ from kchaos.harness.catalogue.kip_380_bounced import (
     late_answer,
     topic_with_a_record,
 )
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.metadata import WriteWhereTold
-from kchaos.harness.steps.observing import AwaitLog
-from kchaos.harness.steps.scenario_steps import (
-    AwaitFollowing,
-    AwaitReplicated,
-    AwaitState,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 _FOLLOWER, _CLIENT = "leader-taken-for-dead", "client-asks"
 _ALL = (OTHER, CONTROLLER, BOUNCING)
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return _a_client_asks() if case == _CLIENT else _a_follower_is_told()
 
 
-def _a_client_asks() -> tuple[Step, ...]:
+def _a_client_asks() -> tuple[kchaos.Step, ...]:
     """Broker 1 has no replica: what it believes of t matters to those alone who ask it."""
     both = (OTHER, CONTROLLER)
 
-    def client(operation: str, tries: int = 20) -> WriteWhereTold:
-        return WriteWhereTold(
+    def client(operation: str, tries: int = 20) -> kchaos.WriteWhereTold:
+        return kchaos.WriteWhereTold(
             operation=operation, topic="t", partition=0, ask=BOUNCING, tries=tries
         )
 
     return (
         *topic_with_a_record(both),
-        AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
-        Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
-        Inject(name="2-down", fault=KillBroker(broker=OTHER)),
-        AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER,)),
-        Inject(
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
+        kchaos.Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
+        kchaos.Inject(name="2-down", fault=kchaos.KillBroker(broker=OTHER)),
+        kchaos.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER,)),
+        kchaos.Inject(
             name="late",
-            fault=StaleRequest(api="UpdateMetadata", broker=BOUNCING, partitions=(("t", 0),)),
+            fault=kchaos.StaleRequest(
+                api="UpdateMetadata", broker=BOUNCING, partitions=(("t", 0),)
+            ),
         ),
-        Tell(text="broker 2 returns and leads again; broker 1 bounces, and a client asks it"),
-        Heal(name="2-down"),
-        AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=both),
+        kchaos.Tell(
+            text="broker 2 returns and leads again; broker 1 bounces, and a client asks it"
+        ),
+        kchaos.Heal(name="2-down"),
+        kchaos.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=both),
         # A leader tells its controller of a grown ISR seconds later, and that tells all brokers.
-        AwaitLog(broker=CONTROLLER, pattern=r"Sending MetadataRequest to Brokers.*\bt-0\b"),
-        Inject(name="prefer", fault=PreferredElection(topic="t", partition=0)),
-        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
+        kchaos.AwaitLog(broker=CONTROLLER, pattern=r"Sending MetadataRequest to Brokers.*\bt-0\b"),
+        kchaos.Inject(name="prefer", fault=kchaos.PreferredElection(topic="t", partition=0)),
+        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
         client("before"),
-        Tell(text="now the request to its earlier generation arrives, and the client asks again"),
-        Heal(name="late"),
+        kchaos.Tell(
+            text="now the request to its earlier generation arrives, and the client asks again"
+        ),
+        kchaos.Heal(name="late"),
         client("after", tries=5),
-        Tell(text="another controller tells every broker everything; the client asks again"),
-        Inject(name="move", fault=MoveController()),
+        kchaos.Tell(text="another controller tells every broker everything; the client asks again"),
+        kchaos.Inject(name="move", fault=kchaos.MoveController()),
         client("told-anew"),
     )
 
 
-def _a_follower_is_told() -> tuple[Step, ...]:
+def _a_follower_is_told() -> tuple[kchaos.Step, ...]:
     return (
         *topic_with_a_record(_ALL),
-        AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=1),
-        Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
-        Inject(name="2-down", fault=KillBroker(broker=OTHER)),
-        AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER, BOUNCING)),
-        Inject(
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=1),
+        kchaos.Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
+        kchaos.Inject(name="2-down", fault=kchaos.KillBroker(broker=OTHER)),
+        kchaos.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER, BOUNCING)),
+        kchaos.Inject(
             name="late",
-            fault=StaleRequest(api="UpdateMetadata", broker=BOUNCING, partitions=(("t", 0),)),
+            fault=kchaos.StaleRequest(
+                api="UpdateMetadata", broker=BOUNCING, partitions=(("t", 0),)
+            ),
         ),
-        Tell(text="broker 2 returns; broker 1 bounces and follows broker 0"),
-        Heal(name="2-down"),
-        AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=_ALL),
-        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
-        AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=_ALL),
-        AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=CONTROLLER),
-        Tell(text="now the request to its earlier generation arrives: broker 2 is dead, it says"),
-        Heal(name="late"),
-        Tell(text="preferred election: broker 2 leads; does broker 1 follow?"),
-        Inject(name="prefer", fault=PreferredElection(topic="t", partition=0)),
-        AwaitState(topic="t", partition=0, leader=OTHER),
-        Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
+        kchaos.Tell(text="broker 2 returns; broker 1 bounces and follows broker 0"),
+        kchaos.Heal(name="2-down"),
+        kchaos.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=_ALL),
+        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
+        kchaos.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=_ALL),
+        kchaos.AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=CONTROLLER),
+        kchaos.Tell(
+            text="now the request to its earlier generation arrives: broker 2 is dead, it says"
+        ),
+        kchaos.Heal(name="late"),
+        kchaos.Tell(text="preferred election: broker 2 leads; does broker 1 follow?"),
+        kchaos.Inject(name="prefer", fault=kchaos.PreferredElection(topic="t", partition=0)),
+        kchaos.AwaitState(topic="t", partition=0, leader=OTHER),
+        kchaos.Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
     )
 
 
@@ -127,7 +124,7 @@ def _sent_to_an_old_leader(number: int) -> Mapping[str, Any]:
     }
 
 
-KIP_380_STALE_UPDATE_METADATA = Entry(
+KIP_380_STALE_UPDATE_METADATA = kchaos.Entry(
     name="KIP-380-stale-update-metadata",
     title="A bounced broker takes a live leader for dead, as its earlier generation was told",
     story=(
@@ -153,7 +150,7 @@ KIP_380_STALE_UPDATE_METADATA = Entry(
     cluster=bounced_cluster,
     steps=_steps,
     expectations={
-        (_FOLLOWER, "2.1.1"): Expectation(
+        (_FOLLOWER, "2.1.1"): kchaos.Expectation(
             safe=False,
             findings=(
                 ("stale-request-accepted", (BOUNCING,), -1, -1),
@@ -161,8 +158,10 @@ KIP_380_STALE_UPDATE_METADATA = Entry(
             ),
             witness=(late_answer("UpdateMetadata", 0), _UNAVAILABLE),
         ),
-        (_FOLLOWER, "2.2.2"): Expectation(safe=True, witness=(late_answer("UpdateMetadata", 77),)),
-        (_CLIENT, "2.1.1"): Expectation(
+        (_FOLLOWER, "2.2.2"): kchaos.Expectation(
+            safe=True, witness=(late_answer("UpdateMetadata", 77),)
+        ),
+        (_CLIENT, "2.1.1"): kchaos.Expectation(
             safe=False,
             findings=(("stale-request-accepted", (BOUNCING,), -1, -1),),
             witness=(
@@ -174,7 +173,7 @@ KIP_380_STALE_UPDATE_METADATA = Entry(
                 _ended("told-anew", True),
             ),
         ),
-        (_CLIENT, "2.2.2"): Expectation(
+        (_CLIENT, "2.2.2"): kchaos.Expectation(
             safe=True,
             witness=(
                 late_answer("UpdateMetadata", 77),

@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 
+import kchaos
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
-from kchaos.faults import FastBounce, KillBroker, RollBroker, StaleRequest, StopBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_380_bounced import (
     BOUNCED,
     BOUNCING,
@@ -14,17 +12,6 @@ from kchaos.harness.catalogue.kip_380_bounced import (
     bounced_cluster,
     late_answer,
     topic_with_a_record,
-)
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.observing import AwaitMessage
-from kchaos.harness.steps.scenario_steps import (
-    AwaitFollowing,
-    AwaitReplicated,
-    AwaitState,
-    Heal,
-    Inject,
-    Step,
-    Tell,
 )
 
 _FIRST, _SECOND, _UNKNOWN = "first-roll", "second-roll", "epoch-unknown"
@@ -35,102 +22,108 @@ _AT_2_2 = (("inter.broker.protocol.version", "2.2"),)
 _FIXED = (_TWO_ROLLS, _SKIPPED, _REVERSE)
 
 
-def _cluster(kafka: str, protocol: str = "2.2") -> ClusterSpec:
+def _cluster(kafka: str, protocol: str = "2.2") -> kchaos.ClusterSpec:
     return bounced_cluster(kafka, {"inter.broker.protocol.version": protocol})
 
 
-def _all_before(_kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(_BEFORE, (BOUNCING, OTHER)), first_broker=OTHER, properties=BOUNCED
+def _all_before(_kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(_BEFORE, (BOUNCING, OTHER)),
+        first_broker=OTHER,
+        properties=BOUNCED,
     )
 
 
-def _new_beside_old(_kafka: str) -> ClusterSpec:
+def _new_beside_old(_kafka: str) -> kchaos.ClusterSpec:
     """Broker 0 has the new release; broker 1, the old one, is the controller at first."""
-    return ClusterSpec(
+    return kchaos.ClusterSpec(
         brokers=(
-            BrokerSpec(id=CONTROLLER, kafka=_AFTER),
-            BrokerSpec(id=BOUNCING, kafka=_BEFORE),
+            kchaos.BrokerSpec(id=CONTROLLER, kafka=_AFTER),
+            kchaos.BrokerSpec(id=BOUNCING, kafka=_BEFORE),
         ),
         first_broker=BOUNCING,
         properties=BOUNCED,
     )
 
 
-def _old_controller(_kafka: str) -> ClusterSpec:
+def _old_controller(_kafka: str) -> kchaos.ClusterSpec:
     """Broker 1 has the new release and its protocol; the others have the old one."""
     own = {
         **dict(_AT_2_2),
         "controlled.shutdown.enable": "true",
         "controlled.shutdown.retry.backoff.ms": "200",
     }
-    return ClusterSpec(
+    return kchaos.ClusterSpec(
         brokers=(
-            BrokerSpec(id=CONTROLLER, kafka=_BEFORE),
-            BrokerSpec(id=BOUNCING, kafka=_AFTER, properties=own),
-            BrokerSpec(id=OTHER, kafka=_BEFORE),
+            kchaos.BrokerSpec(id=CONTROLLER, kafka=_BEFORE),
+            kchaos.BrokerSpec(id=BOUNCING, kafka=_AFTER, properties=own),
+            kchaos.BrokerSpec(id=OTHER, kafka=_BEFORE),
         ),
         first_broker=CONTROLLER,
         properties=BOUNCED,
     )
 
 
-def _topic() -> tuple[Step, ...]:
+def _topic() -> tuple[kchaos.Step, ...]:
     return topic_with_a_record((OTHER, BOUNCING))
 
 
-def _late(fault: StaleRequest) -> tuple[Step, ...]:
+def _late(fault: kchaos.StaleRequest) -> tuple[kchaos.Step, ...]:
     """Broker 1 bounces, is in sync again, and gets a request to its earlier generation."""
     return (
-        Tell(text="a StopReplica for broker 1 is made, and is late"),
-        Inject(name="late", fault=fault),
-        Inject(name="bounce", fault=FastBounce(broker=BOUNCING)),
-        AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER, BOUNCING)),
-        AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=OTHER),
-        AwaitReplicated(topic="t", partition=0, brokers=(OTHER, BOUNCING), log_end_offset=1),
-        Tell(text="broker 1 has bounced and follows; now the request arrives"),
-        Heal(name="late"),
-        Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
+        kchaos.Tell(text="a StopReplica for broker 1 is made, and is late"),
+        kchaos.Inject(name="late", fault=fault),
+        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
+        kchaos.AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER, BOUNCING)),
+        kchaos.AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=OTHER),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(OTHER, BOUNCING), log_end_offset=1),
+        kchaos.Tell(text="broker 1 has bounced and follows; now the request arrives"),
+        kchaos.Heal(name="late"),
+        kchaos.Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
     )
 
 
-_STOP = StaleRequest(api="StopReplica", broker=BOUNCING, partitions=(("t", 0),))
-_WITHOUT = StaleRequest(
+_STOP = kchaos.StaleRequest(api="StopReplica", broker=BOUNCING, partitions=(("t", 0),))
+_WITHOUT = kchaos.StaleRequest(
     api="StopReplica", broker=BOUNCING, partitions=(("t", 0),), version=1, epoch="unknown"
 )
 
 
-def _rolls() -> tuple[Step, ...]:
+def _rolls() -> tuple[kchaos.Step, ...]:
     """As the document says: new binaries at the old protocol, then the new protocol."""
     first = [
-        Inject(
+        kchaos.Inject(
             name=f"binary-{broker}",
-            fault=RollBroker(broker=broker, kafka=_AFTER, properties=_AT_2_1),
+            fault=kchaos.RollBroker(broker=broker, kafka=_AFTER, properties=_AT_2_1),
         )
         for broker in (BOUNCING, OTHER)
     ]
     second = [
-        Inject(name=f"protocol-{broker}", fault=RollBroker(broker=broker, properties=_AT_2_2))
+        kchaos.Inject(
+            name=f"protocol-{broker}", fault=kchaos.RollBroker(broker=broker, properties=_AT_2_2)
+        )
         for broker in (BOUNCING, OTHER)
     ]
     return (
-        Tell(text="the first roll: 2.2.2 at protocol 2.1"),
+        kchaos.Tell(text="the first roll: 2.2.2 at protocol 2.1"),
         *first,
-        Tell(text="the second roll: protocol 2.2"),
+        kchaos.Tell(text="the second roll: protocol 2.2"),
         *second,
-        AwaitState(topic="t", partition=0, isr=(OTHER, BOUNCING)),
+        kchaos.AwaitState(topic="t", partition=0, isr=(OTHER, BOUNCING)),
     )
 
 
-def _skipped() -> tuple[Step, ...]:
+def _skipped() -> tuple[kchaos.Step, ...]:
     return (
         *topic_with_a_record((BOUNCING,)),
-        Tell(text="broker 0 goes to protocol 2.2 at once, and becomes the controller"),
-        Inject(name="protocol", fault=RollBroker(broker=CONTROLLER, properties=_AT_2_2)),
-        Inject(name="1-down", fault=KillBroker(broker=BOUNCING)),
-        Tell(text="broker 1, still on 2.1.1, returns: does it understand its controller?"),
-        Heal(name="1-down"),
-        AwaitMessage(
+        kchaos.Tell(text="broker 0 goes to protocol 2.2 at once, and becomes the controller"),
+        kchaos.Inject(
+            name="protocol", fault=kchaos.RollBroker(broker=CONTROLLER, properties=_AT_2_2)
+        ),
+        kchaos.Inject(name="1-down", fault=kchaos.KillBroker(broker=BOUNCING)),
+        kchaos.Tell(text="broker 1, still on 2.1.1, returns: does it understand its controller?"),
+        kchaos.Heal(name="1-down"),
+        kchaos.AwaitMessage(
             api="UpdateMetadata",
             source=CONTROLLER,
             target=BOUNCING,
@@ -141,18 +134,18 @@ def _skipped() -> tuple[Step, ...]:
     )
 
 
-def _reverse() -> tuple[Step, ...]:
+def _reverse() -> tuple[kchaos.Step, ...]:
     return (
         *topic_with_a_record((BOUNCING, OTHER)),
-        AwaitReplicated(topic="t", partition=0, brokers=(BOUNCING, OTHER), log_end_offset=1),
-        Tell(text="broker 1, at protocol 2.2, asks a 2.1.1 controller to shut it down"),
-        Inject(name="1-stops", fault=StopBroker(broker=BOUNCING)),
-        AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER,)),
-        Heal(name="1-stops"),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(BOUNCING, OTHER), log_end_offset=1),
+        kchaos.Tell(text="broker 1, at protocol 2.2, asks a 2.1.1 controller to shut it down"),
+        kchaos.Inject(name="1-stops", fault=kchaos.StopBroker(broker=BOUNCING)),
+        kchaos.AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER,)),
+        kchaos.Heal(name="1-stops"),
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     match case:
         case "two-rolls":
             rolled = _late(_STOP)
@@ -198,7 +191,7 @@ def _sent(api: str, version: int, source: int, target: int) -> Mapping[str, obje
     }
 
 
-KIP_380_UPGRADE_WINDOW = Entry(
+KIP_380_UPGRADE_WINDOW = kchaos.Entry(
     name="KIP-380-upgrade-window",
     title="Requests that name no generation pass the fence",
     story=(
@@ -233,15 +226,15 @@ KIP_380_UPGRADE_WINDOW = Entry(
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={
-        (case, _AFTER): Expectation(safe=False, findings=_HARM, witness=(_OBEYED,))
+        (case, _AFTER): kchaos.Expectation(safe=False, findings=_HARM, witness=(_OBEYED,))
         for case in (_FIRST, _UNKNOWN)
     }
     | {
-        (case, _AFTER): Expectation(safe=True, witness=(_REFUSED,))
+        (case, _AFTER): kchaos.Expectation(safe=True, witness=(_REFUSED,))
         for case in (_SECOND, _TWO_ROLLS)
     }
     | {
-        (_SKIPPED, _AFTER): Expectation(
+        (_SKIPPED, _AFTER): kchaos.Expectation(
             safe=False,
             findings=(
                 ("generation-not-initialised", (BOUNCING,), -1, -1),
@@ -249,7 +242,7 @@ KIP_380_UPGRADE_WINDOW = Entry(
             ),
             witness=(_sent("UpdateMetadata", 5, CONTROLLER, BOUNCING),),
         ),
-        (_REVERSE, _AFTER): Expectation(
+        (_REVERSE, _AFTER): kchaos.Expectation(
             safe=True,
             witness=(
                 _sent("ControlledShutdown", 2, BOUNCING, CONTROLLER),

@@ -5,28 +5,16 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+import kchaos
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import ConfigureTopic, PreferredElection
 from kchaos.harness.catalogue.kip_405_page import of_scenario, wanted
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    Inject,
-    Step,
-)
-from kchaos.harness.steps.tier import AwaitLocalStart, AwaitTiered
-from kchaos.harness.steps.tier_reading import TierRead
 
 MESSAGE_BYTES = 84
 """Bytes of a batch of one record of 16 bytes in a segment (magic 2)."""
 TOPIC, PARTITION = "t", 0
 
 TIERED: Mapping[str, str] = {
-    **QUICK,
+    **kchaos.QUICK,
     # A rebuild asks the leader three times in a row and reads from the remote store.
     "replica.socket.timeout.ms": "5000",
     "request.timeout.ms": "5000",
@@ -64,23 +52,23 @@ def tiered_cluster(
     properties: Mapping[str, str] = MappingProxyType({}),
     *,
     tiered: bool = True,
-) -> ClusterSpec:
+) -> kchaos.ClusterSpec:
     """A cluster with a remote store; the controller never goes, and has its metadata topic."""
-    return ClusterSpec(
-        brokers=brokers_of(kafka, brokers),
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, brokers),
         first_broker=controller,
         properties={**TIERED, **properties},
         tiered=tiered,
     )
 
 
-def failing_store(kafka: str, broker: int, point: str) -> ClusterSpec:
+def failing_store(kafka: str, broker: int, point: str) -> kchaos.ClusterSpec:
     """Three brokers, the last one the controller; one of them can be stopped at the store."""
     spec = tiered_cluster(kafka, (0, 1, 2), 2, {"group.initial.rebalance.delay.ms": "0"})
     return with_points(spec, broker, point)
 
 
-def with_points(spec: ClusterSpec, broker: int, *points: str) -> ClusterSpec:
+def with_points(spec: kchaos.ClusterSpec, broker: int, *points: str) -> kchaos.ClusterSpec:
     """The same cluster, of which one broker has the agent at these points."""
     brokers = tuple(
         replace(broker_spec, points=points) if broker_spec.id == broker else broker_spec
@@ -89,12 +77,14 @@ def with_points(spec: ClusterSpec, broker: int, *points: str) -> ClusterSpec:
     return replace(spec, brokers=brokers)
 
 
-PREFERRED = PreferredElection(topic=TOPIC, partition=PARTITION)
+PREFERRED = kchaos.PreferredElection(topic=TOPIC, partition=PARTITION)
 
 
-def created(replicas: tuple[int, ...], *, segment_messages: int, local_messages: int) -> Step:
+def created(
+    replicas: tuple[int, ...], *, segment_messages: int, local_messages: int
+) -> kchaos.Step:
     """The topic, with these replicas, the preferred one first, and `tiered_topic`'s settings."""
-    return CreateTopic(
+    return kchaos.CreateTopic(
         topic=TOPIC,
         assignment=(replicas,),
         configuration=tiered_topic(
@@ -103,31 +93,31 @@ def created(replicas: tuple[int, ...], *, segment_messages: int, local_messages:
     )
 
 
-def elected(leader: int, isr: tuple[int, ...] | None = None) -> Step:
+def elected(leader: int, isr: tuple[int, ...] | None = None) -> kchaos.Step:
     """Gate: this leader, which has heard of it, and this ISR."""
-    return AwaitState(topic=TOPIC, partition=PARTITION, leader=leader, isr=isr)
+    return kchaos.AwaitState(topic=TOPIC, partition=PARTITION, leader=leader, isr=isr)
 
 
-def level(brokers: tuple[int, ...], high_watermark: int) -> Step:
+def level(brokers: tuple[int, ...], high_watermark: int) -> kchaos.Step:
     """Gate: this high watermark on each of these brokers."""
-    return AwaitHighWatermark(
+    return kchaos.AwaitHighWatermark(
         topic=TOPIC, partition=PARTITION, brokers=brokers, high_watermark=high_watermark
     )
 
 
-def settled(leader: int, isr: tuple[int, ...], end: int) -> tuple[Step, ...]:
+def settled(leader: int, isr: tuple[int, ...], end: int) -> tuple[kchaos.Step, ...]:
     """Gates: this leader and ISR, and the high watermark on each of them."""
     return elected(leader, isr), level(isr, end)
 
 
-def begins(broker: int, offset: int) -> Step:
+def begins(broker: int, offset: int) -> kchaos.Step:
     """Gate: a broker's local log begins there."""
-    return AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=broker, offset=offset)
+    return kchaos.AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=broker, offset=offset)
 
 
-def shipped(*segments: tuple[int, int, int | None], finished_only: bool = False) -> Step:
+def shipped(*segments: tuple[int, int, int | None], finished_only: bool = False) -> kchaos.Step:
     """Gate: the remote store has these segments; see `AwaitTiered`."""
-    return AwaitTiered(
+    return kchaos.AwaitTiered(
         topic=TOPIC, partition=PARTITION, segments=segments, finished_only=finished_only
     )
 
@@ -141,10 +131,12 @@ def tiered_topic(*, segment_messages: int, local_messages: int) -> tuple[tuple[s
     )
 
 
-def configured(name: str, setting: str, messages: int) -> Step:
+def configured(name: str, setting: str, messages: int) -> kchaos.Step:
     """A setting of the topic in bytes, changed to what so many messages take."""
     settings = ((setting, str(messages * MESSAGE_BYTES)),)
-    return Inject(name=name, fault=ConfigureTopic(topic=TOPIC, configuration=settings))
+    return kchaos.Inject(
+        name=name, fault=kchaos.ConfigureTopic(topic=TOPIC, configuration=settings)
+    )
 
 
 NOTHING_EXPIRES = configured("no local retention", "local.retention.bytes", 100)
@@ -152,14 +144,14 @@ NOTHING_EXPIRES = configured("no local retention", "local.retention.bytes", 100)
 start of its local log would be set anew."""
 
 
-def message(number: int, *, acks: int = -1) -> Produce:
+def message(number: int, *, acks: int = -1) -> kchaos.Produce:
     """One message of exactly `MESSAGE_BYTES`, named by its number on the page."""
-    return Produce(
+    return kchaos.Produce(
         operation=f"message-{number:06d}", topic=TOPIC, partition=PARTITION, records=1, acks=acks
     )
 
 
-def messages(*numbers: int, acks: int = -1) -> tuple[Produce, ...]:
+def messages(*numbers: int, acks: int = -1) -> tuple[kchaos.Produce, ...]:
     """Several messages, one after the other."""
     return tuple(message(number, acks=acks) for number in numbers)
 
@@ -217,11 +209,13 @@ def epochs(snapshot: str, broker: int, *starts: int) -> Mapping[str, Any]:
     }
 
 
-def read_all(name: str, broker: int) -> tuple[Step, ...]:
+def read_all(name: str, broker: int) -> tuple[kchaos.Step, ...]:
     """A reader in sequence, and one that seeks to each offset, the last one first."""
     return (
-        TierRead(operation=f"{name}-sequence", topic=TOPIC, partition=PARTITION, broker=broker),
-        TierRead(
+        kchaos.TierRead(
+            operation=f"{name}-sequence", topic=TOPIC, partition=PARTITION, broker=broker
+        ),
+        kchaos.TierRead(
             operation=f"{name}-seeks",
             topic=TOPIC,
             partition=PARTITION,

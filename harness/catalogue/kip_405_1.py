@@ -1,8 +1,6 @@
 """KIP-405, scenario 1: a new, empty follower builds what it lacks from the remote tier."""
 
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import StopBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.kip_405 import (
     PARTITION,
     PREFERRED,
@@ -20,40 +18,38 @@ from kchaos.harness.catalogue.kip_405 import (
     shipped,
     tiered_cluster,
 )
-from kchaos.harness.steps.scenario_steps import Heal, Inject, Reassign, Step, TakeSnapshot, Tell
-from kchaos.harness.steps.tier import AwaitOffsets
 
 _CASE = "new-empty-follower"
 P, A, B = 0, 1, 2
 """The first leader, the page's leader, and its new follower, which is the controller."""
 
 
-def _cluster(kafka: str) -> ClusterSpec:
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
     return tiered_cluster(kafka, (P, A, B), controller=B)
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
         created((P, A), segment_messages=3, local_messages=5),
-        Tell(text="messages 0 to 7 in the leader epochs of the page, three to a segment"),
+        kchaos.Tell(text="messages 0 to 7 in the leader epochs of the page, three to a segment"),
         *messages(0, 1, 2),
-        Inject(name="epoch 1", fault=StopBroker(broker=P)),
+        kchaos.Inject(name="epoch 1", fault=kchaos.StopBroker(broker=P)),
         elected(A, (A,)),
         *messages(3, 4),
-        Heal(name="epoch 1"),
+        kchaos.Heal(name="epoch 1"),
         *settled(A, (A, P), 5),
-        Inject(name="epoch 2", fault=PREFERRED),
+        kchaos.Inject(name="epoch 2", fault=PREFERRED),
         *messages(5, 6),
         *settled(P, (A, P), 7),
         shipped((0, 2, 0), (3, 5, None)),
-        Inject(name="epoch 3", fault=StopBroker(broker=P)),
+        kchaos.Inject(name="epoch 3", fault=kchaos.StopBroker(broker=P)),
         elected(A, (A,)),
         message(7),
-        Heal(name="epoch 3"),
+        kchaos.Heal(name="epoch 3"),
         *settled(A, (A, P), 8),
-        Tell(text="what broker A has of offsets 0 to 2 is in the remote tier only"),
+        kchaos.Tell(text="what broker A has of offsets 0 to 2 is in the remote tier only"),
         begins(A, 3),
-        AwaitOffsets(
+        kchaos.AwaitOffsets(
             topic=TOPIC,
             partition=PARTITION,
             broker=A,
@@ -62,17 +58,17 @@ def _steps(case: str) -> tuple[Step, ...]:
             latest_tiered=5,
         ),
         *read_all("before", A),
-        TakeSnapshot(label="step-1"),
-        Tell(text="broker B becomes a replica; it has no data and asks for offset 0"),
-        Reassign(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
+        kchaos.TakeSnapshot(label="step-1"),
+        kchaos.Tell(text="broker B becomes a replica; it has no data and asks for offset 0"),
+        kchaos.Reassign(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
         *settled(A, (B, A, P), 8),
         begins(B, 3),
-        TakeSnapshot(label="step-2"),
+        kchaos.TakeSnapshot(label="step-2"),
         *read_all("old-leader", A),
-        Tell(text="broker B leads, and is asked for everything"),
-        Inject(name="B leads", fault=PREFERRED),
+        kchaos.Tell(text="broker B leads, and is asked for everything"),
+        kchaos.Inject(name="B leads", fault=PREFERRED),
         elected(B),
-        AwaitOffsets(topic=TOPIC, partition=PARTITION, broker=B, earliest=0),
+        kchaos.AwaitOffsets(topic=TOPIC, partition=PARTITION, broker=B, earliest=0),
         *read_all("new-leader", B),
     )
 
@@ -83,7 +79,7 @@ _BUILT = {
     "log": {"broker": B, "pattern": r"Updated the epoch cache from remote tier till offset: 3 "}
 }
 
-KIP_405_1 = Entry(
+KIP_405_1 = kchaos.Entry(
     name="KIP-405-1",
     title="A new follower builds the epochs that it lacks from the remote tier",
     story=(
@@ -99,12 +95,12 @@ KIP_405_1 = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.6.2"): Expectation(
+        (_CASE, "3.6.2"): kchaos.Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 0, 2),),
             witness=(_MOVED, _BUILT, _REBUILT, *as_printed(1, "3.6.2")),
         ),
-        (_CASE, "3.9.1"): Expectation(
+        (_CASE, "3.9.1"): kchaos.Expectation(
             safe=True, witness=(_MOVED, _BUILT, _REBUILT, *as_printed(1, "3.9.1"))
         ),
     },

@@ -1,8 +1,6 @@
 """KIP-405, scenario 2: a follower that is out of sync comes back when its leader has moved on."""
 
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import CutLink, StopBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.kip_405 import (
     NOTHING_EXPIRES,
     PARTITION,
@@ -22,77 +20,73 @@ from kchaos.harness.catalogue.kip_405 import (
     shipped,
     tiered_cluster,
 )
-from kchaos.harness.steps.scenario_steps import (
-    Heal,
-    Inject,
-    ReorderReplicas,
-    Step,
-    TakeSnapshot,
-    Tell,
-)
 
 P, B, A, CONTROLLER = 0, 1, 2, 3
 """The first leader, the page's follower and its leader."""
 _CASE = "out-of-sync-follower"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
     # Who is cut off leaves the ISR by this alone.
     drops = {"replica.lag.time.max.ms": "3000"}
     return tiered_cluster(kafka, (P, B, A, CONTROLLER), CONTROLLER, drops)
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _CASE
     return (
         created((P, A, B), segment_messages=3, local_messages=100),
         *messages(0, 1, 2),
-        Inject(name="epoch 1", fault=StopBroker(broker=P)),
+        kchaos.Inject(name="epoch 1", fault=kchaos.StopBroker(broker=P)),
         elected(A, (A, B)),
         message(3),
         *settled(A, (A, B), 4),
-        Tell(text="broker B falls out of sync at offset 4; the others go on to message 9"),
-        Inject(name="B is cut off from A", fault=CutLink(source=A, target=B)),
-        Inject(name="B is cut off from P", fault=CutLink(source=P, target=B)),
+        kchaos.Tell(text="broker B falls out of sync at offset 4; the others go on to message 9"),
+        kchaos.Inject(name="B is cut off from A", fault=kchaos.CutLink(source=A, target=B)),
+        kchaos.Inject(name="B is cut off from P", fault=kchaos.CutLink(source=P, target=B)),
         message(4, acks=1),
         elected(A, (A,)),
-        Heal(name="epoch 1"),
+        kchaos.Heal(name="epoch 1"),
         *settled(A, (A, P), 5),
-        Inject(name="epoch 2", fault=PREFERRED),
+        kchaos.Inject(name="epoch 2", fault=PREFERRED),
         *messages(5, 6),
         *settled(P, (A, P), 7),
         shipped((0, 2, 0), (3, 5, None)),
-        Inject(name="epoch 3", fault=StopBroker(broker=P)),
+        kchaos.Inject(name="epoch 3", fault=kchaos.StopBroker(broker=P)),
         elected(A, (A,)),
         *messages(7, 8, 9),
-        Heal(name="epoch 3"),
+        kchaos.Heal(name="epoch 3"),
         *settled(A, (A, P), 10),
         shipped((0, 2, 0), (3, 5, None), (6, 8, None)),
-        TakeSnapshot(label="step-1"),
+        kchaos.TakeSnapshot(label="step-1"),
         *_expired(),
     )
 
 
-def _expired() -> tuple[Step, ...]:
+def _expired() -> tuple[kchaos.Step, ...]:
     """From the end of local segments on."""
     return (
-        Tell(text="local segments expire: A has nothing below offset 9, and B nothing below 3"),
+        kchaos.Tell(
+            text="local segments expire: A has nothing below offset 9, and B nothing below 3"
+        ),
         configured("local retention", "local.retention.bytes", 1),
         *messages(10, 11),
         begins(A, 9),
         begins(B, 3),
         *read_all("before", A),
-        TakeSnapshot(label="step-2"),
-        Tell(text="broker B comes back, and asks for offset 4"),
-        Heal(name="B is cut off from P"),
-        Heal(name="B is cut off from A"),
+        kchaos.TakeSnapshot(label="step-2"),
+        kchaos.Tell(text="broker B comes back, and asks for offset 4"),
+        kchaos.Heal(name="B is cut off from P"),
+        kchaos.Heal(name="B is cut off from A"),
         *settled(A, (A, B, P), 12),
         begins(B, 9),
-        TakeSnapshot(label="step-3"),
-        Tell(text="beyond the page: nothing expires any more, and B leads and is asked for all"),
+        kchaos.TakeSnapshot(label="step-3"),
+        kchaos.Tell(
+            text="beyond the page: nothing expires any more, and B leads and is asked for all"
+        ),
         NOTHING_EXPIRES,
-        ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
-        Inject(name="B leads", fault=PREFERRED),
+        kchaos.ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
+        kchaos.Inject(name="B leads", fault=PREFERRED),
         elected(B, (A, B, P)),
         *read_all("B-leads", B),
     )
@@ -104,7 +98,7 @@ _WITNESS = (
     epochs("step-3", B, 0, 3, 5, 7),
 )
 
-KIP_405_2 = Entry(
+KIP_405_2 = kchaos.Entry(
     name="KIP-405-2",
     title="A follower that is out of sync lets go of its log and builds on the remote tier",
     story=(
@@ -119,11 +113,13 @@ KIP_405_2 = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.6.2"): Expectation(
+        (_CASE, "3.6.2"): kchaos.Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 3, 8),),
             witness=(*_WITNESS, *as_printed(2, "3.6.2")),
         ),
-        (_CASE, "3.9.1"): Expectation(safe=True, witness=(*_WITNESS, *as_printed(2, "3.9.1"))),
+        (_CASE, "3.9.1"): kchaos.Expectation(
+            safe=True, witness=(*_WITNESS, *as_printed(2, "3.9.1"))
+        ),
     },
 )

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import KillBroker, LoseTail
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.kip_405 import (
     FIXED_UPLOADS,
     MESSAGE_BYTES,
@@ -27,13 +25,12 @@ from kchaos.harness.catalogue.kip_405 import (
     tiered_topic,
     why_not_uploads,
 )
-from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot, Tell
 
 A, B, CONTROLLER = 0, 1, 2
 _TWO = str(2 * MESSAGE_BYTES)
 
 
-def cluster_of(kafka: str, *, tiered: bool = True) -> ClusterSpec:
+def cluster_of(kafka: str, *, tiered: bool = True) -> kchaos.ClusterSpec:
     """Broker A has two messages in a segment; B all in one, of which nothing is flushed."""
     spec = tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, tiered=tiered)
     brokers = tuple(
@@ -43,10 +40,10 @@ def cluster_of(kafka: str, *, tiered: bool = True) -> ClusterSpec:
     return replace(spec, brokers=brokers)
 
 
-def steps_of(case: str) -> tuple[Step, ...]:
+def steps_of(case: str) -> tuple[kchaos.Step, ...]:
     """The steps; what is about tiering can be left out of them (`kip_405_control`)."""
     return (
-        CreateTopic(
+        kchaos.CreateTopic(
             topic=TOPIC,
             assignment=((A, B),),
             configuration=tuple(
@@ -58,43 +55,43 @@ def steps_of(case: str) -> tuple[Step, ...]:
         *messages(0, 1, 2),
         level((A, B), 3),
         shipped((0, 1, 0)),
-        TakeSnapshot(label="step-1"),
-        Tell(text="both lose power, A first; messages 1 and 2 were not on B's disk"),
-        Inject(name="A is down", fault=KillBroker(broker=A)),
+        kchaos.TakeSnapshot(label="step-1"),
+        kchaos.Tell(text="both lose power, A first; messages 1 and 2 were not on B's disk"),
+        kchaos.Inject(name="A is down", fault=kchaos.KillBroker(broker=A)),
         elected(B, (B,)),
-        Inject(name="B is down", fault=KillBroker(broker=B)),
+        kchaos.Inject(name="B is down", fault=kchaos.KillBroker(broker=B)),
         elected(-1, (B,)),
-        Inject(
+        kchaos.Inject(
             name="B's tail",
-            fault=LoseTail(broker=B, topic=TOPIC, partition=PARTITION, log_end_offset=1),
+            fault=kchaos.LoseTail(broker=B, topic=TOPIC, partition=PARTITION, log_end_offset=1),
         ),
-        Tell(text="B comes back, leads, and takes message 3 at offset 1"),
-        Heal(name="B is down"),
+        kchaos.Tell(text="B comes back, leads, and takes message 3 at offset 1"),
+        kchaos.Heal(name="B is down"),
         elected(B, (B,)),
         configured("two to a segment", "segment.bytes", 2),
         message(3),
         level((B,), 2),
-        TakeSnapshot(label="step-2"),
+        kchaos.TakeSnapshot(label="step-2"),
         *_after_a_is_back(case),
     )
 
 
-def _after_a_is_back(case: str) -> tuple[Step, ...]:
+def _after_a_is_back(case: str) -> tuple[kchaos.Step, ...]:
     """From the return of A on."""
     uploads = ((0, 1, 0), (0, 1, None)) if case == UPLOADED else ((0, 1, 0),)
     leaders = (B,) if case == UPLOADED else ()
     return (
-        Tell(text="A comes back, truncates, and follows"),
-        Heal(name="A is down"),
+        kchaos.Tell(text="A comes back, truncates, and follows"),
+        kchaos.Heal(name="A is down"),
         elected(B, (A, B)),
         level((A, B), 2),
-        TakeSnapshot(label="step-3"),
+        kchaos.TakeSnapshot(label="step-3"),
         message(4),
         level((A, B), 3),
         shipped(*uploads),
         *read_all("before", B),
-        TakeSnapshot(label="step-4"),
-        Tell(text="beyond the page: the first local segment expires on both"),
+        kchaos.TakeSnapshot(label="step-4"),
+        kchaos.Tell(text="beyond the page: the first local segment expires on both"),
         message(5),
         level((A, B), 4),
         configured("local retention", "local.retention.bytes", 2),
@@ -103,8 +100,8 @@ def _after_a_is_back(case: str) -> tuple[Step, ...]:
         *(begins(leader, 2) for leader in leaders),
         begins(A, 2),
         *read_all("B-leads", B),
-        TakeSnapshot(label="expired"),
-        Inject(name="A leads", fault=PREFERRED),
+        kchaos.TakeSnapshot(label="expired"),
+        kchaos.Inject(name="A leads", fault=PREFERRED),
         elected(A, (A, B)),
         # As a follower B hears what is remote, on 3.6 too.
         begins(B, 2),
@@ -114,7 +111,7 @@ def _after_a_is_back(case: str) -> tuple[Step, ...]:
 
 _EPOCHS = (epochs("step-3", A, 0, 1), epochs("step-4", A, 0, 1), epochs("step-4", B, 0, 1))
 
-KIP_405_3 = Entry(
+KIP_405_3 = kchaos.Entry(
     name="KIP-405-3",
     title="Unflushed tails are lost, and the remote tier keeps what no log has any more",
     story=(
@@ -131,7 +128,7 @@ KIP_405_3 = Entry(
     steps=steps_of,
     cannot_show=why_not_uploads,
     expectations={
-        (NEVER_UPLOADED, "3.6.2"): Expectation(
+        (NEVER_UPLOADED, "3.6.2"): kchaos.Expectation(
             safe=False,
             findings=(
                 ("tier-other-lineage", (A,), 1, 1),
@@ -141,6 +138,8 @@ KIP_405_3 = Entry(
             ),
             witness=(*_EPOCHS, *as_printed(3, "3.6.2")),
         ),
-        (UPLOADED, "3.9.1"): Expectation(safe=True, witness=(*_EPOCHS, *as_printed(3, "3.9.1"))),
+        (UPLOADED, "3.9.1"): kchaos.Expectation(
+            safe=True, witness=(*_EPOCHS, *as_printed(3, "3.9.1"))
+        ),
     },
 )

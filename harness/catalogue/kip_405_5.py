@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import kchaos
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import CutLink, KillBroker, WipeLogDirectory
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     FIXED_UPLOADS,
     NEVER_UPLOADED,
@@ -31,15 +29,6 @@ from kchaos.harness.catalogue.kip_405 import (
     tiered_cluster,
     why_not_uploads,
 )
-from kchaos.harness.steps.asking import AskAs, ConsumeFrom
-from kchaos.harness.steps.scenario_steps import (
-    Heal,
-    Inject,
-    ReorderReplicas,
-    Step,
-    TakeSnapshot,
-    Tell,
-)
 
 A, B, CONTROLLER = 0, 1, 2
 
@@ -48,15 +37,15 @@ _EPOCH_OF_B = 1
 """B's epoch, which the page calls LE-1: the controller elects it at once when A is gone."""
 
 
-def _cluster(kafka: str) -> ClusterSpec:
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
     properties = {**UNCLEAN, "group.initial.rebalance.delay.ms": "0"}
     return tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, properties)
 
 
-def _reader(when: str, *, broker: int) -> tuple[Step, ...]:
+def _reader(when: str, *, broker: int) -> tuple[kchaos.Step, ...]:
     """The page's reader at (3, LE-1): raw requests to a broker, and Kafka's own consumer."""
     return (
-        AskAs(
+        kchaos.AskAs(
             operation=f"asked-{when}",
             topic=TOPIC,
             partition=PARTITION,
@@ -64,7 +53,7 @@ def _reader(when: str, *, broker: int) -> tuple[Step, ...]:
             offset=3,
             leader_epoch=_EPOCH_OF_B,
         ),
-        ConsumeFrom(
+        kchaos.ConsumeFrom(
             operation=f"consumer-{when}",
             topic=TOPIC,
             partition=PARTITION,
@@ -76,59 +65,59 @@ def _reader(when: str, *, broker: int) -> tuple[Step, ...]:
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     second = ((0, 3, None),) if case == UPLOADED else ()
     return (
         created((A, B), segment_messages=4, local_messages=100),
         *messages(0, 1),
         level((A, B), 2),
-        Tell(text="broker B falls out of sync; A goes on alone and ships a segment"),
-        Inject(name="B is cut off", fault=CutLink(source=A, target=B)),
+        kchaos.Tell(text="broker B falls out of sync; A goes on alone and ships a segment"),
+        kchaos.Inject(name="B is cut off", fault=kchaos.CutLink(source=A, target=B)),
         message(2, acks=1),
         elected(A, (A,)),
         *messages(3, 4),
         shipped((0, 3, 0)),
-        TakeSnapshot(label="step-1"),
-        Tell(text="A dies; B, out of sync, is elected, writes its own and ships a segment"),
-        Inject(name="A is down", fault=KillBroker(broker=A)),
+        kchaos.TakeSnapshot(label="step-1"),
+        kchaos.Tell(text="A dies; B, out of sync, is elected, writes its own and ships a segment"),
+        kchaos.Inject(name="A is down", fault=kchaos.KillBroker(broker=A)),
         elected(B, (B,)),
         # Numbers on the page are those of the lineage: its messages 4, 5 and 6 are other ones.
         *messages(14, 15, 16),
         shipped((0, 3, 0), *second),
         *read_all("B-leads", B),
-        TakeSnapshot(label="step-2"),
+        kchaos.TakeSnapshot(label="step-2"),
         *_second_election(second),
     )
 
 
-def _second_election(second: tuple[tuple[int, int, int | None], ...]) -> tuple[Step, ...]:
+def _second_election(second: tuple[tuple[int, int, int | None], ...]) -> tuple[kchaos.Step, ...]:
     """From the second unclean election on."""
     return (
-        Tell(text="B dies; A, which never heard of B's epoch, is elected and ships on"),
-        Inject(name="B is down", fault=KillBroker(broker=B)),
+        kchaos.Tell(text="B dies; A, which never heard of B's epoch, is elected and ships on"),
+        kchaos.Inject(name="B is down", fault=kchaos.KillBroker(broker=B)),
         elected(-1, (B,)),
-        Heal(name="B is cut off"),
-        Heal(name="A is down"),
+        kchaos.Heal(name="B is cut off"),
+        kchaos.Heal(name="A is down"),
         elected(A, (A,)),
         configured("two to a segment", "segment.bytes", 2),
         *messages(7, 8),
         shipped((0, 3, 0), *second, (4, 5, None)),
-        TakeSnapshot(label="step-3"),
+        kchaos.TakeSnapshot(label="step-3"),
         configured("local retention", "local.retention.bytes", 1),
         begins(A, 6),
         *read_all("A-leads", A),
-        Tell(text="B comes back without any data"),
-        Inject(name="B is reimaged", fault=WipeLogDirectory(broker=B)),
-        Heal(name="B is down"),
+        kchaos.Tell(text="B comes back without any data"),
+        kchaos.Inject(name="B is reimaged", fault=kchaos.WipeLogDirectory(broker=B)),
+        kchaos.Heal(name="B is down"),
         elected(A, (A, B)),
         level((A, B), 7),
         begins(B, 6),
-        TakeSnapshot(label="step-4"),
+        kchaos.TakeSnapshot(label="step-4"),
         *_reader("B-follows", broker=B),
         NOTHING_EXPIRES,
-        Tell(text="beyond the page: B leads, and is asked for everything"),
-        ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A)),
-        Inject(name="B leads", fault=PREFERRED),
+        kchaos.Tell(text="beyond the page: B leads, and is asked for everything"),
+        kchaos.ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A)),
+        kchaos.Inject(name="B leads", fault=PREFERRED),
         elected(B, (A, B)),
         *read_all("B-leads-again", B),
         *_reader("B-leads", broker=B),
@@ -174,7 +163,7 @@ _LEADS = _reader_of("B-leads", _OUT_OF_RANGE, 0, **_REFUSED)
 _RESTART = epochs("step-4", B, 0, 5)
 _MOVED = sent_to_the_tier(B, A)
 
-KIP_405_5 = Entry(
+KIP_405_5 = kchaos.Entry(
     name="KIP-405-5",
     title="Two lineages diverge in the remote tier, and readers get the leader's",
     story=(
@@ -198,7 +187,7 @@ KIP_405_5 = Entry(
     steps=_steps,
     cannot_show=why_not_uploads,
     expectations={
-        (NEVER_UPLOADED, "3.6.2"): Expectation(
+        (NEVER_UPLOADED, "3.6.2"): kchaos.Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 0, 5),),
             witness=(
@@ -207,7 +196,7 @@ KIP_405_5 = Entry(
                 *_LEADS,
             ),
         ),
-        (UPLOADED, "3.9.1"): Expectation(
+        (UPLOADED, "3.9.1"): kchaos.Expectation(
             safe=False,
             findings=(
                 ("tier-orphan", (A,), 2, 3),

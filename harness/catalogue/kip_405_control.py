@@ -3,28 +3,23 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import ConfigureTopic
+import kchaos
 from kchaos.harness.catalogue import kip_405_3, kip_405_4
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import UPLOADED, as_printed, epochs
-from kchaos.harness.steps.scenario_steps import CreateTopic, Inject, Step
-from kchaos.harness.steps.tier import AwaitLocalStart, AwaitOffsets, AwaitTiered
-from kchaos.harness.steps.tier_reading import TierRead
 
 _HARD_FAILURES, _UNCLEAN_ELECTION = "hard-failures", "unclean-election"
-_OF_TIERING = (AwaitLocalStart, AwaitOffsets, AwaitTiered, TierRead)
+_OF_TIERING = (kchaos.AwaitLocalStart, kchaos.AwaitOffsets, kchaos.AwaitTiered, kchaos.TierRead)
 _SETTINGS = ("remote.", "local.")
 
 
-def without_tiering(steps: Iterable[Step]) -> Iterator[Step]:
+def without_tiering(steps: Iterable[kchaos.Step]) -> Iterator[kchaos.Step]:
     """Yields the steps of a tiered scenario as they are on a cluster without a remote tier."""
     for step in steps:
         if isinstance(step, _OF_TIERING):
             continue
-        if isinstance(step, CreateTopic):
+        if isinstance(step, kchaos.CreateTopic):
             step = replace(step, configuration=_kept(step.configuration))
-        if isinstance(step, Inject) and isinstance(step.fault, ConfigureTopic):
+        if isinstance(step, kchaos.Inject) and isinstance(step.fault, kchaos.ConfigureTopic):
             kept = _kept(step.fault.configuration)
             if not kept:
                 continue
@@ -36,20 +31,20 @@ def _kept(configuration: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], 
     return tuple(setting for setting in configuration if not setting[0].startswith(_SETTINGS))
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     tiered = kip_405_3.steps_of if case == _HARD_FAILURES else kip_405_4.steps_of
     return tuple(without_tiering(tiered(UPLOADED)))
 
 
-def _hard_failures(kafka: str) -> ClusterSpec:
+def _hard_failures(kafka: str) -> kchaos.ClusterSpec:
     return kip_405_3.cluster_of(kafka, tiered=False)
 
 
-def _unclean_election(kafka: str) -> ClusterSpec:
+def _unclean_election(kafka: str) -> kchaos.ClusterSpec:
     return kip_405_4.cluster_of(kafka, tiered=False)
 
 
-KIP_405_CONTROL = Entry(
+KIP_405_CONTROL = kchaos.Entry(
     name="KIP-405-control",
     title="Scenarios 3 and 4 of KIP-405 without a remote tier leave the same logs",
     story=(
@@ -67,10 +62,10 @@ KIP_405_CONTROL = Entry(
     case_clusters={_UNCLEAN_ELECTION: _unclean_election},
     steps=_steps,
     expectations={
-        (_HARD_FAILURES, "3.9.1"): Expectation(
+        (_HARD_FAILURES, "3.9.1"): kchaos.Expectation(
             safe=True, witness=(*as_printed(3, "3.9.1", local_until=4),)
         ),
-        (_UNCLEAN_ELECTION, "3.9.1"): Expectation(
+        (_UNCLEAN_ELECTION, "3.9.1"): kchaos.Expectation(
             safe=True,
             witness=(
                 kip_405_4.DIVERGED,

@@ -1,9 +1,7 @@
 """KIP-405: a leader dies half way through an upload; the metadata names it, the data is partial."""
 
+import kchaos
 from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import HoldPoint, KillBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     NOTHING_EXPIRES,
     PARTITION,
@@ -19,41 +17,40 @@ from kchaos.harness.catalogue.kip_405 import (
     settled,
     shipped,
 )
-from kchaos.harness.steps.scenario_steps import AwaitHeld, Heal, Inject, Step, TakeSnapshot, Tell
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "leader-dies"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
     return failing_store(kafka, A, REMOTE_COPY_CHECKPOINT)
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _CASE
     return (
         created((A, B), segment_messages=2, local_messages=1),
-        Inject(
+        kchaos.Inject(
             name="store hangs",
-            fault=HoldPoint(name="no-checkpoint", broker=A, point=REMOTE_COPY_CHECKPOINT),
+            fault=kchaos.HoldPoint(name="no-checkpoint", broker=A, point=REMOTE_COPY_CHECKPOINT),
         ),
         *messages(0, 1, 2),
         level((A, B), 3),
-        Tell(text="the log is in the store, its checkpoint is not, and the leader dies"),
-        AwaitHeld(name="store hangs"),
-        TakeSnapshot(label="half"),
-        Inject(name="A is down", fault=KillBroker(broker=A)),
+        kchaos.Tell(text="the log is in the store, its checkpoint is not, and the leader dies"),
+        kchaos.AwaitHeld(name="store hangs"),
+        kchaos.TakeSnapshot(label="half"),
+        kchaos.Inject(name="A is down", fault=kchaos.KillBroker(broker=A)),
         elected(B, (B,)),
-        Tell(text="B leads, and ships the same segment itself"),
+        kchaos.Tell(text="B leads, and ships the same segment itself"),
         message(3),
         message(4),
         shipped((0, 1, 0), (2, 3, None), finished_only=True),
         begins(B, 4),
         *read_all("B-leads", B),
-        TakeSnapshot(label="shipped"),
-        Heal(name="store hangs"),
+        kchaos.TakeSnapshot(label="shipped"),
+        kchaos.Heal(name="store hangs"),
         NOTHING_EXPIRES,
-        Heal(name="A is down"),
+        kchaos.Heal(name="A is down"),
         *settled(B, (A, B), 5),
     )
 
@@ -96,7 +93,7 @@ _WITNESS = (
     _LEFT,
 )
 
-KIP_405_HALF_UPLOADED = Entry(
+KIP_405_HALF_UPLOADED = kchaos.Entry(
     name="KIP-405-half-uploaded",
     title="A leader dies in the middle of an upload, and the next one ships the segment itself",
     story=(
@@ -115,9 +112,9 @@ KIP_405_HALF_UPLOADED = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.6.2"): Expectation(
+        (_CASE, "3.6.2"): kchaos.Expectation(
             safe=False, findings=(("tier-unreadable", (A,), 0, 3),), witness=_WITNESS
         ),
-        (_CASE, "3.9.1"): Expectation(safe=True, witness=_WITNESS),
+        (_CASE, "3.9.1"): kchaos.Expectation(safe=True, witness=_WITNESS),
     },
 )

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import kchaos
 from kchaos.clusters.agent.tier_points import REMOTE_READ
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import HoldPoint
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     PARTITION,
     TOPIC,
@@ -18,18 +16,16 @@ from kchaos.harness.catalogue.kip_405 import (
     settled,
     shipped,
 )
-from kchaos.harness.steps.asking import AskAs, ConsumeFrom
-from kchaos.harness.steps.scenario_steps import Heal, Inject, Step, TakeSnapshot, Tell
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "read-times-out"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
     return failing_store(kafka, A, REMOTE_READ)
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _CASE
     return (
         created((A, B), segment_messages=2, local_messages=1),
@@ -38,9 +34,11 @@ def _steps(case: str) -> tuple[Step, ...]:
         shipped((0, 1, 0), (2, 3, 0)),
         begins(A, 4),
         *read_all("before", A),
-        Tell(text="the store hangs: what is asked of it is not answered"),
-        Inject(name="store hangs", fault=HoldPoint(name="no-read", broker=A, point=REMOTE_READ)),
-        AskAs(
+        kchaos.Tell(text="the store hangs: what is asked of it is not answered"),
+        kchaos.Inject(
+            name="store hangs", fault=kchaos.HoldPoint(name="no-read", broker=A, point=REMOTE_READ)
+        ),
+        kchaos.AskAs(
             operation="asked-hanging",
             topic=TOPIC,
             partition=PARTITION,
@@ -49,16 +47,16 @@ def _steps(case: str) -> tuple[Step, ...]:
             leader_epoch=0,
         ),
         _consumer("consumer-hanging"),
-        TakeSnapshot(label="hanging"),
-        Tell(text="the store answers again"),
-        Heal(name="store hangs"),
+        kchaos.TakeSnapshot(label="hanging"),
+        kchaos.Tell(text="the store answers again"),
+        kchaos.Heal(name="store hangs"),
         *read_all("after", A),
         _consumer("consumer-after"),
     )
 
 
-def _consumer(operation: str) -> ConsumeFrom:
-    return ConsumeFrom(
+def _consumer(operation: str) -> kchaos.ConsumeFrom:
+    return kchaos.ConsumeFrom(
         operation=operation,
         topic=TOPIC,
         partition=PARTITION,
@@ -101,7 +99,7 @@ _WITNESS: tuple[Mapping[str, Any], ...] = (
     },
 )
 
-KIP_405_SLOW_READS = Entry(
+KIP_405_SLOW_READS = kchaos.Entry(
     name="KIP-405-slow-reads",
     title="A remote read that takes too long brings a consumer nothing, and no error",
     story=(
@@ -116,7 +114,8 @@ KIP_405_SLOW_READS = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, release): Expectation(safe=True, witness=_WITNESS) for release in ("3.6.2", "3.9.1")
+        (_CASE, release): kchaos.Expectation(safe=True, witness=_WITNESS)
+        for release in ("3.6.2", "3.9.1")
     },
     measured_only=(_CASE,),
 )

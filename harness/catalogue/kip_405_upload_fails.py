@@ -1,9 +1,7 @@
 """KIP-405: the remote store fails half way through an upload, again and again."""
 
+import kchaos
 from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import HoldPoint
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_405 import (
     PARTITION,
     PREFERRED,
@@ -17,50 +15,43 @@ from kchaos.harness.catalogue.kip_405 import (
     settled,
     shipped,
 )
-from kchaos.harness.steps.observing import AwaitPoint
-from kchaos.harness.steps.scenario_steps import (
-    Heal,
-    Inject,
-    ReorderReplicas,
-    Step,
-    TakeSnapshot,
-    Tell,
-)
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "fails-and-heals"
 _TRIES = 3
 
 
-def _cluster(kafka: str) -> ClusterSpec:
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
     return failing_store(kafka, A, REMOTE_COPY_CHECKPOINT)
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _CASE
     return (
         created((A, B), segment_messages=2, local_messages=1),
-        Tell(text="each upload fails when the log is in the store and the checkpoint is not"),
-        Inject(
+        kchaos.Tell(
+            text="each upload fails when the log is in the store and the checkpoint is not"
+        ),
+        kchaos.Inject(
             name="store fails",
-            fault=HoldPoint(
+            fault=kchaos.HoldPoint(
                 name="no-checkpoint", broker=A, point=REMOTE_COPY_CHECKPOINT, manner="fail"
             ),
         ),
         *messages(0, 1, 2),
-        AwaitPoint(broker=A, point=REMOTE_COPY_CHECKPOINT, times=_TRIES),
+        kchaos.AwaitPoint(broker=A, point=REMOTE_COPY_CHECKPOINT, times=_TRIES),
         *messages(3, 4),
         *settled(A, (A, B), 5),
         *read_all("failing", A),
-        Tell(text="the store is whole again"),
-        Heal(name="store fails"),
+        kchaos.Tell(text="the store is whole again"),
+        kchaos.Heal(name="store fails"),
         shipped((0, 1, 0), (2, 3, 0), finished_only=True),
         begins(A, 4),
         begins(B, 4),
         *read_all("shipped", A),
-        TakeSnapshot(label="shipped"),
-        ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A)),
-        Inject(name="B leads", fault=PREFERRED),
+        kchaos.TakeSnapshot(label="shipped"),
+        kchaos.ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A)),
+        kchaos.Inject(name="B leads", fault=PREFERRED),
         elected(B, (A, B)),
         *read_all("B-leads", B),
     )
@@ -74,7 +65,7 @@ _CLEANED = {
     "log": {"broker": A, "pattern": "Successfully cleaned segment .* after failing to copy"}
 }
 
-KIP_405_UPLOAD_FAILS = Entry(
+KIP_405_UPLOAD_FAILS = kchaos.Entry(
     name="KIP-405-upload-fails",
     title="An upload that fails half way is done anew, and nothing is deleted before it is whole",
     story=(
@@ -90,7 +81,7 @@ KIP_405_UPLOAD_FAILS = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.6.2"): Expectation(safe=True, witness=_WITNESS),
-        (_CASE, "3.9.1"): Expectation(safe=True, witness=(*_WITNESS, _CLEANED)),
+        (_CASE, "3.6.2"): kchaos.Expectation(safe=True, witness=_WITNESS),
+        (_CASE, "3.9.1"): kchaos.Expectation(safe=True, witness=(*_WITNESS, _CLEANED)),
     },
 )

@@ -1,39 +1,35 @@
 """KIP-501 says that a partition below min.insync.replicas cannot get another leader: it can."""
 
+import kchaos
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import CutLink, KillBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_501 import CONTROLLER, LEADER, OTHER, begun, cluster_of, write
-from kchaos.harness.steps.observing import AwaitLog
-from kchaos.harness.steps.scenario_steps import AwaitState, Inject, Step, Tell
 
 _TWO_OF_THREE = "two-of-three"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
     return cluster_of(kafka, min_insync_replicas="3")
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _TWO_OF_THREE
     return (
         *begun(),
-        Tell(text="one follower is cut off; two of three that are required stay in sync"),
-        Inject(name="link", fault=CutLink(source=OTHER, target=LEADER)),
+        kchaos.Tell(text="one follower is cut off; two of three that are required stay in sync"),
+        kchaos.Inject(name="link", fault=kchaos.CutLink(source=OTHER, target=LEADER)),
         write("two", acks=1),
-        AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER, CONTROLLER)),
+        kchaos.AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER, CONTROLLER)),
         # From 2.7 on the state is there before the leader has heard that it may.
-        AwaitLog(broker=LEADER, pattern=r"ISR updated to \[?1,0\b"),
+        kchaos.AwaitLog(broker=LEADER, pattern=r"ISR updated to \[?1,0\b"),
         write("refused", acks=-1, accept_error=True),
-        Tell(text="the leader dies, and the other in-sync replica leads"),
-        Inject(name="down", fault=KillBroker(broker=LEADER)),
-        AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER,)),
+        kchaos.Tell(text="the leader dies, and the other in-sync replica leads"),
+        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=LEADER)),
+        kchaos.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER,)),
         write("goes-on", acks=1),
     )
 
 
-KIP_501_BELOW_MIN_ISR_LEADER = Entry(
+KIP_501_BELOW_MIN_ISR_LEADER = kchaos.Entry(
     name="KIP-501-below-min-isr-leader",
     title="A partition below min.insync.replicas still gets another leader",
     story=(
@@ -48,7 +44,7 @@ KIP_501_BELOW_MIN_ISR_LEADER = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_TWO_OF_THREE, "2.8.2"): Expectation(
+        (_TWO_OF_THREE, "2.8.2"): kchaos.Expectation(
             safe=True,
             witness=(
                 {

@@ -1,57 +1,47 @@
 """KIP-501: "a follower with the leader's end offset is in sync" holds from 2.1.0 on."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import CutLink
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    Inject,
-    Step,
-    Tell,
-)
+import kchaos
 
 LEADER, FOLLOWER, CONTROLLER = 0, 1, 2
 _CUT_OFF = "cut-off"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (LEADER, FOLLOWER, CONTROLLER)),
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (LEADER, FOLLOWER, CONTROLLER)),
         first_broker=CONTROLLER,
-        properties={**QUICK, "replica.lag.time.max.ms": "1000"},
+        properties={**kchaos.QUICK, "replica.lag.time.max.ms": "1000"},
     )
 
 
-def _alone(topic: str) -> tuple[Step, ...]:
+def _alone(topic: str) -> tuple[kchaos.Step, ...]:
     """The leader has a record of this topic that its follower lacks, and drops it for that."""
     return (
-        Produce(operation=f"{topic}-alone", topic=topic, partition=0, records=1, acks=1),
-        AwaitState(topic=topic, partition=0, leader=LEADER, isr=(LEADER,)),
+        kchaos.Produce(operation=f"{topic}-alone", topic=topic, partition=0, records=1, acks=1),
+        kchaos.AwaitState(topic=topic, partition=0, leader=LEADER, isr=(LEADER,)),
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _CUT_OFF
     return (
-        *(CreateTopic(topic=topic, assignment=((LEADER, FOLLOWER),)) for topic in "tuw"),
-        Produce(operation="t-both", topic="t", partition=0, records=1, acks=-1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(LEADER, FOLLOWER), high_watermark=1),
-        Tell(text="the follower is cut off; it has all of t, and lacks the ends of u and w"),
-        Inject(name="link", fault=CutLink(source=LEADER, target=FOLLOWER)),
+        *(kchaos.CreateTopic(topic=topic, assignment=((LEADER, FOLLOWER),)) for topic in "tuw"),
+        kchaos.Produce(operation="t-both", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitHighWatermark(
+            topic="t", partition=0, brokers=(LEADER, FOLLOWER), high_watermark=1
+        ),
+        kchaos.Tell(text="the follower is cut off; it has all of t, and lacks the ends of u and w"),
+        kchaos.Inject(name="link", fault=kchaos.CutLink(source=LEADER, target=FOLLOWER)),
         # A whole round of the leader's check lies between the two.
         *_alone("u"),
         *_alone("w"),
-        Produce(operation="t-then", topic="t", partition=0, records=1, acks=1),
+        kchaos.Produce(operation="t-then", topic="t", partition=0, records=1, acks=1),
     )
 
 
-def _isr_of_t(*isr: int) -> Expectation:
+def _isr_of_t(*isr: int) -> kchaos.Expectation:
     """Expectation of a release's ISR while the follower has everything of t."""
-    return Expectation(
+    return kchaos.Expectation(
         safe=True,
         witness=(
             {"operation": {"operation": "w-alone", "outcome": "ok"}},
@@ -60,7 +50,7 @@ def _isr_of_t(*isr: int) -> Expectation:
     )
 
 
-KIP_501_EQUAL_END = Entry(
+KIP_501_EQUAL_END = kchaos.Entry(
     name="KIP-501-equal-end",
     title="A follower that has everything stays in the ISR, but only from 2.1 on",
     story=(

@@ -1,51 +1,46 @@
 """KIP-501's other side: one long hang inside a log read keeps the ISR and stops the producers."""
 
+import kchaos
 from kchaos.checkers.formats.point_hit import ISR_CHECK
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import SlowFetchReads
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_501 import ALL, LEADER, begun, cluster_of, write
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.if_possible import AwaitInSync
-from kchaos.harness.steps.observing import AwaitDecision, AwaitPoint
-from kchaos.harness.steps.scenario_steps import AwaitHeld, Heal, Inject, Step, Tell
 
 _HANG = "inside-the-log-read"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
     """On 2.0.1 one of two fetches that wait shall still wait when the write comes."""
     return cluster_of(kafka, replica_fetch_wait_max_ms="2000")
 
 
-def _unanswered(operation: str, acks: int) -> Produce:
+def _unanswered(operation: str, acks: int) -> kchaos.Produce:
     """A write that is given twice as long as a follower may lag."""
     return write(operation, acks=acks, accept_error=True, timeout_s=6)
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _HANG
     return (
         *begun(),
-        Tell(text="a read for a follower hangs inside the log"),
-        Inject(
-            name="hang", fault=SlowFetchReads(broker=LEADER, where="log", topic="t", partition=0)
+        kchaos.Tell(text="a read for a follower hangs inside the log"),
+        kchaos.Inject(
+            name="hang",
+            fault=kchaos.SlowFetchReads(broker=LEADER, where="log", topic="t", partition=0),
         ),
-        AwaitHeld(name="hang"),
-        Tell(text="a write with acks=all waits for the followers until its time is up"),
+        kchaos.AwaitHeld(name="hang"),
+        kchaos.Tell(text="a write with acks=all waits for the followers until its time is up"),
         _unanswered("waits", -1),
-        Tell(text="now a write that waits for no follower is not answered either"),
+        kchaos.Tell(text="now a write that waits for no follower is not answered either"),
         _unanswered("blocked", 1),
-        AwaitDecision(topic="t", partition=0, leader=LEADER, isr=ALL),
-        AwaitHeld(name="hang"),
-        Heal(name="hang"),
+        kchaos.AwaitDecision(topic="t", partition=0, leader=LEADER, isr=ALL),
+        kchaos.AwaitHeld(name="hang"),
+        kchaos.Heal(name="hang"),
         # The leader was about to shrink all the time: now it may, and the followers are back soon.
-        AwaitPoint(broker=LEADER, point=ISR_CHECK, times=3),
-        AwaitInSync(),
+        kchaos.AwaitPoint(broker=LEADER, point=ISR_CHECK, times=3),
+        kchaos.AwaitInSync(),
     )
 
 
-KIP_501_LONG_HANG = Entry(
+KIP_501_LONG_HANG = kchaos.Entry(
     name="KIP-501-long-hang",
     title="A read that hangs inside the log keeps the ISR whole and stops the producers",
     story=(
@@ -65,7 +60,7 @@ KIP_501_LONG_HANG = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_HANG, release): Expectation(
+        (_HANG, release): kchaos.Expectation(
             safe=True,
             witness=(
                 {"hit": {"point": "log-read", "broker": LEADER, "fate": "held"}},

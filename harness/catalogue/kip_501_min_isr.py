@@ -1,9 +1,7 @@
 """KIP-501: writes are refused for want of followers that fetched in time."""
 
+import kchaos
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import SlowFetchReads
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_501 import (
     CONTROLLER,
     LEADER,
@@ -13,40 +11,40 @@ from kchaos.harness.catalogue.kip_501 import (
     cluster_of,
     write,
 )
-from kchaos.harness.steps.clients import AwaitAnswer
-from kchaos.harness.steps.if_possible import AwaitInSync
-from kchaos.harness.steps.observing import AwaitLog
-from kchaos.harness.steps.scenario_steps import AwaitHeld, AwaitState, Heal, Inject, Step, Tell
 
 _REFUSED = "acks-all-refused"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
     return cluster_of(kafka, min_insync_replicas="2")
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _REFUSED
     return (
         *begun(),
-        Tell(text="both followers ask, and the leader is slow to read for them"),
-        Inject(name="slow", fault=SlowFetchReads(broker=LEADER, topic="t", partition=0)),
-        AwaitHeld(name="slow"),
+        kchaos.Tell(text="both followers ask, and the leader is slow to read for them"),
+        kchaos.Inject(
+            name="slow", fault=kchaos.SlowFetchReads(broker=LEADER, topic="t", partition=0)
+        ),
+        kchaos.AwaitHeld(name="slow"),
         # Up to 2.6 the thread of a write also reads for fetches that wait, before it answers.
         write("alone", acks=1, await_answer=False),
-        AwaitHeld(name="slow", count=2),
-        Tell(text="the leader finds both followers slow, and refuses what acks=all asks for"),
-        AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER,)),
+        kchaos.AwaitHeld(name="slow", count=2),
+        kchaos.Tell(
+            text="the leader finds both followers slow, and refuses what acks=all asks for"
+        ),
+        kchaos.AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER,)),
         # From 2.7 on the state is there before the leader has heard that it may.
-        AwaitLog(broker=LEADER, pattern=r"ISR updated to \[?1\b[^,]"),
+        kchaos.AwaitLog(broker=LEADER, pattern=r"ISR updated to \[?1\b[^,]"),
         write("refused", acks=-1, accept_error=True),
-        Heal(name="slow"),
-        AwaitAnswer(operation="alone"),
-        AwaitInSync(),
+        kchaos.Heal(name="slow"),
+        kchaos.AwaitAnswer(operation="alone"),
+        kchaos.AwaitInSync(),
     )
 
 
-KIP_501_MIN_ISR = Entry(
+KIP_501_MIN_ISR = kchaos.Entry(
     name="KIP-501-min-isr",
     title="Writes with acks=all are refused although every follower fetched in time",
     story=(
@@ -62,7 +60,7 @@ KIP_501_MIN_ISR = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_REFUSED, release): Expectation(
+        (_REFUSED, release): kchaos.Expectation(
             safe=False,
             findings=(("under-min-isr", (CONTROLLER, OTHER), -1, -1),),
             witness=(

@@ -4,24 +4,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import kchaos
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.point_hit import FETCH_BEGUN, ISR_CHECK
 from kchaos.clusters.agent.point import DiskOperation
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import KillBroker, SlowDisk
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_501 import ALL, LEADER, begun, cluster_of, write
-from kchaos.harness.steps.clients import WriteUntil
-from kchaos.harness.steps.if_possible import AwaitInSync
-from kchaos.harness.steps.observing import AwaitDecision, AwaitPoint
-from kchaos.harness.steps.scenario_steps import AwaitHeld, Heal, Inject, Step, Tell
 
 _READS, _CACHED = "slow-reads", "behind-the-page-cache"
 _WRITES, _FLUSHES = "slow-writes", "slow-flushes"
 _LAG_MS = 3000
 
 
-def _cluster(kafka: str, **properties: str) -> ClusterSpec:
+def _cluster(kafka: str, **properties: str) -> kchaos.ClusterSpec:
     """A leader that also tells when it begins to read for a fetch."""
     # A page of an index that is not in memory stops the whole JVM for as long as the disk takes.
     spec = cluster_of(kafka, ALL, zookeeper_session_timeout_ms="10000", **properties)
@@ -32,12 +26,12 @@ def _cluster(kafka: str, **properties: str) -> ClusterSpec:
     return replace(spec, brokers=tuple(brokers))
 
 
-def _flushing_cluster(kafka: str) -> ClusterSpec:
+def _flushing_cluster(kafka: str) -> kchaos.ClusterSpec:
     """Every append is flushed, which no broker does by default."""
     return _cluster(kafka, log_flush_interval_messages="1")
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     if case == _READS:
         return _slow_reads()
     if case == _CACHED:
@@ -45,9 +39,9 @@ def _steps(case: str) -> tuple[Step, ...]:
     return _slow_appends("write" if case == _WRITES else "flush")
 
 
-def _slow(operation: DiskOperation, *, delay_ms: int) -> Inject:
+def _slow(operation: DiskOperation, *, delay_ms: int) -> kchaos.Inject:
     """Slow for the partition, and without the page cache."""
-    fault = SlowDisk(
+    fault = kchaos.SlowDisk(
         broker=LEADER,
         operation=operation,
         delay_ms=delay_ms,
@@ -55,57 +49,59 @@ def _slow(operation: DiskOperation, *, delay_ms: int) -> Inject:
         topic="t",
         partition=0,
     )
-    return Inject(name=operation, fault=fault)
+    return kchaos.Inject(name=operation, fault=fault)
 
 
-def _slow_reads() -> tuple[Step, ...]:
+def _slow_reads() -> tuple[kchaos.Step, ...]:
     """Each read takes less than the lag, and a fetch takes several."""
     return (
         *begun(),
-        Tell(text="each read of the leader's disk takes 2 s, and a client writes all the time"),
+        kchaos.Tell(
+            text="each read of the leader's disk takes 2 s, and a client writes all the time"
+        ),
         _slow("read", delay_ms=2000),
-        WriteUntil(operation="alone", topic="t", partition=0, isr=(LEADER,), broker=LEADER),
-        Tell(text="the leader dies; both followers run, and neither may lead"),
-        Inject(name="down", fault=KillBroker(broker=LEADER)),
-        AwaitDecision(topic="t", partition=0, leader=-1),
+        kchaos.WriteUntil(operation="alone", topic="t", partition=0, isr=(LEADER,), broker=LEADER),
+        kchaos.Tell(text="the leader dies; both followers run, and neither may lead"),
+        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=LEADER)),
+        kchaos.AwaitDecision(topic="t", partition=0, leader=-1),
         write("nobody", acks=-1, broker=ALL[1], accept_error=True, timeout_s=2),
-        Heal(name="read"),
+        kchaos.Heal(name="read"),
     )
 
 
-def _behind_the_cache() -> tuple[Step, ...]:
+def _behind_the_cache() -> tuple[kchaos.Step, ...]:
     """The usual disk: what was just written is in memory, and what is slow are flushes.
 
     No read comes to it, and a fault to which nothing came would be an error.
     """
     return (
         *begun(),
-        Tell(text="each flush of the leader's disk takes longer than the lag"),
-        Inject(
+        kchaos.Tell(text="each flush of the leader's disk takes longer than the lag"),
+        kchaos.Inject(
             name="flush",
-            fault=SlowDisk(broker=LEADER, operation="flush", delay_ms=_LAG_MS + 1000),
+            fault=kchaos.SlowDisk(broker=LEADER, operation="flush", delay_ms=_LAG_MS + 1000),
         ),
         *(write(f"all-{count}", acks=-1) for count in range(20)),
-        AwaitHeld(name="flush", count=2),
+        kchaos.AwaitHeld(name="flush", count=2),
         *(write(f"later-{count}", acks=-1) for count in range(20)),
-        AwaitPoint(broker=LEADER, point=ISR_CHECK, times=3),
-        AwaitDecision(topic="t", partition=0, leader=LEADER, isr=ALL),
-        Heal(name="flush"),
+        kchaos.AwaitPoint(broker=LEADER, point=ISR_CHECK, times=3),
+        kchaos.AwaitDecision(topic="t", partition=0, leader=LEADER, isr=ALL),
+        kchaos.Heal(name="flush"),
     )
 
 
-def _slow_appends(operation: DiskOperation) -> tuple[Step, ...]:
+def _slow_appends(operation: DiskOperation) -> tuple[kchaos.Step, ...]:
     """One append takes longer than a follower may lag."""
     return (
         *begun(),
-        Tell(text=f"each {operation} of the leader's disk takes longer than the lag"),
+        kchaos.Tell(text=f"each {operation} of the leader's disk takes longer than the lag"),
         _slow(operation, delay_ms=_LAG_MS + 1000),
         write("slow", acks=1, records=2),
         write("slow-too", acks=-1),
-        AwaitHeld(name=operation, count=2),
-        Heal(name=operation),
-        AwaitPoint(broker=LEADER, point=ISR_CHECK, times=3),
-        AwaitInSync(),
+        kchaos.AwaitHeld(name=operation, count=2),
+        kchaos.Heal(name=operation),
+        kchaos.AwaitPoint(broker=LEADER, point=ISR_CHECK, times=3),
+        kchaos.AwaitInSync(),
     )
 
 
@@ -117,13 +113,13 @@ def _disk(point: str) -> Mapping[str, Any]:
     return {"hit": {"point": point, "broker": LEADER, "fate": "delayed"}}
 
 
-def _safe(point: str, last_write: str) -> Expectation:
+def _safe(point: str, last_write: str) -> kchaos.Expectation:
     answered = {"operation": {"operation": last_write, "acks": -1, "outcome": "ok"}}
-    return Expectation(safe=True, witness=(_disk(point), answered))
+    return kchaos.Expectation(safe=True, witness=(_disk(point), answered))
 
 
-_EXPECTED: Mapping[str, Expectation] = {
-    _READS: Expectation(
+_EXPECTED: Mapping[str, kchaos.Expectation] = {
+    _READS: kchaos.Expectation(
         safe=False,
         findings=(("offline-partition", tuple(sorted(ALL[1:])), -1, -1),),
         witness=(
@@ -138,7 +134,7 @@ _EXPECTED: Mapping[str, Expectation] = {
     _FLUSHES: _safe("disk-flush", "slow-too"),
 }
 
-KIP_501_SLOW_DISK = Entry(
+KIP_501_SLOW_DISK = kchaos.Entry(
     name="KIP-501-slow-disk",
     title="A disk that is really slow takes the partition offline, unless memory hides it",
     story=(

@@ -1,37 +1,36 @@
 """KIP-501's other half: followers that do not ask in time are rightly dropped."""
 
+import kchaos
 from kchaos.clusters.agent.points import SEND_FETCH
-from kchaos.faults import HoldPoint, KillBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_501 import CONTROLLER, LEADER, OTHER, begun, cluster_of, write
-from kchaos.harness.steps.observing import AwaitDecision
-from kchaos.harness.steps.scenario_steps import AwaitHeld, AwaitState, Heal, Inject, Step, Tell
 
 _SLOW = "slow-with-what-they-got"
 
 
-def _slow(follower: int) -> Inject:
+def _slow(follower: int) -> kchaos.Inject:
     """The follower's fetcher thread does not come to its next fetch."""
     name = f"slow-{follower}"
-    return Inject(name=name, fault=HoldPoint(name=name, broker=follower, point=SEND_FETCH))
+    return kchaos.Inject(
+        name=name, fault=kchaos.HoldPoint(name=name, broker=follower, point=SEND_FETCH)
+    )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _SLOW
     return (
         *begun(),
-        Tell(text="both followers live, and do not come to their next fetch"),
+        kchaos.Tell(text="both followers live, and do not come to their next fetch"),
         _slow(CONTROLLER),
         _slow(OTHER),
-        AwaitHeld(name=f"slow-{CONTROLLER}"),
-        AwaitHeld(name=f"slow-{OTHER}"),
+        kchaos.AwaitHeld(name=f"slow-{CONTROLLER}"),
+        kchaos.AwaitHeld(name=f"slow-{OTHER}"),
         write("alone", acks=1, records=2),
-        AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER,)),
-        Tell(text="the leader dies, and the followers go on: neither may lead"),
-        Inject(name="down", fault=KillBroker(broker=LEADER)),
-        AwaitDecision(topic="t", partition=0, leader=-1),
-        Heal(name=f"slow-{CONTROLLER}"),
-        Heal(name=f"slow-{OTHER}"),
+        kchaos.AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER,)),
+        kchaos.Tell(text="the leader dies, and the followers go on: neither may lead"),
+        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=LEADER)),
+        kchaos.AwaitDecision(topic="t", partition=0, leader=-1),
+        kchaos.Heal(name=f"slow-{CONTROLLER}"),
+        kchaos.Heal(name=f"slow-{OTHER}"),
     )
 
 
@@ -40,7 +39,7 @@ _HELD = tuple(
     for follower in (CONTROLLER, OTHER)
 )
 
-KIP_501_SLOW_FOLLOWER = Entry(
+KIP_501_SLOW_FOLLOWER = kchaos.Entry(
     name="KIP-501-slow-follower",
     title="Live followers that are slow with what they fetched are rightly dropped",
     story=(
@@ -56,7 +55,7 @@ KIP_501_SLOW_FOLLOWER = Entry(
     cluster=cluster_of,
     steps=_steps,
     expectations={
-        (_SLOW, release): Expectation(
+        (_SLOW, release): kchaos.Expectation(
             safe=True,
             witness=(
                 *_HELD,

@@ -1,9 +1,7 @@
 """KIP-501: followers ask in time, their leader reads slowly, and the partition goes offline."""
 
+import kchaos
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import HoldRequests, KillBroker, SlowFetchReads
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.kip_501 import (
     ALL,
     LEADER,
@@ -13,8 +11,6 @@ from kchaos.harness.catalogue.kip_501 import (
     held_fetch,
     write,
 )
-from kchaos.harness.steps.observing import AwaitDecision
-from kchaos.harness.steps.scenario_steps import AwaitHeld, AwaitState, Inject, Step, Tell
 
 _HELD, _DOCUMENT = "held-before-the-lock", "as-in-the-document"
 _QUEUED, _ANSWERS = "held-by-a-handler", "answers-held-at-the-link"
@@ -24,7 +20,7 @@ _NOT_LEADER = ErrorCode.NOT_LEADER_FOR_PARTITION.value
 _ALONE = ({"operation": {"operation": "nobody", "error_code": _NOT_LEADER}},)
 
 
-def _documented_cluster(kafka: str) -> ClusterSpec:
+def _documented_cluster(kafka: str) -> kchaos.ClusterSpec:
     """Its brokers, its lag; the default wait of a fetch."""
     return cluster_of(
         kafka,
@@ -36,67 +32,69 @@ def _documented_cluster(kafka: str) -> ClusterSpec:
     )
 
 
-def _dies_alone(leader: int, follower: int, told: str) -> tuple[Step, ...]:
+def _dies_alone(leader: int, follower: int, told: str) -> tuple[kchaos.Step, ...]:
     return (
-        AwaitState(topic="t", partition=0, leader=leader, isr=(leader,)),
-        Tell(text=told),
-        Inject(name="down", fault=KillBroker(broker=leader)),
-        AwaitDecision(topic="t", partition=0, leader=-1),
+        kchaos.AwaitState(topic="t", partition=0, leader=leader, isr=(leader,)),
+        kchaos.Tell(text=told),
+        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=leader)),
+        kchaos.AwaitDecision(topic="t", partition=0, leader=-1),
         # Nobody leads: the follower that is asked says so.
         write("nobody", acks=-1, broker=follower, accept_error=True, timeout_s=2),
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     if case == _DOCUMENT:
         return _documented_steps()
     slow = {
-        _HELD: _slow(SlowFetchReads(broker=LEADER, topic="t", partition=0)),
-        _QUEUED: _slow(SlowFetchReads(broker=LEADER, where="request")),
+        _HELD: _slow(kchaos.SlowFetchReads(broker=LEADER, topic="t", partition=0)),
+        _QUEUED: _slow(kchaos.SlowFetchReads(broker=LEADER, where="request")),
         _ANSWERS: tuple(step for follower in ALL[1:] for step in _unanswered(follower)),
     }[case]
     return (
         *begun(),
-        Tell(text="both followers ask, and get no answer"),
+        kchaos.Tell(text="both followers ask, and get no answer"),
         *slow,
-        Tell(text="a client writes to the leader; then the leader finds both followers slow"),
+        kchaos.Tell(
+            text="a client writes to the leader; then the leader finds both followers slow"
+        ),
         write("alone", acks=1, records=2),
         # Fetches that wait for records are read by one thread, or by that of a write.
-        *([AwaitHeld(name="slow", count=2)] if case != _ANSWERS else []),
+        *([kchaos.AwaitHeld(name="slow", count=2)] if case != _ANSWERS else []),
         *_dies_alone(LEADER, ALL[1], "the leader dies; both followers run, and neither may lead"),
     )
 
 
-def _slow(fault: SlowFetchReads) -> tuple[Step, ...]:
-    return Inject(name="slow", fault=fault), AwaitHeld(name="slow")
+def _slow(fault: kchaos.SlowFetchReads) -> tuple[kchaos.Step, ...]:
+    return kchaos.Inject(name="slow", fault=fault), kchaos.AwaitHeld(name="slow")
 
 
-def _unanswered(follower: int) -> tuple[Step, ...]:
+def _unanswered(follower: int) -> tuple[kchaos.Step, ...]:
     """The leader reads and answers, and the answer does not arrive."""
     name = f"answers-{follower}"
-    held = HoldRequests(
+    held = kchaos.HoldRequests(
         name=name, api="Fetch", source=follower, target=LEADER, direction="response"
     )
-    return Inject(name=name, fault=held), AwaitHeld(name=name)
+    return kchaos.Inject(name=name, fault=held), kchaos.AwaitHeld(name=name)
 
 
-def _documented_steps() -> tuple[Step, ...]:
+def _documented_steps() -> tuple[kchaos.Step, ...]:
     """Its offsets: a fetch at 950 finds the end at 1002, and one at 1002 waits while 98 more come.
 
     The leader dies after it dropped its followers, which is within 15 of the 25 s.
     """
     leader = _BROKERS[0]
-    slow = SlowFetchReads(broker=leader, delay_ms=25_000, topic="t", partition=0)
+    slow = kchaos.SlowFetchReads(broker=leader, delay_ms=25_000, topic="t", partition=0)
     return (
         *begun(_BROKERS),
         write("to-950", acks=-1, records=949),
-        Tell(text="the followers fetch at 950, and the leader's log ends at 1002"),
+        kchaos.Tell(text="the followers fetch at 950, and the leader's log ends at 1002"),
         write("to-1002", acks=-1, records=52),
-        Tell(text="they fetch at 1002, and the leader takes 25 s for that"),
-        Inject(name="slow", fault=slow),
-        AwaitHeld(name="slow"),
+        kchaos.Tell(text="they fetch at 1002, and the leader takes 25 s for that"),
+        kchaos.Inject(name="slow", fault=slow),
+        kchaos.AwaitHeld(name="slow"),
         write("to-1100", acks=1, records=98),
-        AwaitHeld(name="slow", count=2),
+        kchaos.AwaitHeld(name="slow", count=2),
         *_dies_alone(
             leader, _BROKERS[1], "the ISR is the leader alone, which dies before the 25 s are over"
         ),
@@ -105,20 +103,20 @@ def _documented_steps() -> tuple[Step, ...]:
 
 def _expected(
     leader: int, followers: tuple[int, ...], fate: str, point: str = "fetch-read"
-) -> Expectation:
+) -> kchaos.Expectation:
     kept = tuple(held_fetch(leader, follower, fate) for follower in followers)
     if point != "fetch-read":
         kept = ({"hit": {"point": point, "broker": leader, "fate": fate}},)
-    return Expectation(
+    return kchaos.Expectation(
         safe=False,
         findings=(("offline-partition", followers, -1, -1),),
         witness=(*kept, *_ALONE, {"hit": {"point": "isr-check", "broker": leader, "fate": "told"}}),
     )
 
 
-def _served() -> Expectation:
+def _served() -> kchaos.Expectation:
     answer = {"api": "Fetch", "direction": "response", "fate": "held", "target": LEADER}
-    return Expectation(
+    return kchaos.Expectation(
         safe=True,
         witness=(
             *({"link": answer | {"source": follower}} for follower in _FOLLOWERS),
@@ -128,7 +126,7 @@ def _served() -> Expectation:
     )
 
 
-KIP_501_SLOW_READS = Entry(
+KIP_501_SLOW_READS = kchaos.Entry(
     name="KIP-501-slow-reads",
     title="A partition is offline although its followers fetched in time",
     story=(

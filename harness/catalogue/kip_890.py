@@ -1,25 +1,23 @@
 """KIP-890: a transactional batch that comes late begins a transaction that nobody ends."""
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.harness.catalogue.entry import Entry, Expectation
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.steps.scenario_steps import CreateTopic, Step
-from kchaos.harness.steps.transactions import WriteAfterAbort
+import kchaos
 
 LEADER, FOLLOWER = 0, 1
 _CASE = "late"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (LEADER, FOLLOWER)), properties=QUICK, client_links=True
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (LEADER, FOLLOWER)),
+        properties=kchaos.QUICK,
+        client_links=True,
     )
 
 
-def _steps(_case: str) -> tuple[Step, ...]:
+def _steps(_case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
-        WriteAfterAbort(operation="in-transaction", topic="t", partition=0, broker=LEADER),
+        kchaos.CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
+        kchaos.WriteAfterAbort(operation="in-transaction", topic="t", partition=0, broker=LEADER),
     )
 
 
@@ -27,12 +25,12 @@ def _witness(error: str) -> dict[str, object]:
     return {"observed": {"kind": "late-batch", "error": error}}
 
 
-_HANGS = Expectation(
+_HANGS = kchaos.Expectation(
     safe=False, findings=(("hanging-transaction", (LEADER,), 2, 2),), witness=(_witness(""),)
 )
-_REFUSED = Expectation(safe=True, witness=(_witness("INVALID_TXN_STATE"),))
+_REFUSED = kchaos.Expectation(safe=True, witness=(_witness("INVALID_TXN_STATE"),))
 
-KIP_890 = Entry(
+KIP_890 = kchaos.Entry(
     name="KIP-890",
     title="A batch that comes when its transaction is over begins one that nobody ends",
     story=(

@@ -2,74 +2,62 @@
 
 from typing import Any
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import HoldRequests, KillBroker, LoseTail
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.observing import AwaitMessage
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 LEADER, FOLLOWER, CONTROLLER = 0, 1, 100
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _CASE = "rebooted"
 
 
-def _cluster(kafka: str) -> ClusterSpec:
-    return ClusterSpec(
-        brokers=brokers_of(kafka, (LEADER, FOLLOWER)),
+def _cluster(kafka: str) -> kchaos.ClusterSpec:
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, (LEADER, FOLLOWER)),
         mode="kraft",
         # The leader is to wait for the answer that is held while its follower starts again.
         properties={**QUICK_KRAFT, "request.timeout.ms": "120000"},
     )
 
 
-def _hold(name: str, api: str, source: int, target: int, **more: Any) -> Inject:
-    fault = HoldRequests(name=name, api=api, source=source, target=target, **more)
-    return Inject(name=name, fault=fault)
+def _hold(name: str, api: str, source: int, target: int, **more: Any) -> kchaos.Inject:
+    fault = kchaos.HoldRequests(name=name, api=api, source=source, target=target, **more)
+    return kchaos.Inject(name=name, fault=fault)
 
 
-def _steps(_case: str) -> tuple[Step, ...]:
+def _steps(_case: str) -> tuple[kchaos.Step, ...]:
     return (
-        CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
-        Produce(operation="both", records=5, acks=-1, **_T0),
-        AwaitHighWatermark(brokers=(LEADER, FOLLOWER), high_watermark=5, **_T0),
-        Tell(text="1 is killed and comes back whole; 0 asks for it to join the ISR"),
-        Inject(name="follower-down", fault=KillBroker(broker=FOLLOWER)),
-        AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        kchaos.CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
+        kchaos.Produce(operation="both", records=5, acks=-1, **_T0),
+        kchaos.AwaitHighWatermark(brokers=(LEADER, FOLLOWER), high_watermark=5, **_T0),
+        kchaos.Tell(text="1 is killed and comes back whole; 0 asks for it to join the ISR"),
+        kchaos.Inject(name="follower-down", fault=kchaos.KillBroker(broker=FOLLOWER)),
+        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
         _hold("join", "AlterPartition", LEADER, CONTROLLER),
-        Heal(name="follower-down"),
-        AwaitHeld(name="join"),
-        Tell(text="before the controller hears that, 1 loses power and all that it had"),
-        Inject(name="power", fault=KillBroker(broker=FOLLOWER)),
-        Inject(name="disk", fault=LoseTail(broker=FOLLOWER, log_end_offset=0, **_T0)),
+        kchaos.Heal(name="follower-down"),
+        kchaos.AwaitHeld(name="join"),
+        kchaos.Tell(text="before the controller hears that, 1 loses power and all that it had"),
+        kchaos.Inject(name="power", fault=kchaos.KillBroker(broker=FOLLOWER)),
+        kchaos.Inject(name="disk", fault=kchaos.LoseTail(broker=FOLLOWER, log_end_offset=0, **_T0)),
         _hold("fetches", "Fetch", FOLLOWER, LEADER, **_T0),
-        Heal(name="power"),
-        AwaitHeld(name="fetches"),
-        Tell(text="1 is back, has nothing, and gets nothing; the controller hears the old wish"),
-        Heal(name="join"),
-        AwaitMessage(api="AlterPartition", source=LEADER, direction="response"),
-        Tell(text="the leader dies: may 1 lead?"),
-        Inject(name="leader-down", fault=KillBroker(broker=LEADER)),
-        Heal(name="fetches"),
-        Heal(name="leader-down"),
-        AwaitState(isr=(LEADER, FOLLOWER), **_T0),
+        kchaos.Heal(name="power"),
+        kchaos.AwaitHeld(name="fetches"),
+        kchaos.Tell(
+            text="1 is back, has nothing, and gets nothing; the controller hears the old wish"
+        ),
+        kchaos.Heal(name="join"),
+        kchaos.AwaitMessage(api="AlterPartition", source=LEADER, direction="response"),
+        kchaos.Tell(text="the leader dies: may 1 lead?"),
+        kchaos.Inject(name="leader-down", fault=kchaos.KillBroker(broker=LEADER)),
+        kchaos.Heal(name="fetches"),
+        kchaos.Heal(name="leader-down"),
+        kchaos.AwaitState(isr=(LEADER, FOLLOWER), **_T0),
     )
 
 
 _ASKED = {"link": {"api": "AlterPartition", "source": LEADER, "fate": "released"}}
 _INELIGIBLE = 107
 
-KIP_903 = Entry(
+KIP_903 = kchaos.Entry(
     name="KIP-903",
     title="A replica that has lost its disk joins the ISR, and leads with an empty log",
     story=(
@@ -89,7 +77,7 @@ KIP_903 = Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.4.1"): Expectation(
+        (_CASE, "3.4.1"): kchaos.Expectation(
             safe=False,
             findings=(("committed-loss", (LEADER, FOLLOWER), 0, 4),),
             witness=(
@@ -102,7 +90,7 @@ KIP_903 = Entry(
                 },
             ),
         ),
-        (_CASE, "3.5.1"): Expectation(
+        (_CASE, "3.5.1"): kchaos.Expectation(
             safe=True,
             witness=(
                 _ASKED,

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from kchaos.faults import KillBroker, LoseTail
-from kchaos.harness.catalogue.entry import Entry, Expectation
+import kchaos
 from kchaos.harness.catalogue.kip_966_last_replica import (
     ALL,
     LAST,
@@ -14,36 +13,30 @@ from kchaos.harness.catalogue.kip_966_last_replica import (
     ends_at,
     has_feature,
 )
-from kchaos.harness.steps.scenario_steps import (
-    AwaitReplicated,
-    AwaitState,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _KILLED = "three-killed"
 
 
-def _steps(_case: str) -> tuple[Step, ...]:
+def _steps(_case: str) -> tuple[kchaos.Step, ...]:
     return (
         *acknowledged_by_all(),
-        Tell(text="all three are killed, one after the other; only the last disk lost a tail"),
-        Inject(name="B-down", fault=KillBroker(broker=B)),
-        Inject(name="C-down", fault=KillBroker(broker=C)),
-        AwaitState(leader=LAST, isr=(LAST,), **_T0),
-        Inject(name="last-down", fault=KillBroker(broker=LAST)),
-        Inject(name="power", fault=LoseTail(broker=LAST, log_end_offset=5, **_T0)),
-        AwaitState(leader=-1, isr=(), **_T0),
-        Heal(name="last-down"),
-        Heal(name="B-down"),
-        AwaitState(leader=-1, isr=(), **_T0),
-        Tell(text="with the third nobody is eligible: the last known leader is believed"),
-        Heal(name="C-down"),
-        AwaitState(leader=LAST, isr=ALL, **_T0),
-        AwaitReplicated(brokers=ALL, log_end_offset=5, **_T0),
+        kchaos.Tell(
+            text="all three are killed, one after the other; only the last disk lost a tail"
+        ),
+        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
+        kchaos.Inject(name="C-down", fault=kchaos.KillBroker(broker=C)),
+        kchaos.AwaitState(leader=LAST, isr=(LAST,), **_T0),
+        kchaos.Inject(name="last-down", fault=kchaos.KillBroker(broker=LAST)),
+        kchaos.Inject(name="power", fault=kchaos.LoseTail(broker=LAST, log_end_offset=5, **_T0)),
+        kchaos.AwaitState(leader=-1, isr=(), **_T0),
+        kchaos.Heal(name="last-down"),
+        kchaos.Heal(name="B-down"),
+        kchaos.AwaitState(leader=-1, isr=(), **_T0),
+        kchaos.Tell(text="with the third nobody is eligible: the last known leader is believed"),
+        kchaos.Heal(name="C-down"),
+        kchaos.AwaitState(leader=LAST, isr=ALL, **_T0),
+        kchaos.AwaitReplicated(brokers=ALL, log_end_offset=5, **_T0),
     )
 
 
@@ -53,9 +46,9 @@ def _cannot_show(_case: str, release: str) -> str:
     return ""
 
 
-_BELIEVED = Expectation(safe=True, witness=(ends_at(5),))
+_BELIEVED = kchaos.Expectation(safe=True, witness=(ends_at(5),))
 
-KIP_966_LAST_KNOWN_LEADER = Entry(
+KIP_966_LAST_KNOWN_LEADER = kchaos.Entry(
     name="KIP-966-last-known-leader",
     title="Three unclean deaths: an unclean election although the setting forbids one",
     story=(

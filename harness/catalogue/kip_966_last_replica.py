@@ -2,23 +2,9 @@
 
 from typing import Any
 
-from kchaos.clusters.errors import ReleaseError
+import kchaos
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import KillBroker, LoseTail, StopBroker
-from kchaos.harness.catalogue.entry import Entry, Expectation
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    Step,
-    Tell,
-)
 
 LAST, B, C = 0, 1, 2
 ALL = (LAST, B, C)
@@ -31,72 +17,82 @@ def has_feature(kafka: str) -> bool:
     """Return whether a release knows eligible leader replicas; a path or an image counts as one."""
     try:
         return FEATURE in release_of(kafka).feature_levels
-    except ReleaseError:
+    except kchaos.ReleaseError:
         return True
 
 
-def _without(kafka: str) -> ClusterSpec:
+def _without(kafka: str) -> kchaos.ClusterSpec:
     features = {FEATURE: 0} if has_feature(kafka) else {}
-    return ClusterSpec(
-        brokers=brokers_of(kafka, ALL), mode="kraft", features=features, properties=QUICK_KRAFT
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, ALL),
+        mode="kraft",
+        features=features,
+        properties=QUICK_KRAFT,
     )
 
 
-def cluster_with_feature(kafka: str) -> ClusterSpec:
+def cluster_with_feature(kafka: str) -> kchaos.ClusterSpec:
     """Return three brokers and eligible leader replicas."""
-    return ClusterSpec(
-        brokers=brokers_of(kafka, ALL), mode="kraft", features={FEATURE: 1}, properties=QUICK_KRAFT
+    return kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(kafka, ALL),
+        mode="kraft",
+        features={FEATURE: 1},
+        properties=QUICK_KRAFT,
     )
 
 
-def acknowledged_by_all() -> tuple[Step, ...]:
+def acknowledged_by_all() -> tuple[kchaos.Step, ...]:
     """Return the steps after which all three brokers hold ten records of acks=all."""
     return (
-        CreateTopic(topic="t", assignment=(ALL,), configuration=(("min.insync.replicas", "2"),)),
-        Produce(operation="first", records=5, acks=-1, **_T0),
-        Produce(operation="last", records=5, acks=-1, **_T0),
-        AwaitHighWatermark(brokers=ALL, high_watermark=10, **_T0),
+        kchaos.CreateTopic(
+            topic="t", assignment=(ALL,), configuration=(("min.insync.replicas", "2"),)
+        ),
+        kchaos.Produce(operation="first", records=5, acks=-1, **_T0),
+        kchaos.Produce(operation="last", records=5, acks=-1, **_T0),
+        kchaos.AwaitHighWatermark(brokers=ALL, high_watermark=10, **_T0),
     )
 
 
-def _steps(case: str) -> tuple[Step, ...]:
+def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
         *acknowledged_by_all(),
-        Tell(text="B and C end in order, one after the other; their disks are whole"),
-        Inject(name="B-down", fault=StopBroker(broker=B)),
-        Inject(name="C-down", fault=StopBroker(broker=C)),
-        AwaitState(leader=LAST, isr=(LAST,), **_T0),
-        Tell(text="the last one loses power, and what it had not flushed of the ten records"),
-        Inject(name="last-down", fault=KillBroker(broker=LAST)),
-        Inject(name="power", fault=LoseTail(broker=LAST, log_end_offset=5, **_T0)),
+        kchaos.Tell(text="B and C end in order, one after the other; their disks are whole"),
+        kchaos.Inject(name="B-down", fault=kchaos.StopBroker(broker=B)),
+        kchaos.Inject(name="C-down", fault=kchaos.StopBroker(broker=C)),
+        kchaos.AwaitState(leader=LAST, isr=(LAST,), **_T0),
+        kchaos.Tell(
+            text="the last one loses power, and what it had not flushed of the ten records"
+        ),
+        kchaos.Inject(name="last-down", fault=kchaos.KillBroker(broker=LAST)),
+        kchaos.Inject(name="power", fault=kchaos.LoseTail(broker=LAST, log_end_offset=5, **_T0)),
         *(_led_by_who_lost() if case == _WITHOUT else _led_by_who_kept()),
     )
 
 
-def _led_by_who_lost() -> tuple[Step, ...]:
+def _led_by_who_lost() -> tuple[kchaos.Step, ...]:
     """It is the only one in sync, so it leads as soon as it is back, and the others follow it."""
     return (
-        AwaitState(leader=-1, isr=(LAST,), **_T0),
-        Heal(name="last-down"),
-        AwaitState(leader=LAST, isr=(LAST,), **_T0),
-        Heal(name="B-down"),
-        Heal(name="C-down"),
-        AwaitState(leader=LAST, isr=ALL, **_T0),
-        AwaitReplicated(brokers=ALL, log_end_offset=5, **_T0),
+        kchaos.AwaitState(leader=-1, isr=(LAST,), **_T0),
+        kchaos.Heal(name="last-down"),
+        kchaos.AwaitState(leader=LAST, isr=(LAST,), **_T0),
+        kchaos.Heal(name="B-down"),
+        kchaos.Heal(name="C-down"),
+        kchaos.AwaitState(leader=LAST, isr=ALL, **_T0),
+        kchaos.AwaitReplicated(brokers=ALL, log_end_offset=5, **_T0),
     )
 
 
-def _led_by_who_kept() -> tuple[Step, ...]:
+def _led_by_who_kept() -> tuple[kchaos.Step, ...]:
     """The two are eligible, and an unclean shutdown takes the last one out of both sets."""
     return (
-        AwaitState(leader=-1, isr=(), **_T0),
-        Heal(name="last-down"),
-        AwaitState(leader=-1, isr=(), **_T0),
-        Heal(name="C-down"),
-        AwaitState(leader=C, **_T0),
-        Heal(name="B-down"),
-        AwaitState(leader=C, isr=ALL, **_T0),
-        AwaitReplicated(brokers=ALL, log_end_offset=10, **_T0),
+        kchaos.AwaitState(leader=-1, isr=(), **_T0),
+        kchaos.Heal(name="last-down"),
+        kchaos.AwaitState(leader=-1, isr=(), **_T0),
+        kchaos.Heal(name="C-down"),
+        kchaos.AwaitState(leader=C, **_T0),
+        kchaos.Heal(name="B-down"),
+        kchaos.AwaitState(leader=C, isr=ALL, **_T0),
+        kchaos.AwaitReplicated(brokers=ALL, log_end_offset=10, **_T0),
     )
 
 
@@ -112,10 +108,12 @@ def ends_at(log_end_offset: int) -> dict[str, Any]:
     return {"observed": {"kind": "log-end", "topic": "t", "partition": 0, "ends": ends}}
 
 
-_LOST = Expectation(safe=False, findings=(("last-replica-loss", ALL, 5, 9),), witness=(ends_at(5),))
-_KEPT = Expectation(safe=True, witness=(ends_at(10),))
+_LOST = kchaos.Expectation(
+    safe=False, findings=(("last-replica-loss", ALL, 5, 9),), witness=(ends_at(5),)
+)
+_KEPT = kchaos.Expectation(safe=True, witness=(ends_at(10),))
 
-KIP_966_LAST_REPLICA = Entry(
+KIP_966_LAST_REPLICA = kchaos.Entry(
     name="KIP-966-last-replica",
     title="The last replica in sync loses its tail, and two whole copies follow it",
     story=(

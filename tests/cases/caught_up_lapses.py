@@ -7,17 +7,7 @@ watermark without it (kafka.cluster.Partition.maybeIncrementLeaderHW and
 kafka.cluster.Replica.updateFetchState, 3.8.0). Up to 2.3 any follower's fetch does (KAFKA-8841).
 """
 
-from kchaos import (
-    AwaitAnswer,
-    AwaitHeld,
-    AwaitHighWatermarkKept,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    HoldRequests,
-    Inject,
-    Produce,
-)
+import kchaos
 from tests.support.looking import answer, messages, of_partition
 
 BROKERS = (0, 1, 2, 3)
@@ -31,11 +21,11 @@ PROPERTIES = {
 }
 
 
-def held_from(offset: int) -> Inject:
+def held_from(offset: int) -> kchaos.Inject:
     name = f"from-{offset}"
-    return Inject(
+    return kchaos.Inject(
         name=name,
-        fault=HoldRequests(
+        fault=kchaos.HoldRequests(
             name=name,
             api="Fetch",
             source=2,
@@ -47,26 +37,26 @@ def held_from(offset: int) -> Inject:
     )
 
 
-def write(operation: str) -> Produce:
-    return Produce(operation=operation, topic="t", partition=0, records=1, acks=-1, broker=0)
+def write(operation: str) -> kchaos.Produce:
+    return kchaos.Produce(operation=operation, topic="t", partition=0, records=1, acks=-1, broker=0)
 
 
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1, 2),)),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1, 2),)),
     held_from(1),
-    Produce(operation="first", topic="t", partition=0, records=1, acks=1, broker=0),
-    AwaitHeld(name="from-1"),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    kchaos.Produce(operation="first", topic="t", partition=0, records=1, acks=1, broker=0),
+    kchaos.AwaitHeld(name="from-1"),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
     write("missed"),
     # This fetch reaches the end of none before it that is recent; the next one reaches its end.
     held_from(2),
-    Heal(name="from-1"),
-    AwaitHeld(name="from-2"),
+    kchaos.Heal(name="from-1"),
+    kchaos.AwaitHeld(name="from-2"),
     write("missed-too"),
     held_from(3),
-    Heal(name="from-2"),
-    AwaitHeld(name="from-3"),
-    Produce(
+    kchaos.Heal(name="from-2"),
+    kchaos.AwaitHeld(name="from-3"),
+    kchaos.Produce(
         operation="waits",
         topic="t",
         partition=0,
@@ -77,11 +67,13 @@ STEPS = (
         timeout_s=60,
     ),
     # The file is written every 100 ms: for longer than the follower may lag.
-    AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=3, writes=120),
-    Produce(operation="moves", topic="t", partition=0, records=1, acks=1, broker=0),
-    AwaitAnswer(operation="waits"),
-    Heal(name="from-3"),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1, 2)),
+    kchaos.AwaitHighWatermarkKept(
+        topic="t", partition=0, brokers=(0,), high_watermark=3, writes=120
+    ),
+    kchaos.Produce(operation="moves", topic="t", partition=0, records=1, acks=1, broker=0),
+    kchaos.AwaitAnswer(operation="waits"),
+    kchaos.Heal(name="from-3"),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1, 2)),
 )
 
 

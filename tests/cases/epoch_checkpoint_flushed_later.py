@@ -6,40 +6,28 @@ back and truncates. The thread that writes leader-epoch-checkpoint afterwards is
 Loading the log comes to that place once as well.
 """
 
-from kchaos import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    CutLink,
-    Heal,
-    HoldPoint,
-    Inject,
-    KillBroker,
-    PreferredElection,
-    Produce,
-    ReorderReplicas,
-    TakeSnapshot,
-)
+import kchaos
 from tests.support.looking import leader_epochs, values
 
 RELEASES = {"3.9.1": True}
 STEPS = (
-    CreateTopic(topic="t", assignment=((1, 0),)),
-    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
-    Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    Inject(name="link", fault=CutLink(source=0, target=1)),
-    Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),
-    Inject(name="down", fault=KillBroker(broker=0)),
-    AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    Inject(name="flush", fault=HoldPoint(name="flush", broker=0, point="epoch-flush")),
-    Heal(name="down"),
-    Heal(name="link"),
-    AwaitHeld(name="flush", count=2),
-    TakeSnapshot(label="truncated"),
+    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
+    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    kchaos.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
+    kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
+    kchaos.Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),
+    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=0)),
+    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    kchaos.Inject(
+        name="flush", fault=kchaos.HoldPoint(name="flush", broker=0, point="epoch-flush")
+    ),
+    kchaos.Heal(name="down"),
+    kchaos.Heal(name="link"),
+    kchaos.AwaitHeld(name="flush", count=2),
+    kchaos.TakeSnapshot(label="truncated"),
 )
 
 

@@ -11,17 +11,7 @@ fetch that waits is refused as soon as the leader has heard of its new epoch.
 
 from typing import Any
 
-from kchaos import (
-    AwaitDecision,
-    AwaitHighWatermark,
-    AwaitMessage,
-    AwaitReplicated,
-    CreateTopic,
-    CutZooKeeper,
-    ExpireSession,
-    Inject,
-    Produce,
-)
+import kchaos
 from tests.support.looking import messages, number, of_partition
 
 RELEASES = {"2.2.2": True}
@@ -29,23 +19,25 @@ RELEASES = {"2.2.2": True}
 
 def steps(release):
     after: tuple[Any, ...]
-    told = AwaitMessage(api="LeaderAndIsr", target=0, topic="t", says=(("leader_epoch", 1),))
+    told = kchaos.AwaitMessage(api="LeaderAndIsr", target=0, topic="t", says=(("leader_epoch", 1),))
     if number(release) < (2, 5):
         after = (
-            AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
-            AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
+            kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
+            kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
         )
     else:
         refused: dict[str, Any] = {"topic": "t", "says": (("error_code", 74),)}
-        after = (AwaitMessage(api="Fetch", source=1, target=0, direction="response", **refused),)
+        after = (
+            kchaos.AwaitMessage(api="Fetch", source=1, target=0, direction="response", **refused),
+        )
     return (
-        CreateTopic(topic="t", assignment=((0, 1),)),
-        Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-        Inject(name="zookeeper", fault=CutZooKeeper(broker=1)),
-        Inject(name="session", fault=ExpireSession(broker=1, await_return=False)),
+        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+        kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        kchaos.Inject(name="zookeeper", fault=kchaos.CutZooKeeper(broker=1)),
+        kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=1, await_return=False)),
         told,
-        Produce(operation="later", topic="t", partition=0, records=1, acks=1),
+        kchaos.Produce(operation="later", topic="t", partition=0, records=1, acks=1),
         *after,
     )
 

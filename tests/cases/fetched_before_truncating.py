@@ -10,19 +10,7 @@ in the ISR and differ. From 1.1 on it takes no answer until it has truncated
 
 from typing import Any
 
-from kchaos import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    HoldRequests,
-    Inject,
-    PreferredElection,
-    Produce,
-    ReorderReplicas,
-)
+import kchaos
 from tests.support.looking import number, values
 
 PROPERTIES = {
@@ -34,32 +22,36 @@ PROPERTIES = {
 RELEASES = {"0.11.0.3": False, "1.0.2": False, "1.1.1": True}
 _T: dict[str, Any] = {"topic": "t", "partition": 0}
 STEPS = (
-    CreateTopic(topic="t", assignment=((1, 0),)),
-    CreateTopic(topic="u", assignment=((1, 0),)),
-    Produce(operation="both", records=1, acks=-1, **_T),
-    Produce(operation="beside", topic="u", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(brokers=(0, 1), high_watermark=1, **_T),
-    ReorderReplicas(replicas=(0, 1), **_T),
-    AwaitState(leader=1, isr=(0, 1), **_T),
-    Inject(name="ask", fault=HoldRequests(name="ask", api="Fetch", source=0, target=1)),
-    AwaitHeld(name="ask"),
-    Produce(operation="cut-off", records=1, acks=1, **_T),
-    Inject(
-        name="answer",
-        fault=HoldRequests(name="answer", api="Fetch", source=0, target=1, direction="response"),
+    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
+    kchaos.CreateTopic(topic="u", assignment=((1, 0),)),
+    kchaos.Produce(operation="both", records=1, acks=-1, **_T),
+    kchaos.Produce(operation="beside", topic="u", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(brokers=(0, 1), high_watermark=1, **_T),
+    kchaos.ReorderReplicas(replicas=(0, 1), **_T),
+    kchaos.AwaitState(leader=1, isr=(0, 1), **_T),
+    kchaos.Inject(
+        name="ask", fault=kchaos.HoldRequests(name="ask", api="Fetch", source=0, target=1)
     ),
-    Heal(name="ask"),
-    AwaitHeld(name="answer"),
-    Inject(name="to-0", fault=PreferredElection(**_T)),
-    AwaitState(leader=0, isr=(0, 1), **_T),
-    AwaitReplicated(brokers=(0, 1), log_end_offset=1, **_T),
-    ReorderReplicas(replicas=(1, 0), **_T),
-    AwaitState(leader=0, isr=(0, 1), **_T),
-    Inject(name="to-1", fault=PreferredElection(**_T)),
-    AwaitState(leader=1, isr=(0, 1), **_T),
-    Produce(operation="instead", records=1, acks=1, **_T),
-    Heal(name="answer"),
-    AwaitReplicated(brokers=(0, 1), log_end_offset=2, **_T),
+    kchaos.AwaitHeld(name="ask"),
+    kchaos.Produce(operation="cut-off", records=1, acks=1, **_T),
+    kchaos.Inject(
+        name="answer",
+        fault=kchaos.HoldRequests(
+            name="answer", api="Fetch", source=0, target=1, direction="response"
+        ),
+    ),
+    kchaos.Heal(name="ask"),
+    kchaos.AwaitHeld(name="answer"),
+    kchaos.Inject(name="to-0", fault=kchaos.PreferredElection(**_T)),
+    kchaos.AwaitState(leader=0, isr=(0, 1), **_T),
+    kchaos.AwaitReplicated(brokers=(0, 1), log_end_offset=1, **_T),
+    kchaos.ReorderReplicas(replicas=(1, 0), **_T),
+    kchaos.AwaitState(leader=0, isr=(0, 1), **_T),
+    kchaos.Inject(name="to-1", fault=kchaos.PreferredElection(**_T)),
+    kchaos.AwaitState(leader=1, isr=(0, 1), **_T),
+    kchaos.Produce(operation="instead", records=1, acks=1, **_T),
+    kchaos.Heal(name="answer"),
+    kchaos.AwaitReplicated(brokers=(0, 1), log_end_offset=2, **_T),
 )
 
 

@@ -6,37 +6,26 @@ records, so the first fetch that it does not send begins elsewhere than the one 
 still has the earlier offset in their fetch session (KIP-227).
 """
 
-from kchaos import (
-    AwaitHeld,
-    AwaitInSync,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    HoldPoint,
-    Inject,
-    Produce,
-    SlowFetchReads,
-    TakeSnapshot,
-)
+import kchaos
 from tests.support.looking import values
 
 PROPERTIES = {"replica.lag.time.max.ms": "3000"}
 RELEASES = {"0.10.2.2": True, "1.1.1": True, "2.1.1": True, "3.9.1": True}
-SKIPPING = HoldPoint(name="no-fetch", broker=1, point="send-fetch", manner="skip")
+SKIPPING = kchaos.HoldPoint(name="no-fetch", broker=1, point="send-fetch", manner="skip")
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    Inject(name="answers-late", fault=SlowFetchReads(broker=0)),
-    AwaitHeld(name="answers-late"),
-    Inject(name="no-fetch", fault=SKIPPING),
-    Produce(operation="taken", topic="t", partition=0, records=1, acks=1),
-    Heal(name="answers-late"),
-    AwaitHeld(name="no-fetch", count=2),
-    Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    TakeSnapshot(label="behind"),
-    Heal(name="no-fetch"),
-    AwaitInSync(),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    kchaos.Inject(name="answers-late", fault=kchaos.SlowFetchReads(broker=0)),
+    kchaos.AwaitHeld(name="answers-late"),
+    kchaos.Inject(name="no-fetch", fault=SKIPPING),
+    kchaos.Produce(operation="taken", topic="t", partition=0, records=1, acks=1),
+    kchaos.Heal(name="answers-late"),
+    kchaos.AwaitHeld(name="no-fetch", count=2),
+    kchaos.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    kchaos.TakeSnapshot(label="behind"),
+    kchaos.Heal(name="no-fetch"),
+    kchaos.AwaitInSync(),
 )
 
 

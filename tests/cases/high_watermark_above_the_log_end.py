@@ -8,22 +8,7 @@ again. Up to 0.11 it becomes -1 (unknown), from 1.0 on the log start offset (kaf
 1 before.
 """
 
-from kchaos import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitHighWatermarkKept,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    CutLink,
-    Heal,
-    HoldRequests,
-    Inject,
-    KillBroker,
-    LoseTail,
-    PreferredElection,
-    Produce,
-)
+import kchaos
 from tests.support.looking import number, observations
 
 PROPERTIES = {"unclean.leader.election.enable": "true"}
@@ -39,33 +24,38 @@ def restarted_at(release):
 
 def steps(release):
     return (
-        CreateTopic(topic="t", assignment=((0, 1),)),
-        Produce(
+        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+        kchaos.Produce(
             operation="both", topic="t", partition=0, records=3, acks=-1, one_record_batches=True
         ),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
-        Inject(name="link", fault=CutLink(source=0, target=1)),
-        Inject(name="1-down", fault=KillBroker(broker=1)),
-        Inject(name="tail", fault=LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)),
-        Heal(name="1-down"),
-        AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-        Inject(name="0-down", fault=KillBroker(broker=0)),
-        AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-        Inject(
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
+        kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
+        kchaos.Inject(name="1-down", fault=kchaos.KillBroker(broker=1)),
+        kchaos.Inject(
+            name="tail", fault=kchaos.LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)
+        ),
+        kchaos.Heal(name="1-down"),
+        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+        kchaos.Inject(name="0-down", fault=kchaos.KillBroker(broker=0)),
+        kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+        kchaos.Inject(
             name="answers",
-            fault=HoldRequests(
+            fault=kchaos.HoldRequests(
                 name="answers", api="Fetch", source=0, target=1, direction="response"
             ),
         ),
-        Inject(name="fetches", fault=HoldRequests(name="fetches", api="Fetch", source=1, target=0)),
-        Heal(name="0-down"),
-        Heal(name="link"),
-        AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
-        AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
-        Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
-        AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-        AwaitHeld(name="fetches"),
-        AwaitHighWatermarkKept(
+        kchaos.Inject(
+            name="fetches",
+            fault=kchaos.HoldRequests(name="fetches", api="Fetch", source=1, target=0),
+        ),
+        kchaos.Heal(name="0-down"),
+        kchaos.Heal(name="link"),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
+        kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
+        kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
+        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+        kchaos.AwaitHeld(name="fetches"),
+        kchaos.AwaitHighWatermarkKept(
             topic="t", partition=0, brokers=(0,), high_watermark=restarted_at(release)
         ),
     )

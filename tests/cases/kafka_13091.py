@@ -8,16 +8,7 @@ on it does.
 
 from typing import Any
 
-from kchaos import (
-    AwaitDecision,
-    AwaitHighWatermark,
-    AwaitHighWatermarkKept,
-    AwaitMessage,
-    CreateTopic,
-    CutLink,
-    Inject,
-    Produce,
-)
+import kchaos
 from tests.support.looking import high_watermark, number, observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
@@ -28,21 +19,21 @@ def steps(release):
     after: tuple[Any, ...]
     if (2, 7) <= number(release) < (3, 1):
         after = (
-            AwaitMessage(api="AlterPartition", source=0, target=2, direction="response"),
-            AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1),
+            kchaos.AwaitMessage(api="AlterPartition", source=0, target=2, direction="response"),
+            kchaos.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1),
         )
     else:
-        after = (AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=2),)
+        after = (kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=2),)
     return (
-        CreateTopic(topic="t", assignment=((0, 1),)),
-        Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-        Inject(name="link", fault=CutLink(source=0, target=1)),
-        Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-        AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
+        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+        kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
+        kchaos.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+        kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
         *after,
-        Produce(operation="next", topic="t", partition=0, records=1, acks=1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3),
+        kchaos.Produce(operation="next", topic="t", partition=0, records=1, acks=1),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3),
     )
 
 

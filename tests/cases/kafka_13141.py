@@ -8,40 +8,26 @@ everything up to 3, and moves the high watermark over its own record, which no o
 
 from typing import Any
 
-from kchaos import (
-    AwaitFollowing,
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitHighWatermarkKept,
-    AwaitState,
-    CreateTopic,
-    CutLink,
-    Heal,
-    HoldRequests,
-    Inject,
-    PreferredElection,
-    Produce,
-    ReorderReplicas,
-)
+import kchaos
 from tests.support.looking import high_watermark, messages, of_partition
 
 RELEASES = {"2.8.0": True, "2.8.1": True}
 
 
 def steps(release):
-    after: AwaitHighWatermark | AwaitHighWatermarkKept
+    after: kchaos.AwaitHighWatermark | kchaos.AwaitHighWatermarkKept
     awaited: dict[str, Any] = {"topic": "t", "partition": 0, "brokers": (1,)}
     if release == "2.8.0":
-        after = AwaitHighWatermark(**awaited, high_watermark=2)
+        after = kchaos.AwaitHighWatermark(**awaited, high_watermark=2)
     else:
-        after = AwaitHighWatermarkKept(**awaited, high_watermark=1)
+        after = kchaos.AwaitHighWatermarkKept(**awaited, high_watermark=1)
     return (
-        CreateTopic(topic="t", assignment=((0, 1),)),
-        Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-        ReorderReplicas(topic="t", partition=0, replicas=(1, 0)),
-        Inject(name="link", fault=CutLink(source=0, target=1)),
-        Produce(
+        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+        kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(1, 0)),
+        kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
+        kchaos.Produce(
             operation="0-only",
             topic="t",
             partition=0,
@@ -49,18 +35,18 @@ def steps(release):
             acks=1,
             one_record_batches=True,
         ),
-        Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
-        AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
-        AwaitFollowing(topic="t", partition=0, follower=0, leader=1),
-        Produce(operation="1-only", topic="t", partition=0, records=1, acks=1),
-        Inject(
+        kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
+        kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
+        kchaos.AwaitFollowing(topic="t", partition=0, follower=0, leader=1),
+        kchaos.Produce(operation="1-only", topic="t", partition=0, records=1, acks=1),
+        kchaos.Inject(
             name="answer",
-            fault=HoldRequests(
+            fault=kchaos.HoldRequests(
                 name="answer", api="Fetch", source=0, target=1, direction="response"
             ),
         ),
-        Heal(name="link"),
-        AwaitHeld(name="answer"),
+        kchaos.Heal(name="link"),
+        kchaos.AwaitHeld(name="answer"),
         after,
     )
 

@@ -8,18 +8,7 @@ truncates to 1, which lowers it; from 3.4.1 on it truncates first
 level TRACE, tell.
 """
 
-from kchaos import (
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    CutLink,
-    Heal,
-    Inject,
-    KillBroker,
-    Produce,
-    SetLogLevel,
-)
+import kchaos
 from tests.support.looking import log_lines
 
 FETCHER = "kafka.server.ReplicaFetcherThread"
@@ -27,19 +16,23 @@ RELEASES = {"3.4.0": True}
 RAISED = "updated replica high watermark to 3"
 LOGS = f"{RAISED}|Truncating partition t-0 .*offset=1"
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    Inject(name="link", fault=CutLink(source=0, target=1)),
-    Produce(operation="0-only", topic="t", partition=0, records=3, acks=1, one_record_batches=True),
-    Inject(name="down", fault=KillBroker(broker=0)),
-    AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    Produce(operation="1-only", topic="t", partition=0, records=2, acks=1, one_record_batches=True),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=3),
-    Heal(name="down"),
-    SetLogLevel(broker=0, logger=FETCHER, level="TRACE"),
-    Heal(name="link"),
-    AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=3),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
+    kchaos.Produce(
+        operation="0-only", topic="t", partition=0, records=3, acks=1, one_record_batches=True
+    ),
+    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=0)),
+    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    kchaos.Produce(
+        operation="1-only", topic="t", partition=0, records=2, acks=1, one_record_batches=True
+    ),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=3),
+    kchaos.Heal(name="down"),
+    kchaos.SetLogLevel(broker=0, logger=FETCHER, level="TRACE"),
+    kchaos.Heal(name="link"),
+    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=3),
 )
 
 

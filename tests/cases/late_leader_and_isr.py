@@ -7,41 +7,28 @@ becomes its follower (kafka.server.ReplicaManager.makeFollowers, which asks the 
 On 0.10.2 that truncates to the high watermark at once, and the record is gone.
 """
 
-from kchaos import (
-    AwaitDecision,
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    HoldRequests,
-    Inject,
-    KillBroker,
-    PreferredElection,
-    Produce,
-    ReorderReplicas,
-)
+import kchaos
 from tests.support.looking import log_lines, number, values
 
 LOGS = "the new leader 0 is unavailable"
 RELEASES = {"0.10.2.2": True, "3.9.1": True}
 STEPS = (
-    CreateTopic(topic="t", assignment=((1, 0),)),
-    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
-    Inject(
+    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
+    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    kchaos.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
+    kchaos.Inject(
         name="late",
-        fault=HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1),
+        fault=kchaos.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1),
     ),
-    Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    AwaitHeld(name="late"),
-    Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
-    Inject(name="leader", fault=KillBroker(broker=0)),
-    AwaitDecision(topic="t", partition=0, leader=1, isr=(1,)),
-    Heal(name="late"),
-    AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    kchaos.AwaitHeld(name="late"),
+    kchaos.Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
+    kchaos.Inject(name="leader", fault=kchaos.KillBroker(broker=0)),
+    kchaos.AwaitDecision(topic="t", partition=0, leader=1, isr=(1,)),
+    kchaos.Heal(name="late"),
+    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
 )
 
 

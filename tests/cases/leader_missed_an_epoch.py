@@ -9,27 +9,7 @@ what it knew of its followers, and B's log end offset is that from before the tr
 A has the record. A dies, B leads: nobody was elected uncleanly, and it is gone.
 """
 
-from kchaos import (
-    AwaitAnswer,
-    AwaitDecision,
-    AwaitFollowing,
-    AwaitHighWatermark,
-    AwaitLog,
-    AwaitQuiet,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    CutLink,
-    Heal,
-    HoldRequests,
-    Inject,
-    KillBroker,
-    MoveController,
-    PreferredElection,
-    Produce,
-    ReorderReplicas,
-    TakeSnapshot,
-)
+import kchaos
 from tests.support.looking import log_lines
 
 BROKERS = (0, 1, 2, 3)
@@ -37,10 +17,10 @@ FIRST_BROKER = 3
 LOGS = r"t-0 .*starts at leader epoch"
 RELEASES = {"2.5.1": False, "3.9.1": False}
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1, 2),)),
-    ReorderReplicas(topic="t", partition=0, replicas=(2, 0, 1)),
-    Inject(name="behind", fault=CutLink(name="behind", source=0, target=2)),
-    Produce(
+    kchaos.CreateTopic(topic="t", assignment=((0, 1, 2),)),
+    kchaos.ReorderReplicas(topic="t", partition=0, replicas=(2, 0, 1)),
+    kchaos.Inject(name="behind", fault=kchaos.CutLink(name="behind", source=0, target=2)),
+    kchaos.Produce(
         operation="record",
         topic="t",
         partition=0,
@@ -50,34 +30,38 @@ STEPS = (
         await_answer=False,
         timeout_s=120,
     ),
-    AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
-    AwaitQuiet(),
+    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
+    kchaos.AwaitQuiet(),
     # Reset, so that nothing waits at the cut to arrive when it heals.
-    Inject(name="unheard", fault=CutLink(name="unheard", source=3, target=0, style="reset")),
-    Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
-    AwaitFollowing(topic="t", partition=0, follower=1, leader=2),
-    AwaitReplicated(topic="t", partition=0, brokers=(1,), log_end_offset=0),
-    AwaitQuiet(),
-    Inject(
-        name="fetches",
-        fault=HoldRequests(name="fetches", api="Fetch", source=1, target=0, direction="request"),
+    kchaos.Inject(
+        name="unheard", fault=kchaos.CutLink(name="unheard", source=3, target=0, style="reset")
     ),
-    Inject(name="down", fault=KillBroker(broker=2)),
-    AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
-    Inject(name="controller", fault=MoveController()),
+    kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
+    kchaos.AwaitFollowing(topic="t", partition=0, follower=1, leader=2),
+    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(1,), log_end_offset=0),
+    kchaos.AwaitQuiet(),
+    kchaos.Inject(
+        name="fetches",
+        fault=kchaos.HoldRequests(
+            name="fetches", api="Fetch", source=1, target=0, direction="request"
+        ),
+    ),
+    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=2)),
+    kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
+    kchaos.Inject(name="controller", fault=kchaos.MoveController()),
     # Until then the old controller tries again to tell 0 what it had queued.
-    AwaitLog(broker=3, pattern=r"Controller id=3\] Resigned"),
-    Heal(name="unheard"),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    AwaitAnswer(operation="record"),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=1),
-    TakeSnapshot(label="acknowledged"),
-    Inject(name="leader-down", fault=KillBroker(broker=0)),
-    AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    Heal(name="leader-down"),
-    Heal(name="fetches"),
-    Heal(name="down"),
-    Heal(name="behind"),
+    kchaos.AwaitLog(broker=3, pattern=r"Controller id=3\] Resigned"),
+    kchaos.Heal(name="unheard"),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    kchaos.AwaitAnswer(operation="record"),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=1),
+    kchaos.TakeSnapshot(label="acknowledged"),
+    kchaos.Inject(name="leader-down", fault=kchaos.KillBroker(broker=0)),
+    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    kchaos.Heal(name="leader-down"),
+    kchaos.Heal(name="fetches"),
+    kchaos.Heal(name="down"),
+    kchaos.Heal(name="behind"),
 )
 
 

@@ -8,52 +8,40 @@ here ten minutes, the high watermark waits for it all the same; from 3.6 on only
 
 from typing import Any
 
-from kchaos import (
-    AwaitDecision,
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitHighWatermarkKept,
-    AwaitMessage,
-    AwaitState,
-    CreateTopic,
-    CutLink,
-    Heal,
-    HoldRequests,
-    Inject,
-    KillBroker,
-    Produce,
-)
+import kchaos
 from tests.support.looking import number, observations
 
 RELEASES = {"3.3.2": True}
 
 
 def steps(release):
-    after: AwaitHighWatermark | AwaitHighWatermarkKept
+    after: kchaos.AwaitHighWatermark | kchaos.AwaitHighWatermarkKept
     awaited: dict[str, Any] = {"topic": "t", "partition": 0, "brokers": (0,)}
     if number(release) < (3, 6):
-        after = AwaitHighWatermarkKept(**awaited, high_watermark=2)
+        after = kchaos.AwaitHighWatermarkKept(**awaited, high_watermark=2)
     else:
-        after = AwaitHighWatermark(**awaited, high_watermark=3)
+        after = kchaos.AwaitHighWatermark(**awaited, high_watermark=3)
     return (
-        CreateTopic(topic="t", assignment=((0, 1),)),
-        Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-        Inject(name="down", fault=KillBroker(broker=1)),
-        AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-        Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-        Inject(
+        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+        kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
+        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+        kchaos.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+        kchaos.Inject(
             name="alive",
-            fault=HoldRequests(name="alive", api="UpdateMetadata", source=2, target=0),
+            fault=kchaos.HoldRequests(name="alive", api="UpdateMetadata", source=2, target=0),
         ),
-        Heal(name="down"),
-        AwaitHeld(name="alive"),
-        AwaitMessage(api="Fetch", source=1, target=0, topic="t", says=(("fetch_offset", 2),)),
+        kchaos.Heal(name="down"),
+        kchaos.AwaitHeld(name="alive"),
+        kchaos.AwaitMessage(
+            api="Fetch", source=1, target=0, topic="t", says=(("fetch_offset", 2),)
+        ),
         # By then the leader has handled that fetch.
-        AwaitHighWatermarkKept(**awaited, high_watermark=2),
-        AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
-        Inject(name="link", fault=CutLink(source=0, target=1)),
-        Produce(operation="later", topic="t", partition=0, records=1, acks=1),
+        kchaos.AwaitHighWatermarkKept(**awaited, high_watermark=2),
+        kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
+        kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
+        kchaos.Produce(operation="later", topic="t", partition=0, records=1, acks=1),
         after,
     )
 

@@ -9,22 +9,7 @@ when it answered, not to the one that it has, and gets the new ones
 (kafka.server.ReplicaFetcherThread.handleOffsetOutOfRange).
 """
 
-from kchaos import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    ConfigureTopic,
-    CreateTopic,
-    CutLink,
-    Heal,
-    HoldRequests,
-    Inject,
-    KillBroker,
-    LoseTail,
-    Produce,
-    TakeSnapshot,
-)
+import kchaos
 from tests.support.looking import messages, of_partition, values
 
 RELEASES = {"0.10.2.2": True, "2.8.2": True}
@@ -35,33 +20,39 @@ PROPERTIES = {
     "request.timeout.ms": "12000",
 }
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    Inject(
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.Inject(
         name="unclean",
-        fault=ConfigureTopic(
+        fault=kchaos.ConfigureTopic(
             topic="t", configuration=(("unclean.leader.election.enable", "true"),)
         ),
     ),
-    Produce(operation="both", topic="t", partition=0, records=3, acks=-1, one_record_batches=True),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
-    Inject(name="link", fault=CutLink(source=0, target=1)),
-    Inject(name="1-down", fault=KillBroker(broker=1)),
-    Inject(name="tail", fault=LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)),
-    Heal(name="1-down"),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    Inject(name="0-down", fault=KillBroker(broker=0)),
-    AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    Inject(
-        name="answer",
-        fault=HoldRequests(name="answer", api="ListOffsets", target=1, direction="response"),
+    kchaos.Produce(
+        operation="both", topic="t", partition=0, records=3, acks=-1, one_record_batches=True
     ),
-    Heal(name="0-down"),
-    Heal(name="link"),
-    AwaitHeld(name="answer"),
-    Produce(operation="more", topic="t", partition=0, records=3, acks=-1, one_record_batches=True),
-    TakeSnapshot(label="waiting"),
-    Heal(name="answer"),
-    AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=4),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
+    kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
+    kchaos.Inject(name="1-down", fault=kchaos.KillBroker(broker=1)),
+    kchaos.Inject(
+        name="tail", fault=kchaos.LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)
+    ),
+    kchaos.Heal(name="1-down"),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    kchaos.Inject(name="0-down", fault=kchaos.KillBroker(broker=0)),
+    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    kchaos.Inject(
+        name="answer",
+        fault=kchaos.HoldRequests(name="answer", api="ListOffsets", target=1, direction="response"),
+    ),
+    kchaos.Heal(name="0-down"),
+    kchaos.Heal(name="link"),
+    kchaos.AwaitHeld(name="answer"),
+    kchaos.Produce(
+        operation="more", topic="t", partition=0, records=3, acks=-1, one_record_batches=True
+    ),
+    kchaos.TakeSnapshot(label="waiting"),
+    kchaos.Heal(name="answer"),
+    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=4),
 )
 
 

@@ -7,45 +7,37 @@ elected then, and leaves the ISR; what lies in the other directory is led as bef
 
 from typing import Any
 
-from kchaos import (
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    FailLogDirectory,
-    Heal,
-    Inject,
-    Produce,
-)
+import kchaos
 from tests.support.looking import answer, messages
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
 LOG_DIRECTORIES = 2
 _T: dict[str, Any] = {"topic": "t", "partition": 0}
 _U: dict[str, Any] = {"topic": "u", "partition": 0}
-_FAULT = FailLogDirectory(broker=0, **_T)
+_FAULT = kchaos.FailLogDirectory(broker=0, **_T)
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    CreateTopic(topic="u", assignment=((0, 1),)),
-    Produce(operation="of-t", records=3, acks=-1, **_T),
-    Produce(operation="of-u", records=5, acks=-1, **_U),
-    AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
-    AwaitHighWatermark(brokers=(0, 1), high_watermark=5, **_U),
-    Inject(name="leader", fault=_FAULT),
-    AwaitState(leader=1, isr=(1,), **_T),
-    AwaitState(leader=0, leader_epoch=0, isr=(0, 1), **_U),
-    Produce(operation="refused", records=1, acks=1, broker=0, accept_error=True, **_T),
-    Produce(operation="of-the-next", records=2, acks=-1, **_T),
-    Produce(operation="of-u-still", records=1, acks=-1, **_U),
-    Heal(name="leader"),
-    AwaitState(leader=1, isr=(0, 1), **_T),
-    AwaitState(leader=1, isr=(0, 1), **_U),
-    Inject(name="follower", fault=_FAULT),
-    AwaitState(leader=1, isr=(1,), **_T),
-    Produce(operation="without", records=2, acks=-1, **_T),
-    Produce(operation="with", records=1, acks=-1, **_U),
-    Heal(name="follower"),
-    AwaitState(leader=1, isr=(0, 1), **_T),
-    AwaitState(leader=1, isr=(0, 1), **_U),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.CreateTopic(topic="u", assignment=((0, 1),)),
+    kchaos.Produce(operation="of-t", records=3, acks=-1, **_T),
+    kchaos.Produce(operation="of-u", records=5, acks=-1, **_U),
+    kchaos.AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
+    kchaos.AwaitHighWatermark(brokers=(0, 1), high_watermark=5, **_U),
+    kchaos.Inject(name="leader", fault=_FAULT),
+    kchaos.AwaitState(leader=1, isr=(1,), **_T),
+    kchaos.AwaitState(leader=0, leader_epoch=0, isr=(0, 1), **_U),
+    kchaos.Produce(operation="refused", records=1, acks=1, broker=0, accept_error=True, **_T),
+    kchaos.Produce(operation="of-the-next", records=2, acks=-1, **_T),
+    kchaos.Produce(operation="of-u-still", records=1, acks=-1, **_U),
+    kchaos.Heal(name="leader"),
+    kchaos.AwaitState(leader=1, isr=(0, 1), **_T),
+    kchaos.AwaitState(leader=1, isr=(0, 1), **_U),
+    kchaos.Inject(name="follower", fault=_FAULT),
+    kchaos.AwaitState(leader=1, isr=(1,), **_T),
+    kchaos.Produce(operation="without", records=2, acks=-1, **_T),
+    kchaos.Produce(operation="with", records=1, acks=-1, **_U),
+    kchaos.Heal(name="follower"),
+    kchaos.AwaitState(leader=1, isr=(0, 1), **_T),
+    kchaos.AwaitState(leader=1, isr=(0, 1), **_U),
 )
 
 

@@ -10,20 +10,7 @@ An empty log directory is filled again from the leader.
 
 from typing import Any
 
-from kchaos import (
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    KillBroker,
-    LoseEpochs,
-    Produce,
-    StopBroker,
-    TakeSnapshot,
-    TearEpochs,
-    WipeLogDirectory,
-)
+import kchaos
 from kchaos.checkers.formats.checkpoints import LEADER_EPOCHS, parse_leader_epoch_checkpoint
 from tests.support.looking import log_lines, observations
 
@@ -34,23 +21,23 @@ ABOUT: dict[str, Any] = {"broker": 1, "topic": "t", "partition": 0}
 
 def turn(name, end, fault):
     return (
-        Inject(name=f"{name}-down", fault=end(broker=1)),
-        AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-        Inject(name=f"{name}-disk", fault=fault),
-        Heal(name=f"{name}-down"),
-        AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-        TakeSnapshot(label=name),
+        kchaos.Inject(name=f"{name}-down", fault=end(broker=1)),
+        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+        kchaos.Inject(name=f"{name}-disk", fault=fault),
+        kchaos.Heal(name=f"{name}-down"),
+        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+        kchaos.TakeSnapshot(label=name),
     )
 
 
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    Produce(operation="first", topic="t", partition=0, records=3, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
-    *turn("killed", KillBroker, LoseEpochs(**ABOUT)),
-    *turn("torn", KillBroker, TearEpochs(**ABOUT)),
-    *turn("wiped", KillBroker, WipeLogDirectory(broker=1)),
-    *turn("stopped", StopBroker, LoseEpochs(**ABOUT)),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.Produce(operation="first", topic="t", partition=0, records=3, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
+    *turn("killed", kchaos.KillBroker, kchaos.LoseEpochs(**ABOUT)),
+    *turn("torn", kchaos.KillBroker, kchaos.TearEpochs(**ABOUT)),
+    *turn("wiped", kchaos.KillBroker, kchaos.WipeLogDirectory(broker=1)),
+    *turn("stopped", kchaos.StopBroker, kchaos.LoseEpochs(**ABOUT)),
 )
 
 

@@ -6,45 +6,35 @@ not below the high watermark before the follower has it, since the leader counts
 already (kafka.cluster.PendingExpandIsr.maximalIsr, 2.8.2).
 """
 
-from kchaos import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitHighWatermarkKept,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    CutLink,
-    Heal,
-    HoldRequests,
-    Inject,
-    Produce,
-)
+import kchaos
 from tests.support.looking import observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
 RELEASES = {"2.8.2": True}
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    Inject(name="out", fault=CutLink(source=0, target=1)),
-    Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    Produce(operation="alone-too", topic="t", partition=0, records=1, acks=1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3),
-    Inject(
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    kchaos.Inject(name="out", fault=kchaos.CutLink(source=0, target=1)),
+    kchaos.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    kchaos.Produce(operation="alone-too", topic="t", partition=0, records=1, acks=1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3),
+    kchaos.Inject(
         name="pending",
-        fault=HoldRequests(name="pending", api="AlterPartition", source=0, target=2),
+        fault=kchaos.HoldRequests(name="pending", api="AlterPartition", source=0, target=2),
     ),
-    Heal(name="out"),
-    AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=3),
-    AwaitHeld(name="pending"),
-    Inject(name="out-again", fault=CutLink(source=0, target=1)),
+    kchaos.Heal(name="out"),
+    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=3),
+    kchaos.AwaitHeld(name="pending"),
+    kchaos.Inject(name="out-again", fault=kchaos.CutLink(source=0, target=1)),
     # A follower that was level within replica.lag.time.max.ms counts on every release from 0.11 on.
     # 15 checkpoints are 1.4 s, so that it no longer does.
-    AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=3, writes=15),
-    Produce(operation="not-yet", topic="t", partition=0, records=1, acks=1),
-    AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=3),
+    kchaos.AwaitHighWatermarkKept(
+        topic="t", partition=0, brokers=(0,), high_watermark=3, writes=15
+    ),
+    kchaos.Produce(operation="not-yet", topic="t", partition=0, records=1, acks=1),
+    kchaos.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=3),
 )
 
 

@@ -7,22 +7,7 @@ acknowledged at once, since the leader counts who it asked for, although the ISR
 still for so small an ISR (KAFKA-15583), and the write waits for the controller's answer.
 """
 
-from kchaos import (
-    AwaitAnswer,
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitHighWatermarkKept,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    CutLink,
-    Heal,
-    HoldRequests,
-    Inject,
-    KillBroker,
-    Produce,
-    Step,
-)
+import kchaos
 from tests.support.looking import answer, messages, number
 
 BROKERS = (0, 1, 2, 3)
@@ -32,21 +17,21 @@ RELEASES = {"2.7.2": True, "2.8.2": True, "3.0.2": True, "3.6.2": True, "3.7.2":
 
 
 def steps(release):
-    waited_for = AwaitAnswer(operation="waits")
-    answered_by_the_controller = Heal(name="asks")
-    after: tuple[Step, ...]
+    waited_for = kchaos.AwaitAnswer(operation="waits")
+    answered_by_the_controller = kchaos.Heal(name="asks")
+    after: tuple[kchaos.Step, ...]
     if number(release) < (3, 7):
         after = (waited_for, answered_by_the_controller)
     else:
-        kept = AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1)
+        kept = kchaos.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1)
         after = (kept, answered_by_the_controller, waited_for)
     return (
-        CreateTopic(topic="t", assignment=((0, 1, 2),)),
-        Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1, 2), high_watermark=1),
-        Inject(name="behind", fault=CutLink(source=1, target=0)),
-        Inject(name="away", fault=CutLink(source=2, target=0)),
-        Produce(
+        kchaos.CreateTopic(topic="t", assignment=((0, 1, 2),)),
+        kchaos.Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1, 2), high_watermark=1),
+        kchaos.Inject(name="behind", fault=kchaos.CutLink(source=1, target=0)),
+        kchaos.Inject(name="away", fault=kchaos.CutLink(source=2, target=0)),
+        kchaos.Produce(
             operation="waits",
             topic="t",
             partition=0,
@@ -56,10 +41,10 @@ def steps(release):
             await_answer=False,
             timeout_s=60,
         ),
-        Inject(name="down", fault=KillBroker(broker=2)),
-        AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=2)),
+        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
         # It is refused: the leader has heard that one has left.
-        Produce(
+        kchaos.Produce(
             operation="refused",
             topic="t",
             partition=0,
@@ -69,14 +54,15 @@ def steps(release):
             accept_error=True,
             timeout_s=2,
         ),
-        Inject(
-            name="asks", fault=HoldRequests(name="asks", api="AlterPartition", source=0, target=3)
+        kchaos.Inject(
+            name="asks",
+            fault=kchaos.HoldRequests(name="asks", api="AlterPartition", source=0, target=3),
         ),
-        Heal(name="away"),
-        Heal(name="down"),
-        AwaitHeld(name="asks"),
-        Heal(name="behind"),
-        AwaitReplicated(topic="t", partition=0, brokers=(0, 1, 2), log_end_offset=2),
+        kchaos.Heal(name="away"),
+        kchaos.Heal(name="down"),
+        kchaos.AwaitHeld(name="asks"),
+        kchaos.Heal(name="behind"),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1, 2), log_end_offset=2),
         *after,
     )
 

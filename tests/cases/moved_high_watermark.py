@@ -6,17 +6,7 @@ updateLeaderReplicaInfo, 1.1.0). On the others it says 0, from before the read, 
 hears of 1 with its next fetch, which is held.
 """
 
-from kchaos import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitHighWatermarkKept,
-    CreateTopic,
-    CutLink,
-    Heal,
-    HoldRequests,
-    Inject,
-    Produce,
-)
+import kchaos
 from tests.support.looking import messages, of_partition
 
 PROPERTIES = {"replica.fetch.max.bytes": "1"}
@@ -32,19 +22,21 @@ RELEASES = {
 
 
 def steps(release):
-    after: AwaitHighWatermark | AwaitHighWatermarkKept
+    after: kchaos.AwaitHighWatermark | kchaos.AwaitHighWatermarkKept
     if release in AFTER_THE_FETCH:
-        after = AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
+        after = kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
     else:
-        after = AwaitHighWatermarkKept(topic="t", partition=0, brokers=(1,), high_watermark=0)
+        after = kchaos.AwaitHighWatermarkKept(
+            topic="t", partition=0, brokers=(1,), high_watermark=0
+        )
     return (
-        CreateTopic(topic="t", assignment=((0, 1),)),
-        Inject(name="cut", fault=CutLink(source=1, target=0)),
-        Produce(operation="first", topic="t", partition=0, records=1, acks=1),
-        Produce(operation="second", topic="t", partition=0, records=1, acks=1),
-        Inject(
+        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+        kchaos.Inject(name="cut", fault=kchaos.CutLink(source=1, target=0)),
+        kchaos.Produce(operation="first", topic="t", partition=0, records=1, acks=1),
+        kchaos.Produce(operation="second", topic="t", partition=0, records=1, acks=1),
+        kchaos.Inject(
             name="third-fetch",
-            fault=HoldRequests(
+            fault=kchaos.HoldRequests(
                 name="third-fetch",
                 api="Fetch",
                 source=1,
@@ -54,10 +46,10 @@ def steps(release):
                 fetch_offset_at_least=2,
             ),
         ),
-        Heal(name="cut"),
-        AwaitHeld(name="third-fetch"),
+        kchaos.Heal(name="cut"),
+        kchaos.AwaitHeld(name="third-fetch"),
         after,
-        Heal(name="third-fetch"),
+        kchaos.Heal(name="third-fetch"),
     )
 
 

@@ -8,22 +8,7 @@ epoch that it had (kafka.server.ReplicaManager.makeFollowers); it answers withou
 old controller had sent comes last, and is refused for its controller epoch.
 """
 
-from kchaos import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitLog,
-    AwaitState,
-    CreateTopic,
-    CutZooKeeper,
-    ExpireSession,
-    Heal,
-    HoldRequests,
-    Inject,
-    KillBroker,
-    PreferredElection,
-    Produce,
-    ReorderReplicas,
-)
+import kchaos
 from tests.support.looking import values
 
 # 1 leads, and asks the old controller to grow the ISR, who never answers: see
@@ -31,25 +16,25 @@ from tests.support.looking import values
 PROPERTIES = {"controller.socket.timeout.ms": "3000"}
 RELEASES = {"3.9.1": True}
 STEPS = (
-    CreateTopic(topic="t", assignment=((1, 0),)),
-    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
-    Inject(
+    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
+    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    kchaos.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
+    kchaos.Inject(
         name="late",
-        fault=HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1),
+        fault=kchaos.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1),
     ),
-    Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    AwaitHeld(name="late"),
-    Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
-    Inject(name="old-controller", fault=CutZooKeeper(broker=2)),
-    Inject(name="leader", fault=KillBroker(broker=0)),
-    Inject(name="old-session", fault=ExpireSession(broker=2, await_return=False)),
-    AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    AwaitLog(broker=1, pattern="the new leader 0 is unavailable"),
-    Heal(name="late"),
-    AwaitLog(broker=1, pattern="controller 2 .*(epoch 1 is old|is old|epoch 1 )"),
+    kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    kchaos.AwaitHeld(name="late"),
+    kchaos.Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
+    kchaos.Inject(name="old-controller", fault=kchaos.CutZooKeeper(broker=2)),
+    kchaos.Inject(name="leader", fault=kchaos.KillBroker(broker=0)),
+    kchaos.Inject(name="old-session", fault=kchaos.ExpireSession(broker=2, await_return=False)),
+    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    kchaos.AwaitLog(broker=1, pattern="the new leader 0 is unavailable"),
+    kchaos.Heal(name="late"),
+    kchaos.AwaitLog(broker=1, pattern="controller 2 .*(epoch 1 is old|is old|epoch 1 )"),
 )
 
 

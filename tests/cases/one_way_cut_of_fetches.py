@@ -4,29 +4,21 @@ The fetch waits at the leader for records when the follower's way to it is cut. 
 after that is its answer, and reaches the follower; there is no next fetch.
 """
 
-from kchaos import (
-    AwaitCutOff,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    CreateTopic,
-    CutLink,
-    Inject,
-    Produce,
-)
+import kchaos
 from tests.support.looking import values
 
 # The fetch must still wait when the record comes.
 PROPERTIES = {"replica.fetch.wait.max.ms": "900", "replica.socket.timeout.ms": "2000"}
 RELEASES = {"1.1.1": True}
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    Inject(name="requests", fault=CutLink(source=1, target=0, one_way=True)),
-    Produce(operation="answered", topic="t", partition=0, records=1, acks=1),
-    AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
-    Produce(operation="cut", topic="t", partition=0, records=1, acks=1),
-    AwaitCutOff(source=1, target=0),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    kchaos.Inject(name="requests", fault=kchaos.CutLink(source=1, target=0, one_way=True)),
+    kchaos.Produce(operation="answered", topic="t", partition=0, records=1, acks=1),
+    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
+    kchaos.Produce(operation="cut", topic="t", partition=0, records=1, acks=1),
+    kchaos.AwaitCutOff(source=1, target=0),
 )
 
 

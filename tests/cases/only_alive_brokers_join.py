@@ -7,19 +7,7 @@ request has come (kafka.cluster.Partition.isReplicaIsrEligible, 3.3.0).
 
 from typing import Any
 
-from kchaos import (
-    AwaitDecision,
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    HoldRequests,
-    Inject,
-    KillBroker,
-    Produce,
-)
+import kchaos
 from tests.support.looking import messages, number
 
 RELEASES = {"3.9.1": True}
@@ -28,25 +16,25 @@ RELEASES = {"3.9.1": True}
 def steps(release):
     after: tuple[Any, ...]
     follower_is_back = (
-        Heal(name="down"),
-        AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
-        AwaitHeld(name="alive"),
+        kchaos.Heal(name="down"),
+        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
+        kchaos.AwaitHeld(name="alive"),
     )
-    in_sync = AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1))
+    in_sync = kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1))
     if number(release) < (3, 3):
-        after = (in_sync, Heal(name="alive"))
+        after = (in_sync, kchaos.Heal(name="alive"))
     else:
-        after = (Heal(name="alive"), in_sync)
+        after = (kchaos.Heal(name="alive"), in_sync)
     return (
-        CreateTopic(topic="t", assignment=((0, 1),)),
-        Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-        Inject(name="down", fault=KillBroker(broker=1)),
-        AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-        Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-        Inject(
+        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+        kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
+        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+        kchaos.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+        kchaos.Inject(
             name="alive",
-            fault=HoldRequests(name="alive", api="UpdateMetadata", source=2, target=0),
+            fault=kchaos.HoldRequests(name="alive", api="UpdateMetadata", source=2, target=0),
         ),
         *follower_is_back,
         *after,

@@ -3,30 +3,21 @@
 The follower gets nothing before both are healed.
 """
 
-from kchaos import (
-    AwaitHighWatermark,
-    AwaitReplicated,
-    CreateTopic,
-    CutLink,
-    Heal,
-    Inject,
-    Produce,
-    TakeSnapshot,
-)
+import kchaos
 from tests.support.looking import values
 
 RELEASES = {"2.8.2": True}
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    Inject(name="one", fault=CutLink(source=0, target=1)),
-    Inject(name="two", fault=CutLink(source=1, target=0)),
-    Heal(name="one"),
-    Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-    TakeSnapshot(label="one-healed"),
-    Heal(name="two"),
-    AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    kchaos.Inject(name="one", fault=kchaos.CutLink(source=0, target=1)),
+    kchaos.Inject(name="two", fault=kchaos.CutLink(source=1, target=0)),
+    kchaos.Heal(name="one"),
+    kchaos.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+    kchaos.TakeSnapshot(label="one-healed"),
+    kchaos.Heal(name="two"),
+    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
 )
 
 

@@ -6,14 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from kchaos.checkers.judge import judge
+import kchaos
 from kchaos.checkers.model.releases.versions import parse_version
-from kchaos.checkers.results import Results
-from kchaos.checkers.run_directory import RunDirectory
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.run.runner import RunOptions, play
-from kchaos.harness.run.scenario import Scenario
 from tests.golden import stored
 
 NOT_CASES = ("plays", "test_cases")
@@ -32,15 +26,15 @@ def newest_release(name: str) -> str:
     return newest
 
 
-def scenario_of_case(name: str, release: str) -> Scenario:
+def scenario_of_case(name: str, release: str) -> kchaos.Scenario:
     """Return a case as it is played on a release."""
     case = CASES[name]
-    return Scenario(
+    return kchaos.Scenario(
         entry=name,
         case="",
         release=release,
         steps=case.steps(release) if hasattr(case, "steps") else case.STEPS,
-        cluster=ClusterSpec(
+        cluster=kchaos.ClusterSpec(
             brokers=tuple(
                 replace(
                     broker,
@@ -48,17 +42,17 @@ def scenario_of_case(name: str, release: str) -> Scenario:
                     properties=getattr(case, "BROKER_PROPERTIES", {}).get(broker.id, {}),
                     log_directories=getattr(case, "LOG_DIRECTORIES", 1),
                 )
-                for broker in brokers_of(release, getattr(case, "BROKERS", (0, 1, 2)))
+                for broker in kchaos.brokers_of(release, getattr(case, "BROKERS", (0, 1, 2)))
             ),
             first_broker=getattr(case, "FIRST_BROKER", 2),
-            properties={**QUICK, **getattr(case, "PROPERTIES", {})},
+            properties={**kchaos.QUICK, **getattr(case, "PROPERTIES", {})},
         ),
     )
 
 
-def check(run: RunDirectory, name: str, release: str) -> Results:
+def check(run: kchaos.RunDirectory, name: str, release: str) -> kchaos.Results:
     """Fail unless brokers did what the case says, and what the model predicts."""
-    results = judge(run)
+    results = kchaos.judge(run)
     shown = "\n".join([str(results.unknown), *map(str, results.findings), *results.crashes])
     assert results.unknown is None, shown
     CASES[name].seen(run, release)
@@ -70,9 +64,9 @@ def check(run: RunDirectory, name: str, release: str) -> Results:
 def store_case(name: str, runs_directory: Path, *, again: bool = False) -> None:
     """Play a case on its newest release and store the run, checked before and as it is stored."""
     release = newest_release(name)
-    run = play(
+    run = kchaos.play(
         scenario_of_case(name, release),
-        options=RunOptions(runs_directory=runs_directory),
+        options=kchaos.RunOptions(runs_directory=runs_directory),
         say=lambda _: None,
     )
     check(run, name, release)

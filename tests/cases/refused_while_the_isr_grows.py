@@ -6,38 +6,29 @@ confirmed to it (kafka.cluster.Partition.appendRecordsToLeader, 2.8.2). It says 
 replication, which goes on.
 """
 
-from kchaos import (
-    AwaitDecision,
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    HoldRequests,
-    Inject,
-    KillBroker,
-    Produce,
-)
+import kchaos
 from tests.support.looking import answer
 
 PROPERTIES = {"min.insync.replicas": "2"}
 RELEASES = {"2.8.2": True}
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    Inject(name="follower", fault=KillBroker(broker=1)),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    Inject(
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    kchaos.Inject(name="follower", fault=kchaos.KillBroker(broker=1)),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    kchaos.Inject(
         name="answer",
-        fault=HoldRequests(
+        fault=kchaos.HoldRequests(
             name="answer", api="AlterPartition", source=0, target=2, direction="response"
         ),
     ),
-    Heal(name="follower"),
-    AwaitHeld(name="answer"),
-    AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
-    Produce(operation="refused", topic="t", partition=0, records=1, acks=-1, accept_error=True),
+    kchaos.Heal(name="follower"),
+    kchaos.AwaitHeld(name="answer"),
+    kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
+    kchaos.Produce(
+        operation="refused", topic="t", partition=0, records=1, acks=-1, accept_error=True
+    ),
 )
 
 

@@ -6,17 +6,7 @@ own quota keeps it from fetching at all: it takes leave of the partition, and as
 
 from typing import Any
 
-from kchaos import (
-    AwaitReplicated,
-    AwaitState,
-    AwaitThrottled,
-    CreateTopic,
-    Heal,
-    Inject,
-    KillBroker,
-    Produce,
-    ThrottleReplication,
-)
+import kchaos
 from tests.support.looking import observations
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
@@ -25,23 +15,25 @@ PROPERTIES = {"replica.fetch.max.bytes": "400"}
 
 def _throttled(side):
     broker = {"leader": 0, "follower": 1}[side]
-    fault = ThrottleReplication(broker=broker, topic="t", bytes_per_second=1, side=side)
+    fault = kchaos.ThrottleReplication(broker=broker, topic="t", bytes_per_second=1, side=side)
     replica: dict[str, Any] = {"topic": "t", "partition": 0}
     return (
-        Inject(name=f"down-{side}", fault=KillBroker(broker=1)),
-        *(Produce(operation=f"{side}-{n}", records=20, acks=1, **replica) for n in range(4)),
-        Inject(name=side, fault=fault),
-        Heal(name=f"down-{side}"),
-        AwaitThrottled(leader=0, follower=1, side=side, **replica),
-        Heal(name=side),
-        AwaitReplicated(brokers=(0, 1), log_end_offset=81 if side == "leader" else 161, **replica),
-        AwaitState(leader=0, isr=(0, 1), **replica),
+        kchaos.Inject(name=f"down-{side}", fault=kchaos.KillBroker(broker=1)),
+        *(kchaos.Produce(operation=f"{side}-{n}", records=20, acks=1, **replica) for n in range(4)),
+        kchaos.Inject(name=side, fault=fault),
+        kchaos.Heal(name=f"down-{side}"),
+        kchaos.AwaitThrottled(leader=0, follower=1, side=side, **replica),
+        kchaos.Heal(name=side),
+        kchaos.AwaitReplicated(
+            brokers=(0, 1), log_end_offset=81 if side == "leader" else 161, **replica
+        ),
+        kchaos.AwaitState(leader=0, isr=(0, 1), **replica),
     )
 
 
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
     *_throttled("leader"),
     *_throttled("follower"),
 )

@@ -7,19 +7,7 @@ not hear of it yet: the question is refused with FENCED_LEADER_EPOCH (74), again
 the follower asks in the new epoch (kafka.server.AbstractFetcherThread, 2.2.2).
 """
 
-from kchaos import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitMessage,
-    AwaitReplicated,
-    CreateTopic,
-    ExpireSession,
-    Heal,
-    HoldRequests,
-    Inject,
-    KillBroker,
-    Produce,
-)
+import kchaos
 from tests.support.looking import messages, of_partition
 
 FIRST_BROKER = 0
@@ -27,20 +15,22 @@ FIRST_BROKER = 0
 PROPERTIES = {"replica.socket.timeout.ms": "10000"}
 RELEASES = {"2.2.2": True}
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1, 2),)),
-    Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1, 2), high_watermark=1),
-    Inject(
+    kchaos.CreateTopic(topic="t", assignment=((0, 1, 2),)),
+    kchaos.Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1, 2), high_watermark=1),
+    kchaos.Inject(
         name="question",
-        fault=HoldRequests(name="question", api="OffsetForLeaderEpoch", source=2, target=0),
+        fault=kchaos.HoldRequests(name="question", api="OffsetForLeaderEpoch", source=2, target=0),
     ),
-    Inject(name="one", fault=KillBroker(broker=1)),
-    AwaitHeld(name="question"),
-    Inject(name="news", fault=HoldRequests(name="news", api="LeaderAndIsr", source=0, target=2)),
-    Inject(name="other", fault=ExpireSession(broker=2)),
-    AwaitHeld(name="news"),
-    Heal(name="question"),
-    AwaitMessage(
+    kchaos.Inject(name="one", fault=kchaos.KillBroker(broker=1)),
+    kchaos.AwaitHeld(name="question"),
+    kchaos.Inject(
+        name="news", fault=kchaos.HoldRequests(name="news", api="LeaderAndIsr", source=0, target=2)
+    ),
+    kchaos.Inject(name="other", fault=kchaos.ExpireSession(broker=2)),
+    kchaos.AwaitHeld(name="news"),
+    kchaos.Heal(name="question"),
+    kchaos.AwaitMessage(
         api="OffsetForLeaderEpoch",
         source=2,
         target=0,
@@ -48,8 +38,8 @@ STEPS = (
         topic="t",
         says=(("error_code", 74),),
     ),
-    Heal(name="news"),
-    AwaitReplicated(topic="t", partition=0, brokers=(0, 2), log_end_offset=1),
+    kchaos.Heal(name="news"),
+    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 2), log_end_offset=1),
 )
 
 

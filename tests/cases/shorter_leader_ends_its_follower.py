@@ -7,19 +7,7 @@ truncate, and its process ends (kafka.server.ReplicaFetcherThread.handleOffsetOu
 KAFKA-7414).
 """
 
-from kchaos import (
-    AwaitHighWatermark,
-    AwaitLog,
-    AwaitState,
-    ConfigureTopic,
-    CreateTopic,
-    CutLink,
-    Heal,
-    Inject,
-    KillBroker,
-    LoseTail,
-    Produce,
-)
+import kchaos
 from tests.support.looking import log_lines, messages, of_partition, values
 
 LOGS = "log truncation is not allowed"
@@ -27,29 +15,35 @@ RELEASES = {"1.1.1": False}
 PROPERTIES = {"log.message.format.version": "0.10.2"}
 
 
-def unclean(value: str) -> Inject:
-    return Inject(
+def unclean(value: str) -> kchaos.Inject:
+    return kchaos.Inject(
         name=f"unclean-{value}",
-        fault=ConfigureTopic(topic="t", configuration=(("unclean.leader.election.enable", value),)),
+        fault=kchaos.ConfigureTopic(
+            topic="t", configuration=(("unclean.leader.election.enable", value),)
+        ),
     )
 
 
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
     unclean("true"),
-    Produce(operation="both", topic="t", partition=0, records=3, acks=-1, one_record_batches=True),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
-    Inject(name="link", fault=CutLink(source=0, target=1)),
-    Inject(name="1-down", fault=KillBroker(broker=1)),
-    Inject(name="tail", fault=LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)),
-    Heal(name="1-down"),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    Inject(name="0-down", fault=KillBroker(broker=0)),
-    AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    kchaos.Produce(
+        operation="both", topic="t", partition=0, records=3, acks=-1, one_record_batches=True
+    ),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
+    kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
+    kchaos.Inject(name="1-down", fault=kchaos.KillBroker(broker=1)),
+    kchaos.Inject(
+        name="tail", fault=kchaos.LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)
+    ),
+    kchaos.Heal(name="1-down"),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    kchaos.Inject(name="0-down", fault=kchaos.KillBroker(broker=0)),
+    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
     unclean("false"),
-    Heal(name="0-down"),
-    Heal(name="link"),
-    AwaitLog(broker=0, pattern=LOGS),
+    kchaos.Heal(name="0-down"),
+    kchaos.Heal(name="link"),
+    kchaos.AwaitLog(broker=0, pattern=LOGS),
 )
 
 

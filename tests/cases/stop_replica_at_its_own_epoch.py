@@ -5,18 +5,7 @@ that the follower goes on fetching until its process ends or it hears of the nex
 held here. 2.5.1 knows no epoch there, and 3.4.1 obeys at the own epoch too (KAFKA-13972).
 """
 
-from kchaos import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitMessage,
-    AwaitReplicated,
-    CreateTopic,
-    Heal,
-    HoldRequests,
-    Inject,
-    Produce,
-    StopBroker,
-)
+import kchaos
 from tests.support.looking import messages, number
 
 PROPERTIES = {"controlled.shutdown.enable": "true"}
@@ -25,30 +14,30 @@ _FENCED = 74
 
 
 def steps(release):
-    after = (AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),)
+    after = (kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),)
     return (
-        CreateTopic(topic="t", assignment=((0, 1),)),
-        Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-        Inject(
+        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+        kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        kchaos.Inject(
             name="leader",
-            fault=HoldRequests(name="leader", api="LeaderAndIsr", source=2, target=0),
+            fault=kchaos.HoldRequests(name="leader", api="LeaderAndIsr", source=2, target=0),
         ),
-        Inject(
+        kchaos.Inject(
             name="bye",
-            fault=HoldRequests(
+            fault=kchaos.HoldRequests(
                 name="bye", api="ControlledShutdown", source=1, target=2, direction="response"
             ),
         ),
-        Inject(name="stop", fault=StopBroker(broker=1, await_end=False)),
-        AwaitHeld(name="leader"),
-        AwaitHeld(name="bye"),
-        AwaitMessage(api="StopReplica", source=2, target=1, direction="response"),
-        Produce(operation="after", topic="t", partition=0, records=1, acks=1, broker=0),
+        kchaos.Inject(name="stop", fault=kchaos.StopBroker(broker=1, await_end=False)),
+        kchaos.AwaitHeld(name="leader"),
+        kchaos.AwaitHeld(name="bye"),
+        kchaos.AwaitMessage(api="StopReplica", source=2, target=1, direction="response"),
+        kchaos.Produce(operation="after", topic="t", partition=0, records=1, acks=1, broker=0),
         *(after if _refuses(release) else ()),
-        Heal(name="leader"),
-        Heal(name="bye"),
-        Heal(name="stop"),
+        kchaos.Heal(name="leader"),
+        kchaos.Heal(name="bye"),
+        kchaos.Heal(name="stop"),
     )
 
 

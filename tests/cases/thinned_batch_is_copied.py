@@ -4,18 +4,7 @@ The batch keeps its offsets (kafka.log.Cleaner.cleanInto, 3.9.0), so the copy be
 and has no record there, as its leader's.
 """
 
-from kchaos import (
-    AwaitCleaned,
-    AwaitReplicated,
-    AwaitState,
-    ConfigureTopic,
-    CreateTopic,
-    Heal,
-    Inject,
-    KillBroker,
-    Produce,
-    WipeLogDirectory,
-)
+import kchaos
 from tests.support.looking import values
 
 RELEASES = {"3.9.1": True}
@@ -28,30 +17,32 @@ PROPERTIES = {
 SETTINGS = (("segment.bytes", "150"), ("min.cleanable.dirty.ratio", "0.01"))
 
 
-def policy(name: str) -> Inject:
-    return Inject(
-        name=name, fault=ConfigureTopic(topic="t", configuration=(("cleanup.policy", name),))
+def policy(name: str) -> kchaos.Inject:
+    return kchaos.Inject(
+        name=name, fault=kchaos.ConfigureTopic(topic="t", configuration=(("cleanup.policy", name),))
     )
 
 
-def write(operation: str, records: int, keys: str) -> Produce:
-    return Produce(operation=operation, topic="t", partition=0, records=records, acks=-1, keys=keys)
+def write(operation: str, records: int, keys: str) -> kchaos.Produce:
+    return kchaos.Produce(
+        operation=operation, topic="t", partition=0, records=records, acks=-1, keys=keys
+    )
 
 
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),), configuration=SETTINGS),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),), configuration=SETTINGS),
     write("first", 2, "key"),
     write("again", 1, "key"),
     write("last", 1, "last"),
-    AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=4),
-    Inject(name="down", fault=KillBroker(broker=1)),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=4),
+    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
     policy("compact"),
-    AwaitCleaned(topic="t", partition=0, broker=0, cleaned_until=3),
+    kchaos.AwaitCleaned(topic="t", partition=0, broker=0, cleaned_until=3),
     policy("delete"),
-    Inject(name="wiped", fault=WipeLogDirectory(broker=1)),
-    Heal(name="down"),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    kchaos.Inject(name="wiped", fault=kchaos.WipeLogDirectory(broker=1)),
+    kchaos.Heal(name="down"),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
 )
 
 

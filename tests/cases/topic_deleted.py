@@ -5,40 +5,31 @@ Nothing of the first one is lost that should be there, and nothing of it comes b
 
 from typing import Any
 
-from kchaos import (
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    DeleteTopic,
-    Heal,
-    Inject,
-    KillBroker,
-    Produce,
-)
+import kchaos
 from tests.support.looking import observations, values
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
 _T: dict[str, Any] = {"topic": "t", "partition": 0}
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    CreateTopic(topic="u", assignment=((0, 1),)),
-    Produce(operation="first", records=3, acks=-1, **_T),
-    AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
-    Inject(name="epochs", fault=KillBroker(broker=0)),
-    AwaitState(leader=1, isr=(1,), **_T),
-    Produce(operation="of-epoch-1", records=2, acks=-1, **_T),
-    Heal(name="epochs"),
-    AwaitState(leader=1, isr=(0, 1), **_T),
-    DeleteTopic(topic="t"),
-    CreateTopic(topic="t", assignment=((1, 0),)),
-    AwaitState(leader=1, leader_epoch=0, isr=(0, 1), **_T),
-    Produce(operation="second", records=2, acks=-1, **_T),
-    Produce(operation="beside", topic="u", partition=0, records=1, acks=-1),
-    Inject(name="down", fault=KillBroker(broker=1)),
-    AwaitState(leader=0, leader_epoch=1, isr=(0,), **_T),
-    Produce(operation="third", records=1, acks=-1, **_T),
-    Heal(name="down"),
-    AwaitState(leader=0, isr=(0, 1), **_T),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.CreateTopic(topic="u", assignment=((0, 1),)),
+    kchaos.Produce(operation="first", records=3, acks=-1, **_T),
+    kchaos.AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
+    kchaos.Inject(name="epochs", fault=kchaos.KillBroker(broker=0)),
+    kchaos.AwaitState(leader=1, isr=(1,), **_T),
+    kchaos.Produce(operation="of-epoch-1", records=2, acks=-1, **_T),
+    kchaos.Heal(name="epochs"),
+    kchaos.AwaitState(leader=1, isr=(0, 1), **_T),
+    kchaos.DeleteTopic(topic="t"),
+    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
+    kchaos.AwaitState(leader=1, leader_epoch=0, isr=(0, 1), **_T),
+    kchaos.Produce(operation="second", records=2, acks=-1, **_T),
+    kchaos.Produce(operation="beside", topic="u", partition=0, records=1, acks=-1),
+    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
+    kchaos.AwaitState(leader=0, leader_epoch=1, isr=(0,), **_T),
+    kchaos.Produce(operation="third", records=1, acks=-1, **_T),
+    kchaos.Heal(name="down"),
+    kchaos.AwaitState(leader=0, isr=(0, 1), **_T),
 )
 
 

@@ -6,17 +6,7 @@ a request in flight of its own, and truncates by itself when its leader changes.
 
 from typing import Any
 
-from kchaos import (
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    HoldRequests,
-    Inject,
-    KillBroker,
-    Produce,
-    TakeSnapshot,
-)
+import kchaos
 from tests.support.looking import messages, of_partition
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
@@ -26,7 +16,7 @@ _PARTITIONS = (0, 1, 2)
 
 def _written(name: str, acks: int = -1) -> Any:
     return (
-        Produce(
+        kchaos.Produce(
             operation=f"{name}-{partition}", topic="t", partition=partition, records=2, acks=acks
         )
         for partition in _PARTITIONS
@@ -34,23 +24,28 @@ def _written(name: str, acks: int = -1) -> Any:
 
 
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),) * len(_PARTITIONS)),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),) * len(_PARTITIONS)),
     *_written("both"),
-    Inject(
+    kchaos.Inject(
         name="held",
-        fault=HoldRequests(name="held", api="Fetch", source=1, target=0, topic="t", partition=1),
+        fault=kchaos.HoldRequests(
+            name="held", api="Fetch", source=1, target=0, topic="t", partition=1
+        ),
     ),
-    Produce(operation="passes", topic="t", partition=0, records=1, acks=-1),
-    TakeSnapshot(label="held"),
-    Heal(name="held"),
+    kchaos.Produce(operation="passes", topic="t", partition=0, records=1, acks=-1),
+    kchaos.TakeSnapshot(label="held"),
+    kchaos.Heal(name="held"),
     *_written("after"),
-    AwaitHighWatermark(topic="t", partition=1, brokers=(0, 1), high_watermark=4),
-    Inject(name="down", fault=KillBroker(broker=0)),
-    *(AwaitState(topic="t", partition=partition, leader=1, isr=(1,)) for partition in _PARTITIONS),
-    *_written("alone", acks=1),
-    Heal(name="down"),
+    kchaos.AwaitHighWatermark(topic="t", partition=1, brokers=(0, 1), high_watermark=4),
+    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=0)),
     *(
-        AwaitState(topic="t", partition=partition, leader=1, isr=(0, 1))
+        kchaos.AwaitState(topic="t", partition=partition, leader=1, isr=(1,))
+        for partition in _PARTITIONS
+    ),
+    *_written("alone", acks=1),
+    kchaos.Heal(name="down"),
+    *(
+        kchaos.AwaitState(topic="t", partition=partition, leader=1, isr=(0, 1))
         for partition in _PARTITIONS
     ),
     *_written("again"),

@@ -5,34 +5,26 @@ the ISR, and 1, which leads, does not hear of it: its high watermark goes on wai
 it appends has the leader epoch from before (kafka.controller.RequestSendThread).
 """
 
-from kchaos import (
-    AwaitDecision,
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitHighWatermarkKept,
-    CreateTopic,
-    Heal,
-    HoldRequests,
-    Inject,
-    KillBroker,
-    Produce,
-)
+import kchaos
 from tests.support.looking import observations
 
 RELEASES = {"1.1.1": True}
 STEPS = (
-    CreateTopic(topic="t", assignment=((1, 0),)),
-    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    Inject(name="held", fault=HoldRequests(name="held", api="UpdateMetadata", source=2, target=1)),
-    CreateTopic(topic="u", assignment=((2,),)),
-    AwaitHeld(name="held"),
-    Inject(name="down", fault=KillBroker(broker=0)),
-    AwaitDecision(topic="t", partition=0, leader=1, isr=(1,)),
-    Produce(operation="waits", topic="t", partition=0, records=1, acks=1, broker=1),
-    AwaitHighWatermarkKept(topic="t", partition=0, brokers=(1,), high_watermark=1),
-    Heal(name="held"),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=2),
+    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
+    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    kchaos.Inject(
+        name="held",
+        fault=kchaos.HoldRequests(name="held", api="UpdateMetadata", source=2, target=1),
+    ),
+    kchaos.CreateTopic(topic="u", assignment=((2,),)),
+    kchaos.AwaitHeld(name="held"),
+    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=0)),
+    kchaos.AwaitDecision(topic="t", partition=0, leader=1, isr=(1,)),
+    kchaos.Produce(operation="waits", topic="t", partition=0, records=1, acks=1, broker=1),
+    kchaos.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(1,), high_watermark=1),
+    kchaos.Heal(name="held"),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=2),
 )
 
 

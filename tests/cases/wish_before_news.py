@@ -6,19 +6,7 @@ Then the controller gets the request, and the follower is in the ISR, although t
 cache is without it (kafka.cluster.Partition.maybeExpandIsr, 3.3.0).
 """
 
-from kchaos import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitMessage,
-    AwaitQuiet,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    HoldRequests,
-    Inject,
-    KillBroker,
-    Produce,
-)
+import kchaos
 from tests.support.looking import messages, of_partition
 
 RELEASES = {"3.2.3": True, "3.3.2": True, "3.9.1": True}
@@ -28,18 +16,21 @@ PROPERTIES = {
     "zookeeper.session.timeout.ms": "18000",
 }
 STEPS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    Inject(name="down", fault=KillBroker(broker=1)),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    AwaitQuiet(),
-    Inject(name="wish", fault=HoldRequests(name="wish", api="AlterPartition", source=0, target=2)),
-    Heal(name="down"),
-    AwaitHeld(name="wish"),
-    Inject(name="down-again", fault=KillBroker(broker=1)),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    kchaos.AwaitQuiet(),
+    kchaos.Inject(
+        name="wish",
+        fault=kchaos.HoldRequests(name="wish", api="AlterPartition", source=0, target=2),
+    ),
+    kchaos.Heal(name="down"),
+    kchaos.AwaitHeld(name="wish"),
+    kchaos.Inject(name="down-again", fault=kchaos.KillBroker(broker=1)),
     # Each death is told once.
-    AwaitMessage(
+    kchaos.AwaitMessage(
         api="UpdateMetadata",
         source=2,
         target=0,
@@ -48,13 +39,16 @@ STEPS = (
         says=(("offline_replicas", (1,)),),
         count=2,
     ),
-    AwaitQuiet(),
-    Inject(name="news", fault=HoldRequests(name="news", api="UpdateMetadata", source=2, target=0)),
-    Heal(name="down-again"),
-    AwaitHeld(name="news"),
-    Heal(name="wish"),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    Heal(name="news"),
+    kchaos.AwaitQuiet(),
+    kchaos.Inject(
+        name="news",
+        fault=kchaos.HoldRequests(name="news", api="UpdateMetadata", source=2, target=0),
+    ),
+    kchaos.Heal(name="down-again"),
+    kchaos.AwaitHeld(name="news"),
+    kchaos.Heal(name="wish"),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    kchaos.Heal(name="news"),
 )
 
 

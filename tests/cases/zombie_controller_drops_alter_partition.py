@@ -9,39 +9,26 @@ comes only after that is refused with NOT_CONTROLLER instead (KafkaController.pr
 !isActive). So it is held at the link, and let go before the old controller can learn anything.
 """
 
-from kchaos import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitState,
-    CreateTopic,
-    CutLink,
-    CutZooKeeper,
-    ExpireSession,
-    FastBounce,
-    Heal,
-    HoldRequests,
-    Inject,
-    Produce,
-)
+import kchaos
 from tests.support.looking import messages
 
-ASKING = HoldRequests(name="asking", api="AlterPartition", source=1, target=2)
+ASKING = kchaos.HoldRequests(name="asking", api="AlterPartition", source=1, target=2)
 PROPERTIES = {"controller.socket.timeout.ms": "3000"}
 RELEASES = {"3.9.1": True}
 STEPS = (
-    CreateTopic(topic="t", assignment=((2, 1, 0),)),
-    Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(2, 1, 0), high_watermark=1),
-    Inject(name="link", fault=CutLink(source=2, target=0)),
-    Inject(name="bounce", fault=FastBounce(broker=0)),
-    AwaitState(topic="t", partition=0, leader=2, isr=(2, 1)),
-    Inject(name="zookeeper", fault=CutZooKeeper(broker=2)),
-    Heal(name="link"),
-    Inject(name="asking", fault=ASKING),
-    Inject(name="session", fault=ExpireSession(broker=2, await_return=False)),
-    AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    AwaitHeld(name="asking"),
-    Heal(name="asking"),
+    kchaos.CreateTopic(topic="t", assignment=((2, 1, 0),)),
+    kchaos.Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(2, 1, 0), high_watermark=1),
+    kchaos.Inject(name="link", fault=kchaos.CutLink(source=2, target=0)),
+    kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=0)),
+    kchaos.AwaitState(topic="t", partition=0, leader=2, isr=(2, 1)),
+    kchaos.Inject(name="zookeeper", fault=kchaos.CutZooKeeper(broker=2)),
+    kchaos.Heal(name="link"),
+    kchaos.Inject(name="asking", fault=ASKING),
+    kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=2, await_return=False)),
+    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    kchaos.AwaitHeld(name="asking"),
+    kchaos.Heal(name="asking"),
 )
 
 

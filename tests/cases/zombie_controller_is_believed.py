@@ -7,49 +7,35 @@ is released: 1 knows of no later controller epoch, follows 0 and truncates
 old controller's requests do not end with its time in office: its senders live until it learns.
 """
 
-from kchaos import (
-    AwaitFollowing,
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    CutZooKeeper,
-    ExpireSession,
-    Heal,
-    HoldRequests,
-    Inject,
-    PreferredElection,
-    Produce,
-    ReorderReplicas,
-    TakeSnapshot,
-)
+import kchaos
 from tests.support.looking import messages, of_partition, values
 
 RELEASES = {"1.1.1": True}
 # A request that is held longer than this is sent once more, and answered as one that came late.
 PROPERTIES = {"request.timeout.ms": "12000"}
 STEPS = (
-    CreateTopic(topic="t", assignment=((1, 0),)),
-    Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
-    Inject(
+    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
+    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    kchaos.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
+    kchaos.Inject(
         name="late",
-        fault=HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1),
+        fault=kchaos.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1),
     ),
-    Inject(name="elect", fault=PreferredElection(topic="t", partition=0)),
-    AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    AwaitHeld(name="late"),
-    Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
-    Inject(name="new", fault=HoldRequests(name="new", api="UpdateMetadata", target=1)),
-    Inject(name="zookeeper", fault=CutZooKeeper(broker=2)),
-    Inject(name="session", fault=ExpireSession(broker=2, await_return=False)),
-    AwaitHeld(name="new"),
-    Heal(name="late"),
-    AwaitFollowing(topic="t", partition=0, follower=1, leader=0),
-    AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
-    TakeSnapshot(label="believed"),
+    kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
+    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    kchaos.AwaitHeld(name="late"),
+    kchaos.Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
+    kchaos.Inject(
+        name="new", fault=kchaos.HoldRequests(name="new", api="UpdateMetadata", target=1)
+    ),
+    kchaos.Inject(name="zookeeper", fault=kchaos.CutZooKeeper(broker=2)),
+    kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=2, await_return=False)),
+    kchaos.AwaitHeld(name="new"),
+    kchaos.Heal(name="late"),
+    kchaos.AwaitFollowing(topic="t", partition=0, follower=1, leader=0),
+    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
+    kchaos.TakeSnapshot(label="believed"),
 )
 
 

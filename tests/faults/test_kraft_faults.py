@@ -6,25 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+import kchaos
 from kchaos.clusters.client import tell
 from kchaos.clusters.links import ApiKey
-from kchaos.clusters.local import LocalCluster
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
-from kchaos.faults import (
-    CutControllers,
-    CutLink,
-    FenceBroker,
-    HoldRequests,
-    IsolateBroker,
-    KillBroker,
-    MoveController,
-    PauseBroker,
-    PreferredElection,
-    UnregisterBroker,
-)
-from kchaos.faults.api import MemoryJournal
-from kchaos.faults.errors import NoEffect, NotAvailable
 from kchaos.faults.observation import await_unregistered, observe_broker
 from tests.support.replicated_topic import Topic
 
@@ -32,12 +16,14 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture
-def cluster(kafka_cluster_pool: Callable[[ClusterSpec], LocalCluster]) -> Iterator[LocalCluster]:
+def cluster(
+    kafka_cluster_pool: Callable[[kchaos.ClusterSpec], kchaos.LocalCluster],
+) -> Iterator[kchaos.LocalCluster]:
     """Every test leaves it with all nodes up, nobody fenced and no rule at the links."""
-    spec = ClusterSpec(brokers=brokers_of("4.1.2", (0, 1, 2)), controllers=3)
+    spec = kchaos.ClusterSpec(brokers=kchaos.brokers_of("4.1.2", (0, 1, 2)), controllers=3)
     made = kafka_cluster_pool(spec)
     yield made
-    await_until(
+    kchaos.await_until(
         lambda: made.metadata.registered() == {0, 1, 2},
         timeout_s=30,
         waiting_for="every broker to be unfenced",
@@ -50,13 +36,13 @@ def cluster(kafka_cluster_pool: Callable[[ClusterSpec], LocalCluster]) -> Iterat
 
 
 @pytest.fixture
-def topic(cluster: LocalCluster, request: pytest.FixtureRequest) -> Callable[..., Topic]:
+def topic(cluster: kchaos.LocalCluster, request: pytest.FixtureRequest) -> Callable[..., Topic]:
     made: list[Topic] = []
 
     def make(*replicas: int) -> Topic:
         made.append(Topic(cluster, f"t-{id(request.node) % 1_000_000}-{len(made)}", [*replicas]))
         # The controllers have decided; the leader reads of it later.
-        await_until(
+        kchaos.await_until(
             lambda: told(cluster, replicas[0], made[-1]) == replicas[0],
             timeout_s=30,
             waiting_for=f"broker {replicas[0]} to know that it leads",
@@ -68,24 +54,24 @@ def topic(cluster: LocalCluster, request: pytest.FixtureRequest) -> Callable[...
 
 
 @pytest.fixture
-def journal() -> MemoryJournal:
-    return MemoryJournal()
+def journal() -> kchaos.MemoryJournal:
+    return kchaos.MemoryJournal()
 
 
-def epoch_of(cluster: LocalCluster, broker: int) -> int:
+def epoch_of(cluster: kchaos.LocalCluster, broker: int) -> int:
     epoch = observe_broker(cluster, broker).czxid
     assert epoch is not None
     return epoch
 
 
-def acts_in(journal: MemoryJournal) -> list[str]:
+def acts_in(journal: kchaos.MemoryJournal) -> list[str]:
     return [name for name, _ in journal.entries if name[0].isupper()]
 
 
 def test_a_live_leader_is_fenced_and_is_back_with_the_same_epoch(cluster, topic, journal):
     replicas = topic(0, 1, 2)
     before = observe_broker(cluster, 0)
-    with FenceBroker(broker=0).inject(cluster, journal):
+    with kchaos.FenceBroker(broker=0).inject(cluster, journal):
         state = replicas.await_state(leader=1)
     assert state["leader_epoch"] == 1
     after = observe_broker(cluster, 0)
@@ -96,10 +82,10 @@ def test_a_live_leader_is_fenced_and_is_back_with_the_same_epoch(cluster, topic,
 
 def test_a_broker_stays_fenced_while_its_heartbeats_are_held(cluster, topic, journal):
     replicas = topic(0, 1, 2)
-    hold = HoldRequests(name="silent", api="BrokerHeartbeat", source=0)
+    hold = kchaos.HoldRequests(name="silent", api="BrokerHeartbeat", source=0)
     with hold.inject(cluster, journal) as injection:
         injection.handle.await_held(timeout_s=30, waiting_for="a heartbeat of broker 0")
-        with FenceBroker(broker=0, await_return=False).inject(cluster, journal):
+        with kchaos.FenceBroker(broker=0, await_return=False).inject(cluster, journal):
             assert observe_broker(cluster, 0).czxid is None
             replicas.await_state(leader=1, isr=[1, 2])
         # Of another broker two heartbeats were answered, and the fenced one is fenced still.
@@ -121,12 +107,14 @@ def test_a_broker_stays_fenced_while_its_heartbeats_are_held(cluster, topic, jou
 
 def test_a_broker_without_metadata_believes_what_was(cluster, topic, journal):
     replicas = topic(0, 1, 2)
-    hold = HoldRequests(name="lag", api="Fetch", source=0, topic="__cluster_metadata", partition=0)
+    hold = kchaos.HoldRequests(
+        name="lag", api="Fetch", source=0, topic="__cluster_metadata", partition=0
+    )
     with hold.inject(cluster, journal) as injection:
         injection.handle.await_held(timeout_s=30, waiting_for="a metadata fetch of broker 0")
-        with FenceBroker(broker=0, await_return=False).inject(cluster, journal):
+        with kchaos.FenceBroker(broker=0, await_return=False).inject(cluster, journal):
             replicas.await_state(leader=1)
-        await_until(
+        kchaos.await_until(
             lambda: told(cluster, 1, replicas) == 1,
             timeout_s=30,
             waiting_for="broker 1 to know that it leads",
@@ -134,7 +122,7 @@ def test_a_broker_without_metadata_believes_what_was(cluster, topic, journal):
         )
         assert told(cluster, 0, replicas) == 0
         assert replicas.produce(0, acks=1).error_code == 0
-    await_until(
+    kchaos.await_until(
         lambda: told(cluster, 0, replicas) == 1,
         timeout_s=30,
         waiting_for="broker 0 to hear of the leader",
@@ -143,16 +131,16 @@ def test_a_broker_without_metadata_believes_what_was(cluster, topic, journal):
     replicas.await_state(leader=1, isr=[0, 1, 2])
 
 
-def told(cluster: LocalCluster, broker: int, topic: Topic) -> int:
+def told(cluster: kchaos.LocalCluster, broker: int, topic: Topic) -> int:
     address = cluster.brokers[broker].client_address
     return tell(address, topic=topic.name, partition=0).leader
 
 
 def test_a_leader_whose_alter_partition_is_held_keeps_the_isr_that_was(cluster, topic, journal):
     replicas = topic(0, 1, 2)
-    hold = HoldRequests(name="isr", api="AlterPartition", source=1)
+    hold = kchaos.HoldRequests(name="isr", api="AlterPartition", source=1)
     with hold.inject(cluster, journal) as injection:
-        with FenceBroker(broker=0).inject(cluster, journal):
+        with kchaos.FenceBroker(broker=0).inject(cluster, journal):
             replicas.await_state(leader=1, isr=[1, 2])
         injection.handle.await_held(timeout_s=30, waiting_for="an AlterPartition of broker 1")
         (held, *_) = injection.handle.held
@@ -164,7 +152,7 @@ def test_a_leader_whose_alter_partition_is_held_keeps_the_isr_that_was(cluster, 
 def test_a_live_broker_is_unregistered_and_only_a_restart_brings_it_back(cluster, topic, journal):
     replicas = topic(0, 1, 2)
     before, epoch = observe_broker(cluster, 0), epoch_of(cluster, 0)
-    with UnregisterBroker(broker=0).inject(cluster, journal):
+    with kchaos.UnregisterBroker(broker=0).inject(cluster, journal):
         replicas.await_state(leader=1, isr=[1, 2])
         refused = cluster.links.await_record(
             lambda first: (
@@ -187,7 +175,7 @@ def test_a_broker_that_is_cut_from_the_controllers_is_fenced_and_is_heard_of_aga
     cluster, topic, journal, style
 ):
     replicas = topic(0, 1, 2)
-    with CutControllers(broker=0, style=style).inject(cluster, journal) as injection:
+    with kchaos.CutControllers(broker=0, style=style).inject(cluster, journal) as injection:
         assert injection.effect["is_cut"]
         await_unregistered(cluster, 0)
         replicas.await_state(leader=1, isr=[1, 2])
@@ -201,8 +189,8 @@ def test_an_isolated_broker_reaches_no_controller_either_if_that_is_asked_for(
     cluster, topic, journal
 ):
     replicas = topic(0, 1, 2)
-    with IsolateBroker(broker=0, zookeeper=True).inject(cluster, journal):
-        with FenceBroker(broker=0, await_return=False).inject(cluster, journal):
+    with kchaos.IsolateBroker(broker=0, zookeeper=True).inject(cluster, journal):
+        with kchaos.FenceBroker(broker=0, await_return=False).inject(cluster, journal):
             replicas.await_state(leader=1, isr=[1, 2])
         assert replicas.produce(0, acks=1).error_code == 0
     replicas.await_state(leader=1, isr=[0, 1, 2])
@@ -212,7 +200,7 @@ def test_an_isolated_broker_reaches_no_controller_either_if_that_is_asked_for(
 def test_a_killed_broker_is_fenced_at_once_and_registers_anew(cluster, topic, journal):
     replicas = topic(0, 1, 2)
     before = epoch_of(cluster, 0)
-    with KillBroker(broker=0).inject(cluster, journal):
+    with kchaos.KillBroker(broker=0).inject(cluster, journal):
         replicas.await_state(leader=1, isr=[1, 2])
     assert epoch_of(cluster, 0) > before
     replicas.await_state(leader=1, isr=[0, 1, 2])
@@ -231,8 +219,8 @@ def test_a_broker_that_is_started_at_once_waits_until_the_session_of_the_killed_
 
 def test_the_cluster_goes_on_without_a_controller_that_was_killed(cluster, topic, journal):
     leader, epoch = cluster.metadata.controller(), cluster.metadata.controller_epoch()
-    with KillBroker(broker=leader).inject(cluster, journal):
-        await_until(
+    with kchaos.KillBroker(broker=leader).inject(cluster, journal):
+        kchaos.await_until(
             lambda: cluster.metadata.controller_epoch() > epoch,
             timeout_s=60,
             waiting_for="another leader of the controllers",
@@ -246,7 +234,7 @@ def test_the_cluster_goes_on_without_a_controller_that_was_killed(cluster, topic
 
 def test_a_controller_that_stands_still_loses_its_office(cluster, topic, journal):
     leader, epoch = cluster.metadata.controller(), cluster.metadata.controller_epoch()
-    with MoveController().inject(cluster, journal) as injection:
+    with kchaos.MoveController().inject(cluster, journal) as injection:
         assert injection.effect["controller"] != leader
         assert injection.effect["controller_epoch"] > epoch
         assert not cluster.controllers[leader].is_paused
@@ -258,11 +246,11 @@ def test_without_most_of_the_controllers_nothing_is_decided(cluster, topic, jour
     replicas = topic(0, 1, 2)
     first, second = sorted(set(cluster.controllers) - {cluster.metadata.controller()})
     with (
-        PauseBroker(broker=first).inject(cluster, journal),
-        PauseBroker(broker=second).inject(cluster, journal),
+        kchaos.PauseBroker(broker=first).inject(cluster, journal),
+        kchaos.PauseBroker(broker=second).inject(cluster, journal),
     ):
-        refused = MoveController().inject(cluster, journal)
-        with pytest.raises(NotAvailable, match="only 1 controllers go on"), refused:
+        refused = kchaos.MoveController().inject(cluster, journal)
+        with pytest.raises(kchaos.NotAvailable, match="only 1 controllers go on"), refused:
             pass
         assert replicas.produce(0, acks=-1).error_code == 0
         assert replicas.state()["leader_epoch"] == 0
@@ -272,7 +260,7 @@ def test_without_most_of_the_controllers_nothing_is_decided(cluster, topic, jour
 def test_two_controllers_that_are_cut_from_each_other_still_have_a_third(cluster, topic, journal):
     leader = cluster.metadata.controller()
     other = min(set(cluster.controllers) - {leader})
-    with CutLink(source=other, target=leader).inject(cluster, journal) as injection:
+    with kchaos.CutLink(source=other, target=leader).inject(cluster, journal) as injection:
         topic(0, 1, 2).produce(0, acks=-1)
         assert injection.effect["is_cut"]
     topic(0, 1, 2)
@@ -280,10 +268,10 @@ def test_two_controllers_that_are_cut_from_each_other_still_have_a_third(cluster
 
 def test_the_preferred_replica_is_elected(cluster, topic, journal):
     replicas = topic(0, 1, 2)
-    election = PreferredElection(topic=replicas.name, partition=0)
-    with pytest.raises(NoEffect, match="leads already"), election.inject(cluster, journal):
+    election = kchaos.PreferredElection(topic=replicas.name, partition=0)
+    with pytest.raises(kchaos.NoEffect, match="leads already"), election.inject(cluster, journal):
         pass
-    with FenceBroker(broker=0).inject(cluster, journal):
+    with kchaos.FenceBroker(broker=0).inject(cluster, journal):
         replicas.await_state(leader=1)
     replicas.await_state(leader=1, isr=[0, 1, 2])
     with election.inject(cluster, journal) as injection:

@@ -12,22 +12,9 @@ from typing import Any
 
 import pytest
 
+import kchaos
 from kchaos.checkers.observations import BrokerSeen
-from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.processes import process_start_time
-from kchaos.clusters.waiting import await_until
-from kchaos.faults import (
-    CutLink,
-    CutZooKeeper,
-    ExpireSession,
-    FastBounce,
-    HoldRequests,
-    KillBroker,
-    LoseTail,
-    PauseBroker,
-    StopBroker,
-)
-from kchaos.faults.errors import NotAvailable
 from kchaos.faults.process.pause_broker import answers
 from kchaos.faults.process.restart import start_again
 from kchaos.faults.zookeeper.activity import packets_received
@@ -52,7 +39,7 @@ def acts(journal):
 
 def test_a_killed_broker_is_gone_and_comes_back_as_another_process(cluster, observe, journal):
     before, broker = observe(1), cluster.brokers[1]
-    with KillBroker(broker=1).inject(cluster, journal) as injection:
+    with kchaos.KillBroker(broker=1).inject(cluster, journal) as injection:
         assert process_start_time(before.pid) is None
         assert broker.exit_code == -signal.SIGKILL
         assert observe(1) == ABSENT
@@ -75,12 +62,12 @@ def test_a_stopped_broker_ends_cleanly_loses_nothing_and_comes_back(
 ):
     replicas = topic(0, 1)
     assert replicas.produce(0, acks=-1).base_offset == 0
-    power_loss = LoseTail(broker=1, topic=replicas.name, partition=0, log_end_offset=0)
-    with pytest.raises(NotAvailable, match="broker 1 runs: kill it"):
+    power_loss = kchaos.LoseTail(broker=1, topic=replicas.name, partition=0, log_end_offset=0)
+    with pytest.raises(kchaos.NotAvailable, match="broker 1 runs: kill it"):
         power_loss.inject(cluster, journal).__enter__()
     before, broker = observe(1), cluster.brokers[1]
     mark = broker.log_directory / ".kafka_cleanshutdown"
-    with StopBroker(broker=1).inject(cluster, journal) as injection:
+    with kchaos.StopBroker(broker=1).inject(cluster, journal) as injection:
         assert process_start_time(before.pid) is None
         assert mark.exists()
         assert observe(1) == ABSENT
@@ -88,7 +75,7 @@ def test_a_stopped_broker_ends_cleanly_loses_nothing_and_comes_back(
         assert injection.effect["exit_code"] in (0, 128 + signal.SIGTERM)
         # It has closed its session itself, which nobody had to wait for.
         assert f"Session: {before.session_id:#x} closed" in broker.server_log.read_text()
-        with pytest.raises(NotAvailable, match="broker 1 was stopped cleanly"):
+        with pytest.raises(kchaos.NotAvailable, match="broker 1 was stopped cleanly"):
             power_loss.inject(cluster, journal).__enter__()
     assert_reborn(before, observe(1))
     assert not mark.exists()
@@ -97,8 +84,10 @@ def test_a_stopped_broker_ends_cleanly_loses_nothing_and_comes_back(
 
 def test_a_stop_that_takes_too_long_is_told_and_the_broker_is_made_whole(cluster, observe, journal):
     before = observe(1)
-    with pytest.raises(AwaitTimeout, match=r"waited 0\.01 s for broker 1 \(pid \d+\) to exit"):
-        StopBroker(broker=1, timeout_s=0.01).inject(cluster, journal).__enter__()
+    with pytest.raises(
+        kchaos.AwaitTimeout, match=r"waited 0\.01 s for broker 1 \(pid \d+\) to exit"
+    ):
+        kchaos.StopBroker(broker=1, timeout_s=0.01).inject(cluster, journal).__enter__()
     assert process_start_time(before.pid) is None
     assert_reborn(before, observe(1))
     assert answers(cluster.brokers[1].client_address, timeout_s=5)
@@ -106,7 +95,7 @@ def test_a_stop_that_takes_too_long_is_told_and_the_broker_is_made_whole(cluster
 
 def test_a_paused_broker_stands_still_and_then_answers_again(cluster, observe, journal):
     before, broker = observe(1), cluster.brokers[1]
-    with PauseBroker(broker=1).inject(cluster, journal) as injection:
+    with kchaos.PauseBroker(broker=1).inject(cluster, journal) as injection:
         assert cluster.brokers[1].is_paused
         assert injection.effect == {"is_paused": True}
         assert not answers(broker.client_address, timeout_s=0.3)
@@ -124,8 +113,8 @@ def test_a_broker_whose_session_ends_during_its_pause_registers_again_on_healing
 ):
     before = observe(1)
     with (
-        PauseBroker(broker=1).inject(cluster, journal),
-        ExpireSession(broker=1, await_return=False).inject(cluster, journal),
+        kchaos.PauseBroker(broker=1).inject(cluster, journal),
+        kchaos.ExpireSession(broker=1, await_return=False).inject(cluster, journal),
     ):
         assert observe(1).czxid is None
         assert cluster.brokers[1].is_paused
@@ -139,7 +128,7 @@ def test_a_bounced_broker_is_another_process_with_another_session_at_once(
     cluster, observe, journal
 ):
     before = observe(1)
-    with FastBounce(broker=1).inject(cluster, journal) as injection:
+    with kchaos.FastBounce(broker=1).inject(cluster, journal) as injection:
         after = observe(1)
         assert process_start_time(before.pid) is None
         assert_reborn(before, after)
@@ -151,17 +140,17 @@ def test_a_bounced_broker_is_another_process_with_another_session_at_once(
 def test_a_broker_without_a_process_cannot_be_killed_stopped_paused_or_bounced(
     cluster, observe, journal
 ):
-    with KillBroker(broker=1).inject(cluster, journal):
+    with kchaos.KillBroker(broker=1).inject(cluster, journal):
         for fault, what in (
-            (KillBroker(broker=1), "kill"),
-            (StopBroker(broker=1), "stop"),
-            (PauseBroker(broker=1), "pause"),
-            (FastBounce(broker=1), "bounce"),
+            (kchaos.KillBroker(broker=1), "kill"),
+            (kchaos.StopBroker(broker=1), "stop"),
+            (kchaos.PauseBroker(broker=1), "pause"),
+            (kchaos.FastBounce(broker=1), "bounce"),
         ):
-            with pytest.raises(NotAvailable, match=f"broker 1 has no process to {what}"):
+            with pytest.raises(kchaos.NotAvailable, match=f"broker 1 has no process to {what}"):
                 fault.inject(cluster, journal).__enter__()
-        with pytest.raises(NotAvailable, match="no session to end: it is not registered"):
-            ExpireSession(broker=1).inject(cluster, journal).__enter__()
+        with pytest.raises(kchaos.NotAvailable, match="no session to end: it is not registered"):
+            kchaos.ExpireSession(broker=1).inject(cluster, journal).__enter__()
         assert observe(1) == ABSENT
 
 
@@ -170,9 +159,9 @@ def test_a_paused_broker_cannot_be_paused_again_and_is_resumed_after_an_exceptio
 ):
     before = observe(1)
     with (
-        pytest.raises(NotAvailable, match="broker 1 is paused already"),
-        PauseBroker(broker=1).inject(cluster, journal),
-        PauseBroker(broker=1).inject(cluster, journal),
+        pytest.raises(kchaos.NotAvailable, match="broker 1 is paused already"),
+        kchaos.PauseBroker(broker=1).inject(cluster, journal),
+        kchaos.PauseBroker(broker=1).inject(cluster, journal),
     ):
         pass
     assert not cluster.brokers[1].is_paused
@@ -183,11 +172,11 @@ def test_healing_does_no_harm_to_a_broker_that_died_meanwhile(cluster, observe, 
     before, broker = observe(1), cluster.brokers[1]
     with contextlib.ExitStack() as stack:
         for fault in (
-            CutLink(source=0, target=1),
-            HoldRequests(name="fetches", api="Fetch", source=1, target=0),
-            ExpireSession(broker=1),
-            CutZooKeeper(broker=1),
-            PauseBroker(broker=1),
+            kchaos.CutLink(source=0, target=1),
+            kchaos.HoldRequests(name="fetches", api="Fetch", source=1, target=0),
+            kchaos.ExpireSession(broker=1),
+            kchaos.CutZooKeeper(broker=1),
+            kchaos.PauseBroker(broker=1),
         ):
             stack.enter_context(fault.inject(cluster, journal))
         broker.kill()
@@ -260,7 +249,7 @@ def test_ctrl_c_heals_and_a_cluster_without_links_refuses_faults_that_need_them(
     assert said["after"]["czxid"] > said["before"]["czxid"]
     # The session was left alone, so the registration went when its time was up.
     assert said["acts"] == ["StopBroker", "broker-gone", "StartBroker", "broker-started"]
-    await_until(
+    kchaos.await_until(
         lambda: process_start_time(said["after"]["pid"]) is None,
         timeout_s=30,
         waiting_for="the restarted broker to end with its harness",

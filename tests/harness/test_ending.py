@@ -4,36 +4,29 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.judge import judge
-from kchaos.checkers.run_directory import RunDirectory
-from kchaos.clusters.api import Cluster
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
-from kchaos.faults import FastBounce
-from kchaos.harness.catalogue.settings import QUICK
+import kchaos
 from kchaos.harness.play import collect
 from kchaos.harness.play.collect import collect_decisions
-from kchaos.harness.play.play import Play
 from kchaos.harness.run import ending
-from kchaos.harness.run.runner import play
-from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
 from tests.support.drivers import play_options
 
 pytestmark = pytest.mark.cluster
 
 
-def written_once(name: str, *brokers: BrokerSpec, first_broker: int | None = None) -> Scenario:
+def written_once(
+    name: str, *brokers: kchaos.BrokerSpec, first_broker: int | None = None
+) -> kchaos.Scenario:
     """A topic of one partition on both brokers, and two records with acks=all."""
-    return Scenario(
+    return kchaos.Scenario(
         entry=name,
         case="",
         release="2.8.2",
-        cluster=ClusterSpec(brokers=brokers, first_broker=first_broker, properties=dict(QUICK)),
+        cluster=kchaos.ClusterSpec(
+            brokers=brokers, first_broker=first_broker, properties=dict(kchaos.QUICK)
+        ),
         steps=(
-            CreateTopic(topic="t", assignment=((0, 1),)),
-            Produce(operation="p", topic="t", partition=0, records=2, acks=-1),
+            kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+            kchaos.Produce(operation="p", topic="t", partition=0, records=2, acks=-1),
         ),
     )
 
@@ -43,12 +36,12 @@ def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
 ) -> None:
     copies = []
 
-    def bounced(now: Play, root: Path) -> None:
+    def bounced(now: kchaos.Play, root: Path) -> None:
         copies.append(root.name)
         if len(copies) == 1:
             before = now.cluster.metadata.state("t", 0)
-            Inject(name="late", fault=FastBounce(broker=0)).perform(now)
-            await_until(
+            kchaos.Inject(name="late", fault=kchaos.FastBounce(broker=0)).perform(now)
+            kchaos.await_until(
                 lambda: now.cluster.metadata.state("t", 0) != before,
                 timeout_s=30,
                 waiting_for="the controller to see the bounce",
@@ -56,11 +49,11 @@ def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
             )
 
     monkeypatch.setattr(collect, "_copy_store", bounced)
-    scenario = written_once("moves-late", *brokers_of("2.8.2", (0, 1)), first_broker=1)
+    scenario = written_once("moves-late", *kchaos.brokers_of("2.8.2", (0, 1)), first_broker=1)
 
-    run = play(scenario, options=play_options(tmp_path), say=print)
+    run = kchaos.play(scenario, options=play_options(tmp_path), say=print)
 
-    results = judge(run)
+    results = kchaos.judge(run)
     shown = [str(results.unknown), *map(str, results.findings)]
     assert (results.conforms, results.safe) == (True, True), shown
     assert copies == ["final", "final"]
@@ -78,9 +71,9 @@ def test_what_a_leader_tells_while_the_run_ends_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
-    def told_once_more(run: RunDirectory, cluster: Cluster) -> None:
+    def told_once_more(run: kchaos.RunDirectory, cluster: kchaos.Cluster) -> None:
         before = told(run)
-        await_until(
+        kchaos.await_until(
             lambda: told(run) > before,
             timeout_s=30,
             waiting_for="the leader to count one more fetch",
@@ -89,12 +82,12 @@ def test_what_a_leader_tells_while_the_run_ends_is_counted(
         collect_decisions(run, cluster)
 
     monkeypatch.setattr(ending, "collect_decisions", told_once_more)
-    leader = BrokerSpec(id=0, kafka="2.8.2", points=("fetch-counted",))
-    scenario = written_once("tells-late", leader, BrokerSpec(id=1, kafka="2.8.2"))
+    leader = kchaos.BrokerSpec(id=0, kafka="2.8.2", points=("fetch-counted",))
+    scenario = written_once("tells-late", leader, kchaos.BrokerSpec(id=1, kafka="2.8.2"))
 
-    run = play(scenario, options=play_options(tmp_path), say=print)
+    run = kchaos.play(scenario, options=play_options(tmp_path), say=print)
 
-    results = judge(run)
+    results = kchaos.judge(run)
     shown = [str(results.unknown), results.reason, *map(str, results.findings)]
     assert (results.conforms, results.safe) == (True, True), shown
 
@@ -105,7 +98,7 @@ def test_what_is_decided_after_the_decisions_are_copied_is_not_in_the_run(
     """A controller tells of it over the links before they are closed."""
     seen = []
 
-    def another_leads(run: RunDirectory, cluster: Cluster) -> None:
+    def another_leads(run: kchaos.RunDirectory, cluster: kchaos.Cluster) -> None:
         collect_decisions(run, cluster)
         assert cluster.links is not None
         since = cluster.links.next_sequence
@@ -116,16 +109,16 @@ def test_what_is_decided_after_the_decisions_are_copied_is_not_in_the_run(
         seen.append(told)
 
     monkeypatch.setattr(ending, "collect_decisions", another_leads)
-    scenario = written_once("decides-late", *brokers_of("2.8.2", (0, 1)), first_broker=1)
+    scenario = written_once("decides-late", *kchaos.brokers_of("2.8.2", (0, 1)), first_broker=1)
 
-    run = play(scenario, options=play_options(tmp_path), say=print)
+    run = kchaos.play(scenario, options=play_options(tmp_path), say=print)
 
-    results = judge(run)
+    results = kchaos.judge(run)
     shown = [str(results.unknown), results.reason, *map(str, results.findings)]
     assert len(seen) == 1
     assert (results.conforms, results.safe) == (True, True), shown
 
 
-def told(run: RunDirectory) -> int:
+def told(run: kchaos.RunDirectory) -> int:
     """How many hits leaders told so far."""
     return sum(hit["fate"] == "told" for hit in run.read_lines("hits.jsonl"))

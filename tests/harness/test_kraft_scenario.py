@@ -7,32 +7,24 @@ from typing import Any, cast
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+import kchaos
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.checkers.judge import judge
 from kchaos.clusters.client import ListedOffset
 from kchaos.clusters.exchange import NotSent
 from kchaos.clusters.metadata.api import LeaderAndIsr
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import KillBroker
 from kchaos.harness.gates import applied
 from kchaos.harness.gates.cluster_look import look_at
 from kchaos.harness.gates.uninitialised import uninitialised
-from kchaos.harness.play.play import Play
-from kchaos.harness.run.runner import play
-from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import AwaitState, CreateTopic, Heal, Inject
 from tests.support.drivers import play_options
 
-ABOUT = TopicPartition("t", 0)
+ABOUT = kchaos.TopicPartition("t", 0)
 STATE = LeaderAndIsr(leader=0, leader_epoch=3, isr=(0, 1))
 
 
-def play_of(**cluster: Any) -> Play:
+def play_of(**cluster: Any) -> kchaos.Play:
     brokers = {0: SimpleNamespace(id=0, client_address="", is_running=True, is_paused=False)}
     made = SimpleNamespace(brokers=brokers, spec=SimpleNamespace(is_kraft=True), **cluster)
-    return Play(cluster=cast(Any, made), run=cast(Any, None), say=print)
+    return kchaos.Play(cluster=cast(Any, made), run=cast(Any, None), say=print)
 
 
 @pytest.mark.parametrize(
@@ -95,30 +87,30 @@ def test_a_killed_leader_and_a_killed_controller_come_back_and_the_replicas_sett
     tmp_path: Path,
 ) -> None:
     topic: dict[str, Any] = {"topic": "t", "partition": 0}
-    scenario = Scenario(
+    scenario = kchaos.Scenario(
         entry="test",
         case="killed",
         release="4.1.2",
-        cluster=ClusterSpec(brokers=brokers_of("4.1.2"), mode="kraft", controllers=3),
+        cluster=kchaos.ClusterSpec(brokers=kchaos.brokers_of("4.1.2"), mode="kraft", controllers=3),
         steps=(
-            CreateTopic(
+            kchaos.CreateTopic(
                 topic="t", assignment=((0, 1, 2),), configuration=(("min.insync.replicas", "2"),)
             ),
-            Produce(operation="before", records=5, acks=-1, **topic),
-            Inject(name="killed", fault=KillBroker(broker=0)),
-            AwaitState(**topic, leader=1, isr=(1, 2)),
-            Heal(name="killed"),
-            Inject(name="controller", fault=KillBroker(broker=101)),
-            Produce(operation="after", records=5, acks=-1, **topic),
-            Heal(name="controller"),
+            kchaos.Produce(operation="before", records=5, acks=-1, **topic),
+            kchaos.Inject(name="killed", fault=kchaos.KillBroker(broker=0)),
+            kchaos.AwaitState(**topic, leader=1, isr=(1, 2)),
+            kchaos.Heal(name="killed"),
+            kchaos.Inject(name="controller", fault=kchaos.KillBroker(broker=101)),
+            kchaos.Produce(operation="after", records=5, acks=-1, **topic),
+            kchaos.Heal(name="controller"),
         ),
     )
-    run = play(scenario, options=play_options(tmp_path), say=print)
+    run = kchaos.play(scenario, options=play_options(tmp_path), say=print)
     outcome = json.loads((run.path / "outcome.json").read_text())
     assert outcome.get("unknown") is None
     settled = outcome["settle"]
     assert settled["state"] == "converged"
     assert settled["last_seen"]["t-0"]["ends"] == {"0": 11, "1": 11, "2": 11}
     assert sorted(settled["last_seen"]["t-0"]["isr"]) == [0, 1, 2]
-    results = judge(run)
+    results = kchaos.judge(run)
     assert (results.conforms, results.safe, results.unknown) == (True, True, None)

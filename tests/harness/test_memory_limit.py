@@ -6,17 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.judge import judge
+import kchaos
 from kchaos.clusters.docker_driver.engine import connect
 from kchaos.clusters.docker_driver.options import base_image
 from kchaos.clusters.docker_driver.owner import RUN
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
-from kchaos.harness.play.play import Play
-from kchaos.harness.run.runner import RunOptions, play
-from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import CreateTopic
 
 pytestmark = [pytest.mark.docker, pytest.mark.cluster, pytest.mark.usefixtures("docker_base")]
 
@@ -29,7 +22,7 @@ class ExhaustMemory:
 
     broker: int
 
-    def perform(self, now: Play) -> None:
+    def perform(self, now: kchaos.Play) -> None:
         api = connect()
         broker = now.cluster.brokers[self.broker]
         made = api.containers(filters={"label": RUN, "name": f"kchaos-{os.getpid()}-"})
@@ -38,7 +31,7 @@ class ExhaustMemory:
         script = "echo 1000 >/proc/1/oom_score_adj && exec tail /dev/zero"
         hungry = api.exec_create(container, ["/bin/sh", "-c", script])["Id"]
         api.exec_start(hungry, detach=True)
-        await_until(
+        kchaos.await_until(
             lambda: not broker.is_running,
             timeout_s=60,
             waiting_for=f"broker {self.broker} to be killed for its memory",
@@ -49,26 +42,28 @@ class ExhaustMemory:
 
 def test_a_run_whose_broker_is_killed_for_memory_is_unknown_and_says_why(tmp_path: Path) -> None:
     """No gate waits for this broker, which is no replica of anything."""
-    scenario = Scenario(
+    scenario = kchaos.Scenario(
         entry="memory-limit",
         case="killed",
         release=RELEASE,
-        cluster=ClusterSpec(brokers=brokers_of(RELEASE, (0, 1)), broker_memory_mib=400),
+        cluster=kchaos.ClusterSpec(
+            brokers=kchaos.brokers_of(RELEASE, (0, 1)), broker_memory_mib=400
+        ),
         steps=(
-            CreateTopic(topic="t", assignment=((0,),)),
-            Produce(operation="a", topic="t", partition=0, records=3, acks=-1),
+            kchaos.CreateTopic(topic="t", assignment=((0,),)),
+            kchaos.Produce(operation="a", topic="t", partition=0, records=3, acks=-1),
             ExhaustMemory(broker=1),
         ),
     )
-    options = RunOptions(runs_directory=tmp_path, driver="docker")
+    options = kchaos.RunOptions(runs_directory=tmp_path, driver="docker")
 
-    run = play(scenario, options=options, say=lambda _text: None)
+    run = kchaos.play(scenario, options=options, say=lambda _text: None)
 
     why = run.read("outcome.json")["unknown"]
     assert "broker 1 exited with code -9 (killed for memory: the container needed more" in why
     assert "its limit of 400 MiB" in why
     assert run.read("scenario.json")["cluster"]["broker_memory_mib"] == 400
     assert run.read("run.json")["images"].startswith(f"{base_image()}@sha256:")
-    results = judge(run)
+    results = kchaos.judge(run)
     assert results.safe is None
     assert "killed for memory" in (results.unknown or "")

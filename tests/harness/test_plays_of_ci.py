@@ -82,18 +82,15 @@ def test_what_no_play_has_to_go_through_is_performed_by_a_test_on_a_cluster(name
 
 
 def made_on_clusters(file: Path) -> set[str]:
-    """Returns what a file of tests on clusters calls by a plain name, as it does faults and steps.
+    """Return the names that a file of tests on clusters calls, as it does faults and steps.
 
     It is empty for a file that has no such test.
     """
     text = file.read_text()
     if "pytest.mark.cluster" not in text:
         return set()
-    return {
-        node.func.id
-        for node in ast.walk(parsed(text))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
+    called = [node.func for node in ast.walk(parsed(text)) if isinstance(node, ast.Call)]
+    return {ast.unparse(function).removeprefix("kchaos.") for function in called}
 
 
 @pytest.mark.slow

@@ -4,16 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.acts import (
-    CutLink,
-    HealLink,
-    Hold,
-    LoseTail,
-    ReleaseHold,
-    StaleRequest,
-    TopicPartition,
-)
-from kchaos.checkers.model import follow, generation_for, predict
+import kchaos
+from kchaos.checkers.acts import CutLink, HealLink, Hold, LoseTail, ReleaseHold, StaleRequest
+from kchaos.checkers.model import follow, generation_for
 from kchaos.checkers.model.broker import control_handling, exchange, offset_reset
 from kchaos.checkers.model.follow.observations import (
     OffsetAnswered,
@@ -47,8 +40,8 @@ from tests.golden.stored import recorded
 from tests.support.machine_steps import after as after_steps
 from tests.support.model_timelines import cluster, kill, left_alone, start, state, write
 
-T = TopicPartition("t", 0)
-OTHER = TopicPartition("t", 1)
+T = kchaos.TopicPartition("t", 0)
+OTHER = kchaos.TopicPartition("t", 1)
 WITHOUT_EPOCHS = {"message_format": "0.10.2", "unclean_leader_election": True}
 RELEASES = ("0.10.2.2", "2.8.2")
 OUT_OF_RANGE = FetchAnswer(error="OFFSET_OUT_OF_RANGE")
@@ -113,7 +106,7 @@ def test_a_leader_s_end_is_read_when_it_gets_the_question_and_counts_when_its_an
 @pytest.mark.parametrize("release", RELEASES)
 def test_without_anything_in_the_way_a_follower_truncates_to_its_leader_s_end(release: str) -> None:
     events = [*elected_with_one_of_three(release), Snapshot(label="end")]
-    prediction = predict(events)
+    prediction = kchaos.predict(events)
     chosen = {snapshot.broker: snapshot.log_end_offset for snapshot in prediction.snapshots["end"]}
     assert (chosen[0], chosen[1]) == (1, 1)
     assert [
@@ -174,7 +167,7 @@ def following(release: str = "2.3.1") -> World:
     return world
 
 
-def fetched(world: World, *answers: tuple[TopicPartition, Answer]) -> bool:
+def fetched(world: World, *answers: tuple[kchaos.TopicPartition, Answer]) -> bool:
     """Broker 1 gets an answer to its Fetch; returns whether it changed anything."""
     question = exchange.question(world, 1, 0, exchange.FETCH)
     assert question is not None
@@ -205,7 +198,7 @@ def reset_of(world: World) -> OffsetReset | None:
     return thread.reset
 
 
-def fetches_from(world: World) -> dict[TopicPartition, int]:
+def fetches_from(world: World) -> dict[kchaos.TopicPartition, int]:
     question = exchange.question(world, 1, 0, exchange.FETCH)
     assert question is not None
     return {partition: asked.fetch_offset for partition, asked in question.asked}
@@ -287,7 +280,7 @@ RECORDS = FetchAnswer(batches=(BATCH,), high_watermark=1)
     ],
 )
 def test_what_comes_after_it_in_the_same_answer_waits(
-    answers: tuple[tuple[TopicPartition, Answer], ...], ends_before: int
+    answers: tuple[tuple[kchaos.TopicPartition, Answer], ...], ends_before: int
 ) -> None:
     world = following()
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.judge import judge
+import kchaos
 from kchaos.checkers.results import write_judgement
-from kchaos.clusters.errors import ReleaseError
 from kchaos.harness.commands import upgrade as command
 from kchaos.harness.commands.cli import cli
 from kchaos.harness.commands.upgrade import (
@@ -20,14 +19,11 @@ from kchaos.harness.commands.upgrade import (
     play_upgrade,
     upgrade_of,
 )
-from kchaos.harness.errors import UsageError
-from kchaos.harness.run.runner import RunOptions
-from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.seeds import seed_text
 from kchaos.harness.upgrades.procedure import Upgrade
 from tests.golden.stored import unpacked
 
-OPTIONS = RunOptions(offline=True)
+OPTIONS = kchaos.RunOptions(offline=True)
 
 
 class Found:
@@ -64,14 +60,14 @@ def meant(
 
 def test_one_command_plays_one_pair() -> None:
     for older, newer in ((("2.1.1", "2.2.2"), ("2.3.1",)), (("2.1.1",), ("2.2.2", "2.3.1"))):
-        with pytest.raises(UsageError, match="one command plays one pair"):
+        with pytest.raises(kchaos.UsageError, match="one command plays one pair"):
             meant(older, newer)
-    with pytest.raises(UsageError, match="--to RELEASE or --to-build PATH"):
+    with pytest.raises(kchaos.UsageError, match="--to RELEASE or --to-build PATH"):
         meant(("2.1.1",), ())
 
 
 def test_a_release_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ReleaseError, match="is no known Kafka release"):
+    with pytest.raises(kchaos.ReleaseError, match="is no known Kafka release"):
         meant(("2.1.1",), ("9.9.9",))
 
 
@@ -83,7 +79,7 @@ def test_a_build_that_is_not_what_it_is_to_be_is_refused(
     release: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(command, "fetch", lambda *_args, **_more: Found(release))
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(kchaos.UsageError, match=said):
         meant(("2.8.2",), ("3.9.1",), tmp_path)
 
 
@@ -91,7 +87,7 @@ def test_a_build_that_is_older_than_what_it_comes_after_is_no_upgrade(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(command, "fetch", lambda *_args, **_more: Found("2.8.2"))
-    with pytest.raises(UsageError, match=r"Kafka does not support this: .*3\.9\.1"):
+    with pytest.raises(kchaos.UsageError, match=r"Kafka does not support this: .*3\.9\.1"):
         meant(("3.9.1",), (), tmp_path)
 
 
@@ -136,7 +132,7 @@ def test_the_plan_tells_the_rolls_and_what_differs() -> None:
 def test_a_workload_that_cannot_run_is_refused_before_a_cluster_starts(
     workload: str, said: str
 ) -> None:
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(kchaos.UsageError, match=said):
         meant(("2.1.1",), ("2.2.2",), workload=workload)
     assert meant(("2.1.1",), ("2.2.2",)).workload == ()
 
@@ -153,7 +149,7 @@ class PlaysTheStoredRun(AbstractContextManager[Any]):
 
     def __init__(self, **_options: Any) -> None: ...
 
-    def play(self, scenario: Scenario) -> dict[str, Any]:
+    def play(self, scenario: kchaos.Scenario) -> dict[str, Any]:
         assert (scenario.entry, scenario.case) == ("upgrade", "2.1.1-to-2.2.2")
         return {"run": str(stored[0])}
 
@@ -170,7 +166,7 @@ def test_runs_are_signed_off_together_and_the_page_is_written_after_each(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     run = unpacked("upgrade-2.1.1", tmp_path)
-    write_judgement(run, judge(run))
+    write_judgement(run, kchaos.judge(run))
     stored[:] = [run.path]
     monkeypatch.setattr(command, "Children", PlaysTheStoredRun)
     monkeypatch.setattr(command, "fetch", lambda kafka, **_more: Found(kafka))
