@@ -51,7 +51,7 @@ semantic-mutants: ## conditions of the checkers changed one by one: hours; --num
 	$(PYTHON) -m tests.semantic_mutants $(ARGS)
 
 look-up: ## what RELEASE=4.4.0 changes beside the newest known one: methods, rules, request versions
-	$(PYTHON) -c "from kchaos.clusters.distribution import resolve; resolve('$(RELEASE)')"
+	$(PYTHON) -c "from kchaos.clusters.kafka.distribution import resolve; resolve('$(RELEASE)')"
 	$(PYTHON) -m kchaos.checkers.model.releases.class_files $(RELEASE) --jars $(JARS)
 
 pages: ## the pages for people, in build/pages/; a link that leads nowhere is refused

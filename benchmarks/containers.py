@@ -15,10 +15,10 @@ import sys
 import time
 
 from benchmarks.start_up import write
-from kchaos.clusters.class_archive import await_archives
-from kchaos.clusters.drivers import make_cluster
-from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.front.drivers import make_cluster
+from kchaos.clusters.kafka.class_archive import await_archives
 from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.system.leftovers import work_directory
 
 _AIM = 1.5
 _DRIVERS = ("local", "docker")

@@ -163,8 +163,8 @@ def plainly(paths: Sequence[str]) -> None:
 def with_spark(paths: Sequence[str]) -> None:
     """Judges the runs with Spark, and once more with a Spark that runs already; prints the same."""
     from kchaos.checkers.spark import judge_runs, spark_context
-    from kchaos.clusters.class_archive import spark_archive
-    from kchaos.clusters.java import spark_java_home
+    from kchaos.clusters.kafka.class_archive import spark_archive
+    from kchaos.clusters.kafka.java import spark_java_home
 
     java_home = spark_java_home()
     archive = spark_archive(java_home)

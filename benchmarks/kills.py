@@ -26,7 +26,7 @@ from kchaos.checkers.errors import CheckError
 from kchaos.checkers.folders import WORKING
 from kchaos.checkers.judge import judge
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.clusters.cache import cache_directory
+from kchaos.clusters.system.cache import cache_directory
 
 KCHAOS = (sys.executable, "-m", "kchaos")
 PLAY = ("reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1", "--no-spark")

@@ -17,8 +17,8 @@ from typing import Any
 from kchaos.checkers.packs import pack
 from kchaos.checkers.spark import judge_runs, spark_context
 from kchaos.checkers.store import Place, StoredPlace
-from kchaos.clusters.class_archive import spark_archive
-from kchaos.clusters.java import spark_java_home
+from kchaos.clusters.kafka.class_archive import spark_archive
+from kchaos.clusters.kafka.java import spark_java_home
 from tests.golden.stored import RELEASES, unpacked
 from tests.support.object_store import BUCKET, object_store
 from tests.support.processes import descendants

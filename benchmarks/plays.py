@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kchaos.clusters.drivers import DRIVERS
+from kchaos.clusters.front.drivers import DRIVERS
 from kchaos.harness.catalogue import entry_named, scenario_of
 from kchaos.harness.commands.measure import cells
 from kchaos.harness.commands.reproduce import DueCase, PlayedCase, play_cases

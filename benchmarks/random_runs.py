@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 
 from kchaos.checkers.judge import judge
-from kchaos.clusters.drivers import DRIVERS
+from kchaos.clusters.front.drivers import DRIVERS
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.runner import RunOptions, play
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from kchaos.clusters.distribution import java_of, resolve
+from kchaos.clusters.kafka.distribution import java_of, resolve
 from tests.support.segment_encoder import record
 
 RECORD_COUNT = 400_000

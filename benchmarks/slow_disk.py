@@ -33,9 +33,9 @@ from kafka.errors import KafkaError
 from kchaos.checkers.acts import HoldPoint
 from kchaos.clusters.agent.points import LOG_READ, disk_point
 from kchaos.clusters.api import Cluster
-from kchaos.clusters.leftovers import work_directory
-from kchaos.clusters.local import LocalCluster
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start.local import LocalCluster
+from kchaos.clusters.system.leftovers import work_directory
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.catalogue.kip_501 import ALL, LEADER, cluster_of
 
 _WAIT_S = 60.0

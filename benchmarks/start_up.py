@@ -17,13 +17,13 @@ import statistics
 import time
 
 from kchaos.clusters.api import Cluster
-from kchaos.clusters.class_archive import await_archives
-from kchaos.clusters.client import produce
-from kchaos.clusters.exchange import NoAnswer, NotSent
-from kchaos.clusters.leftovers import work_directory
-from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.ask.client import produce
+from kchaos.clusters.kafka.class_archive import await_archives
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start.local import LocalCluster
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
+from kchaos.clusters.system.leftovers import work_directory
+from kchaos.clusters.system.waiting import await_until
 
 _TOPIC = "start-up"
 

@@ -84,9 +84,9 @@ class ClusterSpec:
     promised is known;
     ``tick_time_ms`` is ZooKeeper's (sessions last at least two ticks); ``zookeeper_kafka`` is
     the Kafka whose jars ZooKeeper runs from, None for the newest of the brokers'.
-    ``tiered`` gives the brokers a remote store for their logs (``clusters.tiered``), which topics
-    with remote.storage.enable use. ``broker_memory_mib`` and ``broker_cpus`` limit each broker,
-    None for no limit; only a driver whose brokers are containers can hold them.
+    ``tiered`` gives the brokers a remote store for their logs (``clusters.start.tiered``), which
+    topics with remote.storage.enable use. ``broker_memory_mib`` and ``broker_cpus`` limit each
+    broker, None for no limit; only a driver whose brokers are containers can hold them.
 
     ``mode`` says where the metadata is, None for the place that is usual with the brokers'
     releases. With KRaft there are 1 or 3 ``controllers``, which are no brokers, and neither

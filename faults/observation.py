@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Broker, Cluster
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 
 _REGISTRATION_S = 60.0
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kchaos.checkers.acts import CutLink, CutZooKeeper, ForgeAnswers, Hold, HoldPoint
 from kchaos.clusters.api import Broker, Cluster, Collectable, Disconnectable
-from kchaos.clusters.log_directories import has_failed
+from kchaos.clusters.start.log_directories import has_failed
 from kchaos.faults.observation import observe_broker
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"

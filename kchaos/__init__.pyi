@@ -23,11 +23,11 @@ from kchaos.clusters.errors import ClusterError as ClusterError
 from kchaos.clusters.errors import MachineError as MachineError
 from kchaos.clusters.errors import ReleaseError as ReleaseError
 from kchaos.clusters.links.rules import Hold as Hold
-from kchaos.clusters.local import LocalCluster as LocalCluster
 from kchaos.clusters.spec import BrokerSpec as BrokerSpec
 from kchaos.clusters.spec import ClusterSpec as ClusterSpec
 from kchaos.clusters.spec import brokers_of as brokers_of
-from kchaos.clusters.waiting import await_until as await_until
+from kchaos.clusters.start.local import LocalCluster as LocalCluster
+from kchaos.clusters.system.waiting import await_until as await_until
 from kchaos.faults import *
 from kchaos.faults.api import Fault as Fault
 from kchaos.faults.api import Injection as Injection

@@ -23,7 +23,7 @@ from tests.support.needed import Needed, lack
 from tests.support.second_tries import SecondTries
 
 if TYPE_CHECKING:
-    from kchaos.clusters.jvm_cluster import JvmCluster
+    from kchaos.clusters.start.jvm_cluster import JvmCluster
     from kchaos.harness.pytest_plugin.shared import ClusterPool
 
 ReleaseCluster = Callable[[str], "JvmCluster"]
@@ -236,8 +236,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     from kchaos.checkers.spark import spark_context
-    from kchaos.clusters.class_archive import spark_archive
-    from kchaos.clusters.java import spark_java_home
+    from kchaos.clusters.kafka.class_archive import spark_archive
+    from kchaos.clusters.kafka.java import spark_java_home
 
     java_home, log_file = spark_java_home(), tmp_path_factory.mktemp("spark") / "spark.log"
     with spark_context(
@@ -252,7 +252,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def _machine_cache() -> Path:
     """The cache as it is before a test has a home of its own."""
-    from kchaos.clusters.cache import cache_directory
+    from kchaos.clusters.system.cache import cache_directory
 
     return cache_directory()
 
@@ -269,11 +269,11 @@ def docker_base() -> None:
 
     An engine that cannot have it, or runs no container of it, is as none.
     """
-    from kchaos.clusters.cache import locked
     from kchaos.clusters.docker_driver.base_image import ensure_base_image
     from kchaos.clusters.docker_driver.engine import connect, speaking
     from kchaos.clusters.docker_driver.options import base_image
     from kchaos.clusters.errors import MachineError
+    from kchaos.clusters.system.cache import locked
 
     try:
         with contextlib.closing(connect()) as api, locked("base image of tests"):

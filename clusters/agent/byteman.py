@@ -9,9 +9,9 @@ from pathlib import Path
 
 from kchaos.clusters.agent.point import Place, Point
 from kchaos.clusters.agent.points import point_of
-from kchaos.clusters.cache import write_private
-from kchaos.clusters.distribution import own_jar
+from kchaos.clusters.kafka.distribution import own_jar
 from kchaos.clusters.releases import Release
+from kchaos.clusters.system.cache import write_private
 
 COORDINATES = "org.jboss.byteman:byteman:4.0.24"
 HELLO = "hello"

@@ -15,14 +15,14 @@ from pathlib import Path
 from kchaos.clusters.agent.byteman import GateAddress
 from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.agent.points import POINTS, disk_points
-from kchaos.clusters.cache import write_private
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.leftovers import record_process
-from kchaos.clusters.log_tail import last_lines
-from kchaos.clusters.processes import Child, spawn
 from kchaos.clusters.spec import BrokerSpec
-from kchaos.clusters.unmounting import mount_helper, unmount_below
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.cache import write_private
+from kchaos.clusters.system.leftovers import record_process
+from kchaos.clusters.system.log_tail import last_lines
+from kchaos.clusters.system.processes import Child, spawn
+from kchaos.clusters.system.unmounting import mount_helper, unmount_below
+from kchaos.clusters.system.waiting import await_until
 
 _DEVICE = Path("/dev/fuse")
 _WAIT_S = 30.0

@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 
 from kchaos.checkers.folders import plain
-from kchaos.clusters.distribution import java_of
 from kchaos.clusters.docker_driver.host import DockerHost
 from kchaos.clusters.docker_driver.options import base_image, with_limits
-from kchaos.clusters.jvm_cluster import JvmCluster
+from kchaos.clusters.kafka.distribution import java_of
 from kchaos.clusters.spec import ClusterSpec
+from kchaos.clusters.start.jvm_cluster import JvmCluster
 
 
 class DockerCluster(JvmCluster):

@@ -10,17 +10,17 @@ from importlib.resources import files
 from pathlib import Path
 
 from kchaos.checkers.acts import Mode
-from kchaos.clusters.cache import cache_directory, locked, staging
-from kchaos.clusters.configuration import FAST_JVM_FLAGS
-from kchaos.clusters.distribution import Distribution, java_of, resolve
 from kchaos.clusters.docker_driver.engine import connect, engine_info
 from kchaos.clusters.docker_driver.image import ensure_image
 from kchaos.clusters.docker_driver.options import base_image
 from kchaos.clusters.errors import MachineError, ReleaseError
-from kchaos.clusters.kraft_storage import write_bootstrap
+from kchaos.clusters.kafka.distribution import Distribution, java_of, resolve
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.spec_checks import mode_refused
+from kchaos.clusters.start.configuration import FAST_JVM_FLAGS
+from kchaos.clusters.start.kraft_storage import write_bootstrap
+from kchaos.clusters.start.spec_checks import mode_refused
+from kchaos.clusters.system.cache import cache_directory, locked, staging
 
 _HEADER = "# Written by `kchaos compose`; docker-compose.yml reads it."
 _LOG4J = """\

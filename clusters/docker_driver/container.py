@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kchaos.clusters.docker_driver.engine import CALL_TIMEOUT_S, HANGS, speaking
 from kchaos.clusters.docker_driver.options import IMAGE_VARIABLE
 from kchaos.clusters.errors import AwaitTimeout, MachineError
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -29,7 +29,7 @@ _NO_OUTPUT = (404, 409)
 
 
 class Container:
-    """A container that starts or has started; see ``clusters.processes.Process``.
+    """A container that starts or has started; see ``clusters.system.processes.Process``.
 
     ``started`` is the engine's answer to the start, which takes some tenths of a second that
     other containers need not wait for. Where it was a refusal, asking for the state raises that.

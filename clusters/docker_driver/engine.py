@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from kchaos.clusters.docker_driver.options import CPUS_VARIABLE, IMAGE_VARIABLE, MEMORY_VARIABLE
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.interrupts import interruptible
 from kchaos.clusters.spec import ClusterSpec
+from kchaos.clusters.system.interrupts import interruptible
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kchaos.clusters.api import Collectable, Disconnectable, Killable, Pausable, Restartable
-from kchaos.clusters.distribution import IN_IMAGE, Distribution, resolve
 from kchaos.clusters.docker_driver.container import Container
 from kchaos.clusters.docker_driver.engine import (
     CALL_TIMEOUT_S,
@@ -31,12 +30,13 @@ from kchaos.clusters.docker_driver.network import create_network, why_unbindable
 from kchaos.clusters.docker_driver.options import DEFAULT_IMAGE, IMAGE_VARIABLE
 from kchaos.clusters.docker_driver.owner import labels_of
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.host import Node, Role
-from kchaos.clusters.interrupts import interruptible
-from kchaos.clusters.ports import reserve_port
-from kchaos.clusters.processes import Process
+from kchaos.clusters.kafka.distribution import IN_IMAGE, Distribution, resolve
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.clusters.tiered import FOLDER
+from kchaos.clusters.start.host import Node, Role
+from kchaos.clusters.start.tiered import FOLDER
+from kchaos.clusters.system.interrupts import interruptible
+from kchaos.clusters.system.ports import reserve_port
+from kchaos.clusters.system.processes import Process
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -57,7 +57,7 @@ NO_SLOW_DISK = "containers have no slow disks: play it with --driver local"
 
 
 class DockerHost:
-    """Containers on a bridge network of their own; see ``clusters.host.Host``."""
+    """Containers on a bridge network of their own; see ``clusters.start.host.Host``."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kchaos.clusters.docker_driver.engine import speaking
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.interrupts import interruptible
+from kchaos.clusters.system.interrupts import interruptible
 
 if TYPE_CHECKING:
     from docker import APIClient

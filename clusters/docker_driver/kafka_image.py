@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from kchaos.checkers.formats.metadata_records import MetadataRecordError, definitions_in_jar
-from kchaos.clusters.distribution import IN_IMAGE, Distribution
 from kchaos.clusters.docker_driver.engine import connect, speaking
 from kchaos.clusters.docker_driver.image import ensure_image
 from kchaos.clusters.docker_driver.leftovers import remove_run
 from kchaos.clusters.docker_driver.owner import labels_of
 from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.kafka.distribution import IN_IMAGE, Distribution
 from kchaos.clusters.releases import release_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kchaos.clusters.docker_driver.engine import connect, may_be_here, speaking
 from kchaos.clusters.docker_driver.owner import RUN, is_dead, owner_pid
 from kchaos.clusters.errors import ClusterError, MachineError
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kchaos.clusters.cache import cache_directory
-from kchaos.clusters.distribution import Distribution
+from kchaos.clusters.kafka.distribution import Distribution
+from kchaos.clusters.system.cache import cache_directory
 
 if TYPE_CHECKING:
     from docker.types import Mount

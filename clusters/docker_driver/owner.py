@@ -7,9 +7,9 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from kchaos.clusters.cache import cache_directory, locked
-from kchaos.clusters.leftovers import RUNNING, is_left
-from kchaos.clusters.processes import process_start_time
+from kchaos.clusters.system.cache import cache_directory, locked
+from kchaos.clusters.system.leftovers import RUNNING, is_left
+from kchaos.clusters.system.processes import process_start_time
 
 RUN = "kchaos.run"
 _PID = "kchaos.owner-pid"

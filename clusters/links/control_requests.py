@@ -14,12 +14,12 @@ from typing import Any
 
 from kchaos.checkers.acts import STALE_CLIENT_ID
 from kchaos.checkers.formats.api_keys import ApiKey
-from kchaos.clusters.exchange import exchange
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.layouts import LAYOUTS
 from kchaos.clusters.links.messages import read_request, read_response
 from kchaos.clusters.links.sessions import FetchSessions
 from kchaos.clusters.links.writing import encode, text
+from kchaos.clusters.system.exchange import exchange
 
 WRITABLE: Mapping[str, Mapping[int, tuple[int, int]]] = {
     "LeaderAndIsr": {0: (0, 8), 1: (1, 0), 2: (2, 2)},
@@ -66,7 +66,7 @@ def send_control_request(
 ) -> dict[str, Any]:
     """Send one control request, and return what the answer says, as link records have it.
 
-    Raises NotSent or NoAnswer as `clusters.exchange.exchange` does.
+    Raises NotSent or NoAnswer as `clusters.system.exchange.exchange` does.
     """
     key = ApiKey(api)  # type: ignore[arg-type] # It takes names too.
     frame = request_bytes(key, version, values, correlation_id=1, client_id=STALE_CLIENT_ID)

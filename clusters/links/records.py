@@ -15,8 +15,8 @@ from kchaos.checkers.formats.link_record import Fate, LinkRecord
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links.errors import LinkError
 from kchaos.clusters.links.messages import Message
-from kchaos.clusters.standstill import awake_s
-from kchaos.clusters.waiting import patience
+from kchaos.clusters.system.standstill import awake_s
+from kchaos.clusters.system.waiting import patience
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,8 +32,8 @@ from kchaos.checkers.formats.metadata_records import (
     MetadataRecordError,
     RecordDefinitions,
 )
+from kchaos.clusters.ask.requests import send
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.links.control_requests import send_control_request
 from kchaos.clusters.metadata.api import (
     LeaderAndIsr,
@@ -42,8 +42,8 @@ from kchaos.clusters.metadata.api import (
     Registration,
 )
 from kchaos.clusters.metadata.kraft_log import LogBatch, MetadataLogReader
-from kchaos.clusters.requests import send
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
+from kchaos.clusters.system.waiting import await_until
 
 _ANSWER_S = 10.0
 _ANSWER_MS = int(_ANSWER_S * 1000)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kchaos.checkers.folders import plain
-from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.host import LocalHost, Node
-from kchaos.clusters.jvm_cluster import JvmCluster
-from kchaos.clusters.leftovers import record_process
-from kchaos.clusters.processes import Process
+from kchaos.clusters.kafka.distribution import Distribution
 from kchaos.clusters.restored import criu
 from kchaos.clusters.restored.image import ImageKey, WantedJvm, restored
 from kchaos.clusters.restored.images import image_of, why_not
 from kchaos.clusters.spec import ClusterSpec
+from kchaos.clusters.start.host import LocalHost, Node
+from kchaos.clusters.start.jvm_cluster import JvmCluster
+from kchaos.clusters.system.leftovers import record_process
+from kchaos.clusters.system.processes import Process
 
 
 class RestoringHost(LocalHost):

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from kchaos.clusters.errors import AwaitTimeout, ClusterError
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 
 LOG = "criu.log"
 PID_FILE = "criu.pid"

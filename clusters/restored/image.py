@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.host import Node
-from kchaos.clusters.processes import Child, process_start_time, spawn
+from kchaos.clusters.kafka.distribution import Distribution
 from kchaos.clusters.restored import criu
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start.host import Node
+from kchaos.clusters.system.processes import Child, process_start_time, spawn
+from kchaos.clusters.system.waiting import await_until
 
 IMAGE, TEMPLATE, LINES = "image", "template.json", "lines"
 """In the folder where the JVM ran: CRIU's files, the JVM's command line, and what it reads."""

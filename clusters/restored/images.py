@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kchaos.checkers.folders import is_plain
-from kchaos.clusters.cache import cache_directory, locked
 from kchaos.clusters.errors import AwaitTimeout, MachineError
-from kchaos.clusters.processes import boot_id, process_table
 from kchaos.clusters.restored import criu, main_class
 from kchaos.clusters.restored.image import TEMPLATE, ImageKey, WantedJvm
 from kchaos.clusters.restored.training import train
+from kchaos.clusters.system.cache import cache_directory, locked
+from kchaos.clusters.system.processes import boot_id, process_table
 
 _WHOLE = "whole"
 # Images hold for what made them.

@@ -7,10 +7,10 @@ import subprocess
 from importlib.resources import files
 from pathlib import Path
 
-from kchaos.clusters.cache import cache_directory, locked, staging
-from kchaos.clusters.distribution import own_jar
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.java import java_home
+from kchaos.clusters.kafka.distribution import own_jar
+from kchaos.clusters.kafka.java import java_home
+from kchaos.clusters.system.cache import cache_directory, locked, staging
 
 NAME = "Restorable"
 # The last version that runs on Java 11.

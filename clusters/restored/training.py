@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kchaos.clusters.client import fetch, produce
-from kchaos.clusters.distribution import Distribution
+from kchaos.clusters.ask.client import fetch, produce
 from kchaos.clusters.errors import ClusterError
-from kchaos.clusters.host import LocalHost, Node
-from kchaos.clusters.jvm_cluster import JvmCluster
-from kchaos.clusters.processes import Child, spawn
+from kchaos.clusters.kafka.distribution import Distribution
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.restored import criu, main_class
 from kchaos.clusters.restored.image import IMAGE, LINES, TEMPLATE, ImageKey, WantedJvm
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start.host import LocalHost, Node
+from kchaos.clusters.start.jvm_cluster import JvmCluster
+from kchaos.clusters.system.processes import Child, spawn
+from kchaos.clusters.system.waiting import await_until
 
 _ENDED = "ended"
 TOPIC = "written-before-the-image"

@@ -9,7 +9,7 @@ from kchaos.checkers import acts
 from kchaos.clusters.api import Broker, Cluster, Collectable
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import topic_settings_refused
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import FaultError
 from kchaos.faults.view import BrokerView, ClusterView, needs_zookeeper, off_metadata, unable

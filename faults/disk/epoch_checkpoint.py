@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kchaos.checkers.formats.checkpoints import LEADER_EPOCHS
 from kchaos.clusters.api import Cluster, Collectable
-from kchaos.clusters.log_directories import replica_directory
+from kchaos.clusters.start.log_directories import replica_directory
 from kchaos.faults.errors import FaultError
 from kchaos.faults.view import ClusterView, unable
 

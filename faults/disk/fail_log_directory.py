@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from kchaos.checkers import acts, observations
 from kchaos.clusters.api import Cluster, Collectable, Killable, Restartable
-from kchaos.clusters.log_directories import fail, replica_directory, replicas_in, restore
-from kchaos.clusters.log_tail import last_lines
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start.log_directories import fail, replica_directory, replicas_in, restore
+from kchaos.clusters.system.log_tail import last_lines
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import FaultError
 from kchaos.faults.observation import await_unregistered, observe_broker

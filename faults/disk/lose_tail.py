@@ -9,7 +9,7 @@ from typing import ClassVar
 from kchaos.checkers import acts
 from kchaos.checkers.formats.batches import entries
 from kchaos.clusters.api import Cluster, Collectable
-from kchaos.clusters.log_directories import replica_directory
+from kchaos.clusters.start.log_directories import replica_directory
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import FaultError
 from kchaos.faults.view import ClusterView, unable

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from kchaos.checkers import acts
 from kchaos.clusters.api import Broker, Cluster
-from kchaos.clusters.log_tail import last_lines
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.log_tail import last_lines
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.disk.epoch_checkpoint import epoch_checkpoint, stopped_with_epochs
 from kchaos.faults.observation import await_unregistered

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.process.pause_broker import PauseBroker
 from kchaos.faults.view import ClusterView

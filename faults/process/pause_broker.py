@@ -10,7 +10,7 @@ from typing import ClassVar
 from kchaos.checkers import acts, observations
 from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Broker, Cluster, Pausable
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.observation import node_of, observe_broker
 from kchaos.faults.view import ClusterView, down, paused, unable

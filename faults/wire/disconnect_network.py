@@ -8,8 +8,8 @@ from typing import ClassVar
 from kchaos.checkers import acts, observations
 from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Broker, Cluster, Disconnectable
-from kchaos.clusters.probe import answers_at
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.ask.probe import answers_at
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.view import ClusterView, down, unable

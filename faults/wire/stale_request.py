@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, get_args
 
 from kchaos.checkers import acts, observations
 from kchaos.clusters.api import Cluster
-from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.links.control_requests import (
     EPOCH_SINCE,
     WRITABLE,
@@ -17,6 +16,7 @@ from kchaos.clusters.links.control_requests import (
     send_control_request,
 )
 from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
 from kchaos.faults.api import Injection, Journal, links_of, require_available
 from kchaos.faults.errors import FaultError, NoEffect
 from kchaos.faults.observation import observe_broker

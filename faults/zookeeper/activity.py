@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import ApiKey
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.observation import observe_broker
 
 _CONNECTION = re.compile(r"(\S+:\d+)\[.*?recved=(\d+),.*?sid=0x([0-9a-f]+)")

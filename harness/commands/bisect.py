@@ -11,7 +11,7 @@ from typing import Any
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version
 from kchaos.checkers.results import Results, write_judgement
-from kchaos.clusters.ready import fetch
+from kchaos.clusters.front.ready import fetch
 from kchaos.clusters.releases import KRAFT_RELEASES, judging_release_of, release_of
 from kchaos.harness.catalogue import entry_named, scenario_of
 from kchaos.harness.errors import RunUnknown, UsageError

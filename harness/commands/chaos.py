@@ -10,7 +10,7 @@ from pathlib import Path
 from kchaos.checkers.acts import Mode
 from kchaos.checkers.evidence.about import marked
 from kchaos.checkers.results import reason_of
-from kchaos.clusters.ready import fetch
+from kchaos.clusters.front.ready import fetch
 from kchaos.clusters.releases import release_of
 from kchaos.harness.commands.children import play_each
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines

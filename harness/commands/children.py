@@ -21,9 +21,9 @@ from typing import Any, Self, TypeVar
 import kchaos
 from kchaos.checkers.run_line import RunLine, line_of_run
 from kchaos.clusters.errors import AwaitTimeout, MachineError
-from kchaos.clusters.leftovers import work_directory
-from kchaos.clusters.processes import Child
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.leftovers import work_directory
+from kchaos.clusters.system.processes import Child
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, INTERRUPTED, MACHINE, UNKNOWN, USAGE
 from kchaos.harness.commands.ready_process import SERVE, ReadyProcess, ready_process
 from kchaos.harness.errors import RunUnknown, UsageError

@@ -121,7 +121,7 @@ _WRAPPER = TextWrapper(
 @click.command()
 def doctor() -> int:
     """Say what this machine can do."""
-    from kchaos.clusters.doctor import examine
+    from kchaos.clusters.front.doctor import examine
     from kchaos.harness.commands.exits import AS_EXPECTED, MACHINE
 
     answers = examine()
@@ -136,7 +136,7 @@ def doctor() -> int:
 @offline
 def repair(offline: bool) -> None:
     """Make a broken cache whole. What is damaged is removed and fetched anew."""
-    from kchaos.clusters.repair import repair_cache
+    from kchaos.clusters.kafka.repair import repair_cache
 
     done = repair_cache(offline=offline, say=sayer())
     click.echo("\n".join(done) or "nothing is broken")
@@ -146,7 +146,7 @@ def repair(offline: bool) -> None:
 def gc() -> int:
     """Remove what dead runs of kchaos left behind, and only that."""
     from kchaos.clusters.docker_driver.leftovers import collect as collect_containers
-    from kchaos.clusters.leftovers import gc as collect
+    from kchaos.clusters.system.leftovers import gc as collect
     from kchaos.harness.commands.exits import AS_EXPECTED, MACHINE
 
     # First, since containers write into the work directories.

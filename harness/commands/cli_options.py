@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from kchaos.checkers.store import SCHEME, place_of
-from kchaos.clusters.drivers import DRIVERS
-from kchaos.clusters.memory import clusters_at_once
+from kchaos.clusters.front.drivers import DRIVERS
+from kchaos.clusters.system.memory import clusters_at_once
 from kchaos.harness.printable import printable
 from kchaos.harness.seeds import seed_in
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.children import dying_with_parent
-from kchaos.clusters.interrupts import ENDING_SIGNALS
+from kchaos.clusters.system.interrupts import ENDING_SIGNALS
 
 NEEDED = (
-    "kchaos.clusters.local",
+    "kchaos.clusters.start.local",
     "kchaos.harness.commands.cli",
     "kchaos.harness.commands.exits",
     "kchaos.harness.commands.reproduce",

@@ -14,10 +14,10 @@ from kchaos.checkers.results import Results, reason_of, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import RunLine, line_of
 from kchaos.checkers.store import Place, StoredPlace
-from kchaos.clusters.class_archive import spark_archive
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.java import spark_java_home
-from kchaos.clusters.memory import usable_cores
+from kchaos.clusters.kafka.class_archive import spark_archive
+from kchaos.clusters.kafka.java import spark_java_home
+from kchaos.clusters.system.memory import usable_cores
 from kchaos.harness.commands.exits import machine_error_in
 from kchaos.harness.commands.show import result_lines
 from kchaos.harness.errors import UsageError

@@ -23,11 +23,11 @@ from kchaos.checkers.results import is_unknown, reason_of
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import RunLine, bugs_in, line_of_run
 from kchaos.checkers.store import Place, StoredPlace
-from kchaos.clusters.drivers import why_no_slow_disk
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.leftovers import work_directory
-from kchaos.clusters.ready import fetch
+from kchaos.clusters.front.drivers import why_no_slow_disk
+from kchaos.clusters.front.ready import fetch
 from kchaos.clusters.releases import release_of
+from kchaos.clusters.system.leftovers import work_directory
 from kchaos.harness.commands.children import Children
 from kchaos.harness.commands.nights_on_store import put_night, require_free
 from kchaos.harness.commands.summary import require_baseline, summarise

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from kchaos.checkers.children import dying_with_parent
 from kchaos.checkers.results import Results
-from kchaos.clusters.drivers import make_cluster
-from kchaos.clusters.interrupts import interrupts_at_gates
-from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.front.drivers import make_cluster
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.interrupts import interrupts_at_gates
+from kchaos.clusters.system.leftovers import work_directory
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import UsageError

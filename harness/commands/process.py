@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
-from kchaos.clusters.interrupts import ENDING_SIGNALS, interrupt_once
+from kchaos.clusters.system.interrupts import ENDING_SIGNALS, interrupt_once
 from kchaos.harness.commands.exits import INTERRUPTED, MACHINE
 
 

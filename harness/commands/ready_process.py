@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
 
-from kchaos.clusters.processes import Child, kill_by_identity, process_start_time, spawn
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.processes import Child, kill_by_identity, process_start_time, spawn
+from kchaos.clusters.system.waiting import await_until
 
 SERVE = (sys.executable, "-m", "kchaos.harness.commands.forking")
 """Command of the process that has everything imported; see `harness.commands.forking`."""

@@ -11,7 +11,7 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results, read_judgement, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import line_of
-from kchaos.clusters.ready import fetch
+from kchaos.clusters.front.ready import fetch
 from kchaos.clusters.releases import release_of
 from kchaos.harness.catalogue import Entry, scenario_of, with_brokers
 from kchaos.harness.commands.children import play_each

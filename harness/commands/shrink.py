@@ -9,7 +9,7 @@ from typing import Any
 from kchaos.checkers.judge import judge
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import signs_of
-from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.system.leftovers import work_directory
 from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.commands.exits import UNKNOWN, exit_code_for_lines
 from kchaos.harness.errors import UsageError

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kchaos.clusters.distribution import Distribution
-from kchaos.clusters.leftovers import work_directory
-from kchaos.clusters.ready import fetch
+from kchaos.clusters.front.ready import fetch
+from kchaos.clusters.kafka.distribution import Distribution
 from kchaos.clusters.releases import release_of
+from kchaos.clusters.system.leftovers import work_directory
 from kchaos.faults import RollBroker
 from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN

@@ -15,8 +15,8 @@ from kchaos.checkers.model.releases.versions import (
     line_of,
     parse_version,
 )
-from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import MachineError
+from kchaos.clusters.kafka.distribution import resolve
 from kchaos.clusters.releases import KRAFT_RELEASES, TESTED_RELEASES, release_of
 from kchaos.harness.commands.show import wrapped
 from kchaos.harness.errors import UsageError

@@ -10,11 +10,11 @@ from dataclasses import asdict
 from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.clusters.client import list_offset
-from kchaos.clusters.exchange import NoAnswer, NotSent
-from kchaos.clusters.interrupts import check_interrupt
+from kchaos.clusters.ask.client import list_offset
 from kchaos.clusters.metadata.api import LeaderAndIsr
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
+from kchaos.clusters.system.interrupts import check_interrupt
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.play.play import Play
 
 _LATEST = -1

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.clusters.interrupts import check_interrupt
 from kchaos.clusters.links import ApiKey, LinkRecord
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.interrupts import check_interrupt
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import links_of
 from kchaos.harness.gates import gates
 from kchaos.harness.play.play import Play

@@ -9,12 +9,12 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model import events
 from kchaos.checkers.segments.directory import PartitionContents, read_partition
-from kchaos.clusters.client import Produced
-from kchaos.clusters.exchange import NoAnswer, NotSent
-from kchaos.clusters.interrupts import check_interrupt
+from kchaos.clusters.ask.client import Produced
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.api import LeaderAndIsr
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
+from kchaos.clusters.system.interrupts import check_interrupt
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import links_of
 from kchaos.harness.errors import NotPossible
 from kchaos.harness.gates import applied

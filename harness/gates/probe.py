@@ -14,11 +14,11 @@ from kchaos.checkers.formats.error_codes import (
 )
 from kchaos.checkers.model import events
 from kchaos.checkers.observations import SettleProbe
-from kchaos.clusters.client import Produced
+from kchaos.clusters.ask.client import Produced
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.exchange import NoAnswer
-from kchaos.clusters.interrupts import check_interrupt
-from kchaos.clusters.standstill import awake_s
+from kchaos.clusters.system.exchange import NoAnswer
+from kchaos.clusters.system.interrupts import check_interrupt
+from kchaos.clusters.system.standstill import awake_s
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.replication import unused_probe
 from kchaos.harness.gates.settled import Settled

@@ -12,7 +12,7 @@ from kchaos.checkers import observations
 from kchaos.checkers.model.releases.rules.kafka_3143 import KAFKA_3143
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.cluster_look import PartitionLook, look_at
 from kchaos.harness.play.play import Play

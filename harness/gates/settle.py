@@ -18,8 +18,8 @@ from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.metadata.api import LeaderAndIsr
-from kchaos.clusters.standstill import awake_s
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.standstill import awake_s
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.gates import fetching, gates
 from kchaos.harness.gates.cluster_look import NO_STATE, PartitionLook, look_at
 from kchaos.harness.gates.probe import Probed, is_probe_replicated, probe

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links import ApiKey, LinkRecord
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import links_of
 from kchaos.harness.gates import gates
 from kchaos.harness.play.play import Play

@@ -9,8 +9,8 @@ from kchaos.checkers.evidence.history import LineType
 from kchaos.checkers.formats.error_codes import DOES_NOT_LEAD, appended_nothing, error_name
 from kchaos.checkers.model import events
 from kchaos.clusters.api import Broker, Cluster
-from kchaos.clusters.client import Produced, codec_sent, produce, why_not_compressed
-from kchaos.clusters.exchange import NoAnswer, NotSent
+from kchaos.clusters.ask.client import Produced, codec_sent, produce, why_not_compressed
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.play.recorder import Recorder
 

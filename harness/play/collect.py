@@ -21,10 +21,10 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.directory import partition_directories
 from kchaos.checkers.segments.tier import STORE
 from kchaos.clusters.api import Broker, Cluster
-from kchaos.clusters.kraft_storage import METADATA_FOLDER
 from kchaos.clusters.metadata.api import LeaderAndIsr
-from kchaos.clusters.tiered import FOLDER
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start.kraft_storage import METADATA_FOLDER
+from kchaos.clusters.start.tiered import FOLDER
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.observation import observe_broker
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.play.play import Play

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.processes import Child, spawn
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.processes import Child, spawn
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.errors import ScenarioError
 
 Kind = Literal[

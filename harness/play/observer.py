@@ -6,7 +6,11 @@ from pathlib import Path
 
 from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
 from kchaos.clusters.api import Cluster
-from kchaos.clusters.log_directories import checkpointed_offsets, replica_directory, replicas_in
+from kchaos.clusters.start.log_directories import (
+    checkpointed_offsets,
+    replica_directory,
+    replicas_in,
+)
 
 
 @dataclass(slots=True)

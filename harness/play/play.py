@@ -11,7 +11,7 @@ from kchaos.checkers.model import events
 from kchaos.checkers.observations import Observation
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.api import Cluster
-from kchaos.clusters.standstill import StandstillWatch
+from kchaos.clusters.system.standstill import StandstillWatch
 from kchaos.faults.process.restart import start_of
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.play.client_lines import ClientLines

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.processes import Child, spawn
+from kchaos.clusters.system.processes import Child, spawn
 from kchaos.harness.errors import ScenarioError, UsageError
 
 BOOTSTRAP = ("KCHAOS_BOOTSTRAP_SERVERS", "BOOTSTRAP_SERVERS")

@@ -10,7 +10,7 @@ from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import Release, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.spec_checks import mode_refused
+from kchaos.clusters.start.spec_checks import mode_refused
 from kchaos.faults import (
     CutControllers,
     CutZooKeeper,

@@ -24,7 +24,7 @@ from kchaos.harness.pytest_plugin.shapes import (
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
-    from kchaos.clusters.jvm_cluster import JvmCluster
+    from kchaos.clusters.start.jvm_cluster import JvmCluster
     from kchaos.harness.pytest_plugin.live import Chaos
     from kchaos.harness.pytest_plugin.shared import ClusterPool, SharedCluster
 
@@ -92,8 +92,8 @@ def kafka_release(request: pytest.FixtureRequest) -> str:
 def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterator[JvmCluster]":
     """A running cluster of this test's own, as `@pytest.mark.kafka_cluster(...)` asks for it."""
     with quiet_imports():
-        from kchaos.clusters.drivers import make_cluster
-        from kchaos.clusters.leftovers import work_directory
+        from kchaos.clusters.front.drivers import make_cluster
+        from kchaos.clusters.system.leftovers import work_directory
 
     settings = settings_of(request.config)
     request.node.stash[_STARTED] = time.time()

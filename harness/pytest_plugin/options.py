@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pytest
 
-from kchaos.clusters.drivers import DRIVERS
+from kchaos.clusters.front.drivers import DRIVERS
 
 KEEP = ("never", "failed", "always")
 _YES = ("1", "true", "yes", "on")
@@ -41,7 +41,7 @@ class PluginSettings:
 
     Attributes:
         releases: Releases or paths to distributions; empty for the newest known release.
-        driver: One of `clusters.drivers.DRIVERS`.
+        driver: One of `clusters.front.drivers.DRIVERS`.
         runs_directory: Absolute; where run directories go.
         keep: Which run directories stay: "never", "failed" (those of failed tests, and every run
             that is unknown or not as predicted) or "always".

@@ -5,10 +5,10 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kchaos.clusters.drivers import make_cluster
-from kchaos.clusters.jvm_cluster import JvmCluster
-from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.front.drivers import make_cluster
 from kchaos.clusters.spec import ClusterSpec
+from kchaos.clusters.start.jvm_cluster import JvmCluster
+from kchaos.clusters.system.leftovers import work_directory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,13 +20,13 @@ from kchaos.checkers.evidence.links import LINKS
 from kchaos.checkers.json_form import to_json
 from kchaos.checkers.run_directory import FORMAT, RunDirectory
 from kchaos.clusters.api import Cluster
-from kchaos.clusters.distribution import Distribution
-from kchaos.clusters.drivers import make_cluster
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited, explained
-from kchaos.clusters.interrupts import check_interrupt, interrupts_at_gates
-from kchaos.clusters.leftovers import work_directory
-from kchaos.clusters.ready import fetch
+from kchaos.clusters.front.drivers import make_cluster
+from kchaos.clusters.front.ready import fetch
+from kchaos.clusters.kafka.distribution import Distribution
 from kchaos.clusters.releases import release_of
+from kchaos.clusters.system.interrupts import check_interrupt, interrupts_at_gates
+from kchaos.clusters.system.leftovers import work_directory
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.process.restart import start_of
 from kchaos.harness.errors import ScenarioError, UsageError
@@ -52,7 +52,7 @@ class RunOptions:
     Attributes:
         runs_directory: Where run directories go; a link `latest` names the newest.
         offline: Never fetch anything.
-        driver: One of `clusters.drivers.DRIVERS`.
+        driver: One of `clusters.front.drivers.DRIVERS`.
         settle_bound_s: For how long nothing may change before replication counts as stopped; None
             for what the brokers' time-outs need.
         command: What the user typed, for the record; the replay command is made from the run.

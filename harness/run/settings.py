@@ -10,8 +10,6 @@ from pathlib import Path
 
 from kchaos.checkers.settings import is_listed
 from kchaos.clusters.api import Cluster
-from kchaos.clusters.broker_settings import misspelt, unknown_setting
-from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.releases import Release, release_of
 from kchaos.clusters.settings import (
     BROKER_FORMAT,
@@ -20,8 +18,10 @@ from kchaos.clusters.settings import (
     topic_settings_refused,
     unread_protocol,
 )
-from kchaos.clusters.spec_checks import mode_refused
-from kchaos.clusters.tiered import tiered_topic_refused, tiering_refused
+from kchaos.clusters.start.broker_settings import misspelt, unknown_setting
+from kchaos.clusters.start.configuration import mixed_protocol
+from kchaos.clusters.start.spec_checks import mode_refused
+from kchaos.clusters.start.tiered import tiered_topic_refused, tiering_refused
 from kchaos.faults import ConfigureTopic, FormatDowngrade, RollBroker
 from kchaos.faults.api import Fault
 from kchaos.harness.errors import ScenarioError, UsageError

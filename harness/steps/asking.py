@@ -10,11 +10,11 @@ from typing import Any
 
 from kchaos.checkers import observations
 from kchaos.checkers.formats.api_keys import ApiKey
-from kchaos.clusters.client import batches_in, fetch_request, records_of
-from kchaos.clusters.exchange import NoAnswer, NotSent
-from kchaos.clusters.java_consumer import consume
-from kchaos.clusters.requests import send
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.ask.client import batches_in, fetch_request, records_of
+from kchaos.clusters.ask.requests import send
+from kchaos.clusters.front.java_consumer import consume
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S

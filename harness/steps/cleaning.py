@@ -11,7 +11,7 @@ from kchaos.checkers.rules.offsets import merged
 from kchaos.checkers.segments.batch import Batch, Record
 from kchaos.checkers.segments.directory import segment_files
 from kchaos.checkers.segments.reader import iter_batches, read_records
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S
 from kchaos.harness.play.play import Play

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import events
 from kchaos.clusters.api import Broker
-from kchaos.clusters.client import ConsumerRecord, Fetched, Produced, fetch
+from kchaos.clusters.ask.client import ConsumerRecord, Fetched, Produced, fetch
 from kchaos.clusters.errors import ClusterError
-from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.metadata.api import LeaderAndIsr
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S

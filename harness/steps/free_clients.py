@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 
 from kchaos.checkers import observations
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates.gates import check_causes_of_death
 from kchaos.harness.play.free_clients import (

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from kchaos.checkers import observations
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.metadata.api import MetadataRefused, MetadataUnavailable
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.errors import FaultError
 from kchaos.harness.errors import NotPossible, ScenarioError
 from kchaos.harness.gates import gates

@@ -8,9 +8,9 @@ from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.checkpoints import LOG_STARTS, parse_offset_checkpoint
 from kchaos.checkers.model.values import events
 from kchaos.checkers.segments.directory import segment_files
-from kchaos.clusters.exchange import NoAnswer, NotSent
-from kchaos.clusters.requests import send
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.ask.requests import send
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.errors import NotPossible
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
-from kchaos.clusters.client import PartitionMetadata, Produced, fetch_raw, tell
-from kchaos.clusters.exchange import NoAnswer, NotSent
-from kchaos.clusters.interrupts import check_interrupt
+from kchaos.clusters.ask.client import PartitionMetadata, Produced, fetch_raw, tell
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
+from kchaos.clusters.system.interrupts import check_interrupt
 from kchaos.harness.gates.probe import write_record
 from kchaos.harness.play.play import Play
 

@@ -10,11 +10,11 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
 from kchaos.checkers.model import events
 from kchaos.clusters.agent import POINTS, Gate
-from kchaos.clusters.exchange import NoAnswer
-from kchaos.clusters.interrupts import check_interrupt
+from kchaos.clusters.ask.requests import send
 from kchaos.clusters.links import ApiKey, LinkRecord
-from kchaos.clusters.requests import send
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.exchange import NoAnswer
+from kchaos.clusters.system.interrupts import check_interrupt
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import links_of
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import fetching, gates

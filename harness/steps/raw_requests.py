@@ -4,9 +4,9 @@ import base64
 from dataclasses import dataclass
 
 from kchaos.checkers.formats.batches import entries
-from kchaos.clusters.client import fetch_raw
-from kchaos.clusters.exchange import NoAnswer, NotSent
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.ask.client import fetch_raw
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S

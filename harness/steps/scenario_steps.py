@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import Fault
 from kchaos.faults.configuration.configure_topic import refused_by_brokers
 from kchaos.harness.errors import ScenarioError

@@ -17,9 +17,9 @@ from kchaos.checkers.segments.tier import (
     metadata_records,
     remote_segments,
 )
-from kchaos.clusters.client import ListedOffset
+from kchaos.clusters.ask.client import ListedOffset
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S

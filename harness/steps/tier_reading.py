@@ -12,10 +12,10 @@ from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model import events
-from kchaos.clusters.client import Fetched, ListedOffset, fetch, list_offset
+from kchaos.clusters.ask.client import Fetched, ListedOffset, fetch, list_offset
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.exchange import NoAnswer, NotSent
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults import ConfigureTopic
 from kchaos.faults.api import Fault
 from kchaos.harness.errors import ScenarioError

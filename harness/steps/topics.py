@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kchaos.checkers import observations
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S
 from kchaos.harness.play.play import Play

@@ -10,10 +10,10 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 from kchaos.checkers import observations
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.error_codes import ErrorCode, error_name
-from kchaos.clusters.client import fetch
-from kchaos.clusters.exchange import NoAnswer, NotSent
-from kchaos.clusters.requests import send
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.ask.client import fetch
+from kchaos.clusters.ask.requests import send
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S

@@ -15,9 +15,9 @@ from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.releases.versions import RELEASED
-from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.releases import release_of
+from kchaos.clusters.start.configuration import mixed_protocol
 from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.errors import UsageError
 from kchaos.studies.documents.kip_501_example import solution_of

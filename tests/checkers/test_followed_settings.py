@@ -3,9 +3,9 @@
 import pytest
 
 from kchaos.checkers.settings import FOLLOWED, HARMLESS, LIMITED, is_listed, not_followed
-from kchaos.clusters.broker_settings import known_names, names_in
-from kchaos.clusters.configuration import BROKER_DEFAULTS, BROKER_DEFAULTS_SINCE_0_11
 from kchaos.clusters.settings import TOPIC_SETTINGS
+from kchaos.clusters.start.broker_settings import known_names, names_in
+from kchaos.clusters.start.configuration import BROKER_DEFAULTS, BROKER_DEFAULTS_SINCE_0_11
 
 _NEITHER = (".class", ".path", "location", "password", "sasl.", "ssl.", "authorizer", "reporters")
 

@@ -8,9 +8,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from kchaos.clusters.cache import cache_directory
-from kchaos.clusters.distribution import java_of, resolve
-from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.kafka.distribution import java_of, resolve
+from kchaos.clusters.start.local import LocalCluster
+from kchaos.clusters.system.cache import cache_directory
 
 RoundTrip = Callable[..., list[bytes]]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.kafka.distribution import resolve
 from kchaos.clusters.releases import judging_release_of, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from tests.support.distributions import VERSION, needed_jar

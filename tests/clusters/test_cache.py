@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters import cache
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.interrupts import interrupts_at_gates
+from kchaos.clusters.system import cache
+from kchaos.clusters.system.interrupts import interrupts_at_gates
 
 
 @pytest.fixture(autouse=True)

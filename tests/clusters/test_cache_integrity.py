@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kchaos.clusters import distribution
-from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import MachineError, ReleaseError
-from kchaos.clusters.java import java_folder
-from kchaos.clusters.maven import LOCK_FILE, BrokenLock, _seal_of, jars_of
-from kchaos.clusters.repair import problems_of_cache, repair_cache
+from kchaos.clusters.kafka import distribution
+from kchaos.clusters.kafka.distribution import resolve
+from kchaos.clusters.kafka.java import java_folder
+from kchaos.clusters.kafka.maven import LOCK_FILE, BrokenLock, _seal_of, jars_of
+from kchaos.clusters.kafka.repair import problems_of_cache, repair_cache
 
 JAR = "org/apache/kafka/kafka-clients/1.1.1/kafka-clients-1.1.1.jar"
 ENTRY = """

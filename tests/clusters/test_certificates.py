@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import MachineError, ReleaseError, UntrustedCertificate
-from kchaos.clusters.java import java_home
+from kchaos.clusters.kafka.distribution import resolve
+from kchaos.clusters.kafka.java import java_home
 
 pytest_plugins = ("pytester",)
 # A key and its certificate, which has signed itself and is trusted by nobody: it serves this test.

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters.class_archive import ClassSharing, await_archives, forget_oldest
-from kchaos.clusters.distribution import java_of, resolve
-from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.kafka.class_archive import ClassSharing, await_archives, forget_oldest
+from kchaos.clusters.kafka.distribution import java_of, resolve
 from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.start.local import LocalCluster
 
 
 @pytest.mark.cluster

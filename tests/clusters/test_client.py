@@ -8,8 +8,8 @@ import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kchaos.checkers.formats.batches import CODECS
-from kchaos.clusters import client
-from kchaos.clusters.client import ConsumerRecord, codec_sent, records_of, why_not_compressed
+from kchaos.clusters.ask import client
+from kchaos.clusters.ask.client import ConsumerRecord, codec_sent, records_of, why_not_compressed
 
 
 def batch_of(magic: int, codec: str, *values: bytes) -> bytes:

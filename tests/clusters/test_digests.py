@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters import digests
-from kchaos.clusters.digests import FILE, forget_all, sha256_of
+from kchaos.clusters.kafka import digests
+from kchaos.clusters.kafka.digests import FILE, forget_all, sha256_of
 
 
 @pytest.fixture(autouse=True)

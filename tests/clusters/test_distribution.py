@@ -14,14 +14,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from kchaos.clusters import maven
-from kchaos.clusters.cache import cache_directory
-from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import MachineError, ReleaseError
-from kchaos.clusters.java import java_home
-from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.kafka import maven
+from kchaos.clusters.kafka.distribution import resolve
+from kchaos.clusters.kafka.java import java_home
 from kchaos.clusters.releases import KNOWN_RELEASES, TESTED_RELEASES, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.clusters.start.local import LocalCluster
+from kchaos.clusters.system.cache import cache_directory
 from tests.support.distributions import VERSION, jar, needed_jar
 
 
@@ -180,8 +180,8 @@ def test_the_users_mirror_of_central_is_asked(
         "<password>a:b</password></server></servers></settings>"
     )
     script = (
-        "from kchaos.clusters.maven import user_settings\n"
-        "from kchaos.clusters.distribution import resolve\n"
+        "from kchaos.clusters.kafka.maven import user_settings\n"
+        "from kchaos.clusters.kafka.distribution import resolve\n"
         "print(user_settings().remote_repositories); resolve('1.1.1')"
     )
     monkeypatch.setenv("HOME", str(tmp_path))

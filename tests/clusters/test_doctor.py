@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters import java
 from kchaos.clusters.disk import mounting
-from kchaos.clusters.doctor import examine
+from kchaos.clusters.front.doctor import examine
+from kchaos.clusters.kafka import java
 
 
 def test_the_doctor_answers_every_question_on_a_machine_where_nothing_was_fetched(

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from kchaos.clusters import jvm_controller
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.jvm_controller import JvmController
-from kchaos.clusters.kraft_storage import METADATA_FOLDER
+from kchaos.clusters.start import jvm_controller
+from kchaos.clusters.start.jvm_controller import JvmController
+from kchaos.clusters.start.kraft_storage import METADATA_FOLDER
 
 VOTERS = "100@127.0.0.1:2000,101@127.0.0.1:1,102@127.0.0.1:1"
 STATE = '{"leaderId":-1,"leaderEpoch":12,"votedId":100,"data_version":0}'

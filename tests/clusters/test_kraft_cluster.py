@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters.client import produce
+from kchaos.clusters.ask.client import produce
 from kchaos.clusters.errors import ClusterError
-from kchaos.clusters.jvm_cluster import JvmCluster
-from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.metadata.kraft import KraftMetadata
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start.jvm_cluster import JvmCluster
+from kchaos.clusters.start.local import LocalCluster
+from kchaos.clusters.system.waiting import await_until
 from tests.support.plays_of_ci import STARTED_WITH_KRAFT, started_by_tests
 
 pytestmark = pytest.mark.cluster

@@ -13,12 +13,12 @@ from kchaos.checkers.formats.metadata_records import (
     RecordDefinitions,
     definitions_in_jar,
 )
-from kchaos.clusters.distribution import resolve
-from kchaos.clusters.exchange import NoAnswer, NotSent
-from kchaos.clusters.kraft_storage import record_batch
+from kchaos.clusters.kafka.distribution import resolve
 from kchaos.clusters.metadata import kraft
 from kchaos.clusters.metadata.api import LeaderAndIsr, MetadataRefused, MetadataUnavailable
 from kchaos.clusters.metadata.kraft import KraftMetadata
+from kchaos.clusters.start.kraft_storage import record_batch
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
 
 TOPIC_ID = "f2xRBHY9QUyqTk1JKmAZNw"
 SEGMENT = "00000000000000000000.log"

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.formats.batches import BATCH_HEADER, entries
-from kchaos.clusters.configuration import properties_text
-from kchaos.clusters.distribution import java_of, resolve
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.kraft_storage import (
+from kchaos.clusters.kafka.distribution import java_of, resolve
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.start.configuration import properties_text
+from kchaos.clusters.start.kraft_storage import (
     BOOTSTRAP,
     META_PROPERTIES,
     bootstrap_checkpoint,
     format_storage,
     new_id,
 )
-from kchaos.clusters.releases import release_of
 
 CLUSTER, OTHER = "rRQpnIO3SGmJ0iREQGJu_A", "dPqzXBF9R62RFACGSg5c-Q"
 TIMES = ("base", "max")

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.folders import remove_abandoned
-from kchaos.clusters import leftovers
-from kchaos.clusters.cache import STAGING, staging
-from kchaos.clusters.leftovers import find_leftovers, gc, is_left, work_directory
-from kchaos.clusters.processes import process_start_time, process_table, spawn
+from kchaos.clusters.system import leftovers
+from kchaos.clusters.system.cache import STAGING, staging
+from kchaos.clusters.system.leftovers import find_leftovers, gc, is_left, work_directory
+from kchaos.clusters.system.processes import process_start_time, process_table, spawn
 
 LEAVE = """
 import os
-from kchaos.clusters.cache import cache_directory, staging
-from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.system.cache import cache_directory, staging
+from kchaos.clusters.system.leftovers import work_directory
 with work_directory("left") as folder, staging(cache_directory() / {above!r}) as unfinished:
     print(folder, unfinished, sep="\\n", flush=True)
     os.kill(os.getpid(), 9)

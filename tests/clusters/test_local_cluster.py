@@ -15,10 +15,10 @@ import pytest
 
 from kchaos.clusters.api import Broker, Cluster, Killable, Pausable
 from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
-from kchaos.clusters.local import LocalCluster
-from kchaos.clusters.processes import process_start_time
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start.local import LocalCluster
+from kchaos.clusters.system.processes import process_start_time
+from kchaos.clusters.system.waiting import await_until
 from tests.support.drivers import cluster_of
 
 pytestmark = pytest.mark.cluster
@@ -163,7 +163,7 @@ def test_releases_can_be_mixed_and_then_speak_the_oldest_protocol(
 HARNESS = """
 import json, sys, time
 from pathlib import Path
-from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.start.local import LocalCluster
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="1.1.1", points=("registered",)),))
 with LocalCluster(spec, work_directory=Path(sys.argv[1])) as cluster:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kchaos.clusters.log_tail import why_it_ended
+from kchaos.clusters.system.log_tail import why_it_ended
 
 
 def test_the_first_error_is_shown_though_many_lines_came_after_it(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters import memory
-from kchaos.clusters.memory import available_mib, clusters_at_once, usable_cores
+from kchaos.clusters.system import memory
+from kchaos.clusters.system.memory import available_mib, clusters_at_once, usable_cores
 
 
 @pytest.fixture

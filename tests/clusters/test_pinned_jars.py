@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters import java
 from kchaos.clusters.agent.byteman import SCRIPT, Agent, GateAddress, Life
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.leftovers import work_directory
-from kchaos.clusters.maven import _refuse_changed
-from kchaos.clusters.pinned_jars import pinned, refuse_other_jars, unpinned
+from kchaos.clusters.kafka import java
+from kchaos.clusters.kafka.maven import _refuse_changed
+from kchaos.clusters.kafka.pinned_jars import pinned, refuse_other_jars, unpinned
 from kchaos.clusters.releases import TESTED_RELEASES, release_of
+from kchaos.clusters.system.leftovers import work_directory
 
 JAR = "org/apache/kafka/kafka_2.12/1.1.1/kafka_2.12-1.1.1.jar"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters import processes
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.ports import is_free, reserve_port
-from kchaos.clusters.processes import Child, kill_by_identity, process_start_time, spawn
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system import processes
+from kchaos.clusters.system.ports import is_free, reserve_port
+from kchaos.clusters.system.processes import Child, kill_by_identity, process_start_time, spawn
+from kchaos.clusters.system.waiting import await_until
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_a_child_writes_to_its_log_and_a_missing_program_is_an_error(tmp_path: P
 def test_a_reserved_port_is_not_given_to_another_process(tmp_path: Path) -> None:
     port = reserve_port()
     script = (
-        "import kchaos.clusters.ports as p\n"
+        "import kchaos.clusters.system.ports as p\n"
         f"p._FIRST, p._LAST = {port.number}, {port.number + 1}\n"
         "p._random.sample = lambda numbers, count: list(numbers)\n"
         "p.reserve_port()"

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kchaos.clusters.client import ConsumerRecord, Fetched, fetch
-from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.ask.client import ConsumerRecord, Fetched, fetch
 from kchaos.clusters.releases import KNOWN_RELEASES
+from kchaos.clusters.start.local import LocalCluster
 from tests.support.plays_of_ci import started_by_tests
 
 pytestmark = pytest.mark.cluster

@@ -12,9 +12,9 @@ import pytest
 from kafka.protocol import admin, consumer, metadata, producer
 
 from kchaos.checkers.formats.api_keys import ApiKey
-from kchaos.clusters.client import batches_in, fetch_request
+from kchaos.clusters.ask.client import batches_in, fetch_request
+from kchaos.clusters.ask.requests import CLIENT_ID, REQUESTS, answer_values, request_frame
 from kchaos.clusters.links.wire import MalformedMessage
-from kchaos.clusters.requests import CLIENT_ID, REQUESTS, answer_values, request_frame
 
 RECORDS = bytes(range(256)) * 3
 

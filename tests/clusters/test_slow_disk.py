@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.acts import HoldPoint
-from kchaos.clusters import leftovers
 from kchaos.clusters.agent import Gate
 from kchaos.clusters.agent.points import disk_points
 from kchaos.clusters.disk import mounting
 from kchaos.clusters.disk.mounting import Disk, remedy
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.unmounting import unmount_below
+from kchaos.clusters.system import leftovers
+from kchaos.clusters.system.unmounting import unmount_below
 
 READ = "import sys; print(len(open(sys.argv[1], 'rb').read()))"
 FLUSH = "import os, sys; f = open(sys.argv[1], 'ab'); f.write(b'x'); f.flush(); os.fsync(f)"

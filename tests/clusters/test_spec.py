@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from kchaos.clusters.agent.points import disk_point
-from kchaos.clusters.configuration import mixed_protocol
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
-from kchaos.clusters.spec_checks import refuse_slow_disks, unread_at_start
+from kchaos.clusters.start.configuration import mixed_protocol
+from kchaos.clusters.start.spec_checks import refuse_slow_disks, unread_at_start
 
 
 def test_a_cluster_survives_the_way_through_json() -> None:

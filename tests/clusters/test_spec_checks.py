@@ -8,7 +8,7 @@ from kchaos.checkers.acts import Mode
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.clusters.spec_checks import refuse_unknown
+from kchaos.clusters.start.spec_checks import refuse_unknown
 
 FORMAT, PROTOCOL = "log.message.format.version", "inter.broker.protocol.version"
 

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from kchaos.clusters import waiting
 from kchaos.clusters.errors import AwaitTimeout, MachineError
-from kchaos.clusters.standstill import Share, StandstillWatch, awake_s, shares
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system import waiting
+from kchaos.clusters.system.standstill import Share, StandstillWatch, awake_s, shares
+from kchaos.clusters.system.waiting import await_until
 
 
 def watch() -> StandstillWatch:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters import unmounting
+from kchaos.clusters.system import unmounting
 
 LINE = "36 35 98:0 / {place} rw - {kind} {source} rw\n"
 

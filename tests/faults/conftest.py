@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.observations import BrokerSeen
-from kchaos.clusters.local import LocalCluster
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start.local import LocalCluster
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.observation import observe_broker
 from tests.support.replicated_topic import RELEASE, Topic

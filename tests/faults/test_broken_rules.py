@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters import jvm_cluster
 from kchaos.clusters.agent import POINTS, byteman
 from kchaos.clusters.agent import points as table
 from kchaos.clusters.agent.points import FETCH_READ, LOG_READ
 from kchaos.clusters.errors import BrokerExited, ClusterError
-from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.clusters.start import jvm_cluster
+from kchaos.clusters.start.local import LocalCluster
 from kchaos.faults import SlowFetchReads
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.errors import NoEffect

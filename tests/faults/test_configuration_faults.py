@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kchaos.checkers.segments.directory import read_partition
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults import ConfigureTopic, FormatDowngrade, RollBroker
 from kchaos.faults.errors import FaultError, NotAvailable
 

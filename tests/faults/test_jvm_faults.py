@@ -18,11 +18,11 @@ from kchaos.clusters.agent import POINTS, PointHit
 from kchaos.clusters.agent.point import Place
 from kchaos.clusters.agent.points import FETCH_REQUEST, REGISTERED, SEND_FETCH
 from kchaos.clusters.agent.tier_points import TIER_POINTS
-from kchaos.clusters.client import fetch
-from kchaos.clusters.jvm_cluster import JvmCluster
+from kchaos.clusters.ask.client import fetch
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start.jvm_cluster import JvmCluster
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults import FreezeFollower, HoldController, HoldPoint, SlowFetchReads
 from kchaos.faults.api import Injection, MemoryJournal
 from kchaos.faults.errors import NoEffect

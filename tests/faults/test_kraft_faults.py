@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import kchaos
-from kchaos.clusters.client import tell
+from kchaos.clusters.ask.client import tell
 from kchaos.clusters.links import ApiKey
 from kchaos.faults.observation import await_unregistered, observe_broker
 from tests.support.replicated_topic import Topic

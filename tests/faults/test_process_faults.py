@@ -14,7 +14,7 @@ import pytest
 
 import kchaos
 from kchaos.checkers.observations import BrokerSeen
-from kchaos.clusters.processes import process_start_time
+from kchaos.clusters.system.processes import process_start_time
 from kchaos.faults.process.pause_broker import answers
 from kchaos.faults.process.restart import start_again
 from kchaos.faults.zookeeper.activity import packets_received

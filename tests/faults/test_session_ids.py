@@ -4,8 +4,8 @@ import pytest
 
 from kchaos.checkers.model.releases.rules.kip_380 import is_for_an_earlier_generation, is_higher
 from kchaos.checkers.observations import BrokerSeen
-from kchaos.clusters.jvm_cluster import JvmCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.start.jvm_cluster import JvmCluster
 from kchaos.faults import RollBroker
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.observation import observe_broker

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults import CutLink, HoldRequests, IsolateBroker
 from kchaos.faults.errors import NotAvailable
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import kchaos
 from kchaos.checkers import acts
 from kchaos.checkers.segments.reader import read_segment
-from kchaos.clusters.log_directories import replica_directory
+from kchaos.clusters.start.log_directories import replica_directory
 from tests.golden.stored import store
 
 KRAFT = Path(__file__).with_name("kraft")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.start.local import LocalCluster
 from kchaos.harness.steps.asking import AskAs, ConsumeFrom
 from tests.support.replicated_topic import Topic
 from tests.support.stand_ins import play_on

@@ -18,7 +18,7 @@ import pytest
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import RunLine
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.commands import children
 from kchaos.harness.commands.children import Children, play_many
 from kchaos.harness.errors import RunUnknown, UsageError

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.clusters.doctor import Examined
+from kchaos.clusters.front.doctor import Examined
 from kchaos.harness.catalogue import CATALOGUE
 from kchaos.harness.commands.cli import cli, run
 from kchaos.harness.commands.cli_options import has_colour
@@ -190,7 +190,7 @@ def test_the_doctor_s_answers_fit_80_columns(
 ) -> None:
     releases = "Kafka " + ", ".join(CATALOGUE)
     answers = [Examined("cache", True, releases, ""), Examined("Docker", None, releases, "get it")]
-    monkeypatch.setattr("kchaos.clusters.doctor.examine", lambda: answers)
+    monkeypatch.setattr("kchaos.clusters.front.doctor.examine", lambda: answers)
     assert run(["doctor"]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kchaos.clusters.client import ConsumerRecord
+from kchaos.clusters.ask.client import ConsumerRecord
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.steps.clients import _text
 

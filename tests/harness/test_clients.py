@@ -6,7 +6,7 @@ from kafka.errors import NotEnoughReplicasError, for_code
 from kchaos.checkers.formats.error_codes import ErrorCode, appended_nothing, error_name
 from kchaos.checkers.model import events
 from kchaos.clusters.api import Cluster
-from kchaos.clusters.client import Produced
+from kchaos.clusters.ask.client import Produced
 from kchaos.harness.play.clients import Clients
 from kchaos.harness.play.recorder import Recorder
 

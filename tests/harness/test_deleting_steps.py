@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.start.local import LocalCluster
 from kchaos.harness.steps.log_start import AwaitLogStart, DeleteRecords
 from kchaos.harness.steps.topics import DeleteTopic
 from tests.support.replicated_topic import Topic

@@ -15,7 +15,7 @@ import kchaos
 from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.observations import FreeClientsStopped
-from kchaos.clusters.processes import process_start_time
+from kchaos.clusters.system.processes import process_start_time
 from kchaos.harness.play import free_client_process, free_clients
 from kchaos.harness.play.free_client_process import Client, Fleet, RecordGivenUp
 from kchaos.harness.play.free_clients import FreeClients, FreeClientSettings, start_free_clients

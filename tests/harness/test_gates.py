@@ -10,12 +10,12 @@ import pytest
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import events
-from kchaos.clusters import client
-from kchaos.clusters.client import Produced
+from kchaos.clusters.ask import client
+from kchaos.clusters.ask.client import Produced
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
-from kchaos.clusters.exchange import NoAnswer, NotSent
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.system.exchange import NoAnswer, NotSent
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import fetching, gates
 from kchaos.harness.play import clients

@@ -16,8 +16,8 @@ import pytest
 from kchaos.checkers.folders import plain, plain_folder
 from kchaos.checkers.judge import judge
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.clusters.interrupts import check_interrupt, interrupts_at_gates
 from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.system.interrupts import check_interrupt, interrupts_at_gates
 from kchaos.harness.commands.cli import run as run_command
 from kchaos.harness.run.scenario import Scenario
 from tests.golden.stored import unpacked

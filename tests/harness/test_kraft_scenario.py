@@ -9,9 +9,9 @@ import pytest
 
 import kchaos
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.clusters.client import ListedOffset
-from kchaos.clusters.exchange import NotSent
+from kchaos.clusters.ask.client import ListedOffset
 from kchaos.clusters.metadata.api import LeaderAndIsr
+from kchaos.clusters.system.exchange import NotSent
 from kchaos.harness.gates import applied
 from kchaos.harness.gates.cluster_look import look_at
 from kchaos.harness.gates.uninitialised import uninitialised

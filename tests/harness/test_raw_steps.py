@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.exchange import NoAnswer
+from kchaos.clusters.system.exchange import NoAnswer
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.play.play import Play

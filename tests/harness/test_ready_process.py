@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import kchaos
-from kchaos.clusters.interrupts import ENDING_SIGNALS
-from kchaos.clusters.processes import kill_by_identity, process_start_time
+from kchaos.clusters.system.interrupts import ENDING_SIGNALS
+from kchaos.clusters.system.processes import kill_by_identity, process_start_time
 from kchaos.harness.commands import ready_process as ready_module
 from kchaos.harness.commands.children import Children
 from kchaos.harness.commands.ready_process import ReadyProcess, ready_process

@@ -15,7 +15,7 @@ import pytest
 
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of, with_brokers
 from kchaos.harness.commands import children, judge_runs
 from kchaos.harness.commands.cli import run

@@ -17,12 +17,12 @@ from kchaos.checkers.json_form import to_json
 from kchaos.checkers.observations import SettleProbe
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
-from kchaos.clusters.jvm_cluster import JvmCluster
-from kchaos.clusters.leftovers import work_directory
 from kchaos.clusters.links import ApiKey, Match
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start.jvm_cluster import JvmCluster
+from kchaos.clusters.system.leftovers import work_directory
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults import ConfigureTopic, ExpireSession
 from kchaos.harness.gates import fetching, gates
 from kchaos.harness.gates import settle as settle_module

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.start.local import LocalCluster
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.steps.clients import AwaitAnswer, Produce
 from kchaos.harness.steps.metadata import WriteWhereTold

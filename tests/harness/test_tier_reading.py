@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.clusters.client import ConsumerRecord, Fetched
+from kchaos.clusters.ask.client import ConsumerRecord, Fetched
 from kchaos.harness.gates import gates
 from kchaos.harness.steps import tier_reading
 

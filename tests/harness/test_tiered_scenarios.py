@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from kchaos.clusters import tiered
-from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.errors import MachineError, ReleaseError
-from kchaos.clusters.host import Node
+from kchaos.clusters.kafka.distribution import Distribution
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
+from kchaos.clusters.start import tiered
+from kchaos.clusters.start.host import Node
 from kchaos.faults import ConfigureTopic
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
 from kchaos.harness.catalogue.kip_405_control import without_tiering

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.play.workload import BOOTSTRAP, Workload, start_workload
 from kchaos.harness.run.scenario import Scenario

@@ -38,8 +38,8 @@ def disagreements_with_spark(
 
 def _disagreements(made: Sequence[tuple[str, RunDirectory]]) -> list[str]:
     from kchaos.checkers.spark import judge_runs
-    from kchaos.clusters.class_archive import spark_archive
-    from kchaos.clusters.java import spark_java_home
+    from kchaos.clusters.kafka.class_archive import spark_archive
+    from kchaos.clusters.kafka.java import spark_java_home
 
     java_home = spark_java_home(offline=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -7,9 +7,9 @@ of the driver `local` start new JVMs, and so do containers.
 import os
 from pathlib import Path
 
-from kchaos.clusters.drivers import DRIVERS, make_cluster
-from kchaos.clusters.jvm_cluster import JvmCluster
+from kchaos.clusters.front.drivers import DRIVERS, make_cluster
 from kchaos.clusters.spec import ClusterSpec
+from kchaos.clusters.start.jvm_cluster import JvmCluster
 from kchaos.harness.run.runner import RunOptions
 
 

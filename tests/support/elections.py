@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults import PreferredElection
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.errors import NoEffect

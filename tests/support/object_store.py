@@ -12,13 +12,13 @@ from pathlib import Path
 from jgo.maven import MavenContext
 
 from kchaos.checkers.children import dying_with_parent
-from kchaos.clusters.cache import locked, staging
-from kchaos.clusters.configuration import FAST_JVM_FLAGS
-from kchaos.clusters.downloads import CheckedResolver
-from kchaos.clusters.java import java_home
-from kchaos.clusters.maven import user_settings
-from kchaos.clusters.ports import reserve_port
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.kafka.downloads import CheckedResolver
+from kchaos.clusters.kafka.java import java_home
+from kchaos.clusters.kafka.maven import user_settings
+from kchaos.clusters.start.configuration import FAST_JVM_FLAGS
+from kchaos.clusters.system.cache import locked, staging
+from kchaos.clusters.system.ports import reserve_port
+from kchaos.clusters.system.waiting import await_until
 
 _VERSION = "2.7.0"
 _CLASSIFIER = "jar-with-dependencies"

@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 from kchaos.checkers.segments.directory import read_partition
-from kchaos.clusters.client import Produced, produce
-from kchaos.clusters.jvm_cluster import JvmCluster
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.ask.client import Produced, produce
+from kchaos.clusters.start.jvm_cluster import JvmCluster
+from kchaos.clusters.system.waiting import await_until
 
 RELEASE = "2.8.2"
 # Not leader, unknown partition, no leader: the broker has not handled the LeaderAndIsr yet.

@@ -20,9 +20,9 @@ from kchaos.checkers.formats.checkpoints import (
 from kchaos.checkers.segments.batch import Batch, Record, join_payload_digests
 from kchaos.checkers.segments.directory import partition_directories, read_partition, segment_files
 from kchaos.checkers.segments.reader import read_records
-from kchaos.clusters.distribution import java_of, resolve
+from kchaos.clusters.kafka.distribution import java_of, resolve
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from tests.support.drivers import cluster_of
 
 pytestmark = pytest.mark.cluster

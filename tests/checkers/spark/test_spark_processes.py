@@ -16,10 +16,10 @@ from kchaos.checkers.folders import WORKING, remove_abandoned_in
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import results_to_json
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.clusters.class_archive import spark_archive
-from kchaos.clusters.java import spark_java_home
-from kchaos.clusters.processes import Child, process_start_time, spawn
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.kafka.class_archive import spark_archive
+from kchaos.clusters.kafka.java import spark_java_home
+from kchaos.clusters.system.processes import Child, process_start_time, spawn
+from kchaos.clusters.system.waiting import await_until
 from tests.support.kafka_6361_runs import kafka_6361
 from tests.support.planted_runs import torn_segment_before_the_last, unsealed
 from tests.support.processes import command_line, descendants
@@ -77,7 +77,7 @@ from pathlib import Path
 from kchaos.checkers.results import results_to_json
 from kchaos.checkers.spark import early, job
 from kchaos.checkers.spark.tasks import runs_ended
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 
 output, *runs = sys.argv[1:]
 not_begun, start_workers = early._not_begun, job._start_workers

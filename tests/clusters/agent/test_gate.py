@@ -12,7 +12,7 @@ from kchaos.checkers.acts import HoldPoint, TopicPartition
 from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.errors import ClusterError
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 
 HOLD = HoldPoint(name="reads", broker=1, point="fetch-read")
 

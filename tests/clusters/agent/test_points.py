@@ -16,12 +16,12 @@ from kchaos.clusters.agent import points as table
 from kchaos.clusters.agent.byteman import Agent, GateAddress, Life, complaints, script
 from kchaos.clusters.agent.points import LOG_READ, REGISTERED, SEND_FETCH
 from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
-from kchaos.clusters.distribution import resolve
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.kafka.distribution import resolve
 from kchaos.clusters.releases import KNOWN_RELEASES, Release, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.clusters.tiered import tiering_refused, with_tiered_storage
+from kchaos.clusters.start.local import LocalCluster
+from kchaos.clusters.start.tiered import tiering_refused, with_tiered_storage
 from tests.support.class_files import has_class, methods_of
 
 GATE = GateAddress(host="127.0.0.1", port=4711, token="secret")

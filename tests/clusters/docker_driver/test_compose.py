@@ -12,12 +12,12 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from kchaos.clusters.configuration import FAST_JVM_FLAGS
+from kchaos.clusters.ask.probe import known_brokers
 from kchaos.clusters.docker_driver.compose import write_environment
 from kchaos.clusters.errors import MachineError, ReleaseError
-from kchaos.clusters.ports import ReservedPort, reserve_port
-from kchaos.clusters.probe import known_brokers
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start.configuration import FAST_JVM_FLAGS
+from kchaos.clusters.system.ports import ReservedPort, reserve_port
+from kchaos.clusters.system.waiting import await_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("engine")]
 

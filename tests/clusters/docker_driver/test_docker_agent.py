@@ -9,11 +9,11 @@ import pytest
 
 from kchaos.checkers.acts import HoldPoint
 from kchaos.clusters.agent.byteman import byteman_jar
-from kchaos.clusters.distribution import Distribution
 from kchaos.clusters.docker_driver.cluster import DockerCluster
 from kchaos.clusters.docker_driver.mounts import mounts_of
+from kchaos.clusters.kafka.distribution import Distribution
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from tests.support.docker_runs import run_of
 
 if TYPE_CHECKING:

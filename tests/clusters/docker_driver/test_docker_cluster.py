@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kchaos.clusters.api import Broker, Cluster, Disconnectable, Killable, Pausable
+from kchaos.clusters.ask.probe import answers_at
 from kchaos.clusters.docker_driver import host
 from kchaos.clusters.docker_driver.cluster import DockerCluster
 from kchaos.clusters.docker_driver.engine import engine_info
 from kchaos.clusters.docker_driver.network import why_unbindable
 from kchaos.clusters.errors import BrokerExited, MachineError, explained
 from kchaos.clusters.links import Links
-from kchaos.clusters.probe import answers_at
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from kchaos.faults import CutLink, CutZooKeeper, DisconnectNetwork, ExpireSession, PauseBroker
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.errors import NotAvailable

@@ -18,7 +18,7 @@ from kchaos.clusters.docker_driver.leftovers import dead_runs, remove_dead, remo
 from kchaos.clusters.docker_driver.options import base_image
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from tests.support.docker_runs import made_by, run_of
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ with cluster:
 NEVER_STOPPED = """
 import sys
 from pathlib import Path
-from kchaos.clusters.distribution import java_of, resolve
+from kchaos.clusters.kafka.distribution import java_of, resolve
 from kchaos.clusters.docker_driver.host import DockerHost
 from kchaos.clusters.docker_driver.options import base_image
 from kchaos.clusters.spec import ClusterSpec, brokers_of

@@ -22,10 +22,10 @@ from kchaos.clusters.docker_driver.network import _candidates
 from kchaos.clusters.docker_driver.options import DEFAULT_IMAGE, base_image, with_limits
 from kchaos.clusters.docker_driver.owner import is_dead, labels_of
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.leftovers import work_directory
-from kchaos.clusters.local import LocalCluster
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.start.local import LocalCluster
+from kchaos.clusters.system.leftovers import work_directory
 from kchaos.harness.commands.cli import run
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from kchaos.clusters.docker_driver import base_image, options
 from kchaos.clusters.docker_driver.engine import connect, engine_info, speaking
 from kchaos.clusters.docker_driver.image import ensure_image
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.interrupts import interrupts_at_gates
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.interrupts import interrupts_at_gates
+from kchaos.clusters.system.waiting import await_until
 from tests.support.engine_stand_in import HANG, TORN, Engine
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kchaos.clusters.distribution import java_of, resolve
 from kchaos.clusters.docker_driver import kafka_image as kafka_image_module
 from kchaos.clusters.docker_driver.cluster import DockerCluster
 from kchaos.clusters.docker_driver.kafka_image import find_in_image
@@ -18,8 +17,9 @@ from kchaos.clusters.docker_driver.leftovers import remove_run
 from kchaos.clusters.docker_driver.options import base_image
 from kchaos.clusters.docker_driver.owner import RUN
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.local import LocalCluster
+from kchaos.clusters.kafka.distribution import java_of, resolve
 from kchaos.clusters.spec import ClusterSpec, brokers_of
+from kchaos.clusters.start.local import LocalCluster
 from tests.support.docker_runs import run_of
 
 if TYPE_CHECKING:

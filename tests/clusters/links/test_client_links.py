@@ -11,7 +11,7 @@ import pytest
 from kchaos.checkers.acts import CutLink
 from kchaos.clusters.links import Links, client_talk
 from kchaos.clusters.links.client_talk import NOT_KAFKA, ClientMessage, values_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 from tests.clusters.links.conftest import Peer, Server, frame, request
 from tests.support.segment_encoder import batch
 

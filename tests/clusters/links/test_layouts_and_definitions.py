@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kchaos.checkers.formats.api_keys import ApiKey
-from kchaos.clusters.distribution import resolve
+from kchaos.clusters.kafka.distribution import resolve
 from kchaos.clusters.links.client_layouts import CLIENT_LAYOUTS
 from kchaos.clusters.links.layouts import LAYOUTS
 from kchaos.clusters.links.wire import Field

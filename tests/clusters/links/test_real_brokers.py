@@ -6,9 +6,9 @@ import time
 import pytest
 
 from kchaos.checkers.acts import CutLink, CutZooKeeper
-from kchaos.clusters.client import produce
+from kchaos.clusters.ask.client import produce
 from kchaos.clusters.links import ApiKey, Match
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.system.waiting import await_until
 
 RELEASES = ("0.10.2.2", "1.1.1", "2.8.2", "3.9.1")
 FETCH = frozenset({ApiKey.FETCH})

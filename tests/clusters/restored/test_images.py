@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters.distribution import Distribution
-from kchaos.clusters.doctor import examine
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.host import LocalHost, Node
-from kchaos.clusters.processes import Child, boot_id, process_start_time, spawn
+from kchaos.clusters.front.doctor import examine
+from kchaos.clusters.kafka.distribution import Distribution
 from kchaos.clusters.restored import criu, image, images, main_class
 from kchaos.clusters.restored.cluster import RestoringHost
 from kchaos.clusters.restored.image import ImageKey, WantedJvm, restored
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start.host import LocalHost, Node
+from kchaos.clusters.system.processes import Child, boot_id, process_start_time, spawn
+from kchaos.clusters.system.waiting import await_until
 
 
 @pytest.fixture

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.judge import judge
-from kchaos.clusters import jvm_cluster
-from kchaos.clusters.cache import cache_directory
 from kchaos.clusters.errors import BrokerExited
-from kchaos.clusters.leftovers import work_directory
-from kchaos.clusters.processes import process_start_time
 from kchaos.clusters.restored.cluster import RestoredCluster
 from kchaos.clusters.restored.training import TOPIC
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
-from kchaos.clusters.waiting import await_until
+from kchaos.clusters.start import jvm_cluster
+from kchaos.clusters.system.cache import cache_directory
+from kchaos.clusters.system.leftovers import work_directory
+from kchaos.clusters.system.processes import process_start_time
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.runner import RunOptions, play
 
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.needs("criu")]
 OURS = os.readlink("/proc/self/ns/pid")
 HANG = """
 import signal
-from kchaos.clusters.leftovers import work_directory
+from kchaos.clusters.system.leftovers import work_directory
 from kchaos.clusters.restored.cluster import RestoredCluster
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 spec = ClusterSpec(brokers=brokers_of("2.8.2", (0,)))

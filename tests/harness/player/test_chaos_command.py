@@ -232,9 +232,9 @@ def test_nothing_is_written_where_nobody_asked_for_it(
 
 
 def test_at_least_one_cluster_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kchaos.clusters.memory.available_mib", lambda: 20_000)
+    monkeypatch.setattr("kchaos.clusters.system.memory.available_mib", lambda: 20_000)
     for cores, clusters, measured in ((1, 1, 1), (2, 2, 1), (4, 4, 2), (9, 6, 4)):
-        monkeypatch.setattr("kchaos.clusters.memory.usable_cores", lambda n=cores: float(n))
+        monkeypatch.setattr("kchaos.clusters.system.memory.usable_cores", lambda n=cores: float(n))
         assert default_side_by_side() == clusters
         assert default_side_by_side(measures_waits=True) == measured
 

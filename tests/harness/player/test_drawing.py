@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.model import generation_for
-from kchaos.clusters.configuration import BROKER_DEFAULTS
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
+from kchaos.clusters.start.configuration import BROKER_DEFAULTS
 from kchaos.faults import FAULTS, FailLogDirectory, RollBroker
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import (

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
-from kchaos.clusters.exchange import NotSent
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.spec import brokers_of
+from kchaos.clusters.system.exchange import NotSent
 from kchaos.faults import CutLink, PreferredElection
 from kchaos.faults.errors import NoEffect
 from kchaos.harness.errors import NotPossible, ScenarioError

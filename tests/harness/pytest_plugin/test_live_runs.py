@@ -9,7 +9,7 @@ import pytest
 
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.clusters.leftovers import find_leftovers
+from kchaos.clusters.system.leftovers import find_leftovers
 from kchaos.harness.catalogue import entry_named
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.run.scenario import read_scenario

@@ -1,0 +1,1 @@
+"""One request to a broker and its answer."""

@@ -1,0 +1,1 @@
+"""Which driver starts a cluster, and whether this machine can."""

@@ -1,0 +1,1 @@
+"""A Kafka that is ready to start: its files, its Java, and their digests."""

@@ -1,0 +1,59 @@
+"""A controller of a KRaft cluster: a JVM like a broker's, with another role."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from kchaos.clusters.ask.probe import answers
+from kchaos.clusters.errors import ClusterError
+from kchaos.clusters.start.jvm_broker import JvmBroker
+from kchaos.clusters.start.kraft_storage import METADATA_FOLDER
+from kchaos.clusters.system.waiting import await_until
+
+HEAP_MIB = 128
+
+
+@dataclass(slots=True)
+class JvmController(JvmBroker):
+    """A controller of a JvmCluster: it is killed, paused and started as a broker is.
+
+    ``client_address`` is its only listener, as this machine reaches it.
+    """
+
+    def await_ready(self, timeout_s: float = 60) -> None:
+        """Return once it answers and the controllers have a leader.
+
+        Raises BrokerExited at once when its process ends, AwaitTimeout after ``timeout_s``.
+        """
+        if self._process is None:
+            raise ClusterError(f"{self.name} was never started")
+        await_until(
+            lambda: (
+                answers(self.place.client_port.number)
+                and self.place.metadata().controller() is not None
+            ),
+            timeout_s=timeout_s,
+            waiting_for=f"{self.name} ({self.release}) to answer at {self.client_address}, and for "
+            "a leader of the controllers",
+            last_seen=self._seen,
+            remedy=f"see {self.server_log}; more than half of the voters must run and reach each "
+            "other, and controller.quorum.*.timeout.ms must leave time for an election",
+            abort=self.check_running,
+        )
+
+    def _seen(self) -> str:
+        """State of the controller by itself, and the election by its file of votes."""
+        file = self.log_directory / METADATA_FOLDER / "quorum-state"
+        try:
+            state = json.loads(file.read_text(encoding="utf-8"))
+            vote = f"epoch {state['leaderEpoch']}, vote for {state['votedId']} (-1: nobody)"
+        except FileNotFoundError:
+            vote = "no election yet"
+        except (OSError, ValueError, KeyError, TypeError):
+            vote = "cannot be read"
+        does = "answers" if answers(self.place.client_port.number) else "does not answer"
+        return (
+            f"it {does}; leader {self.place.metadata().controller()}; quorum-state: {vote}; voters "
+            f"{self.properties['controller.quorum.voters']}"
+        )

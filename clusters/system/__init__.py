@@ -1,0 +1,1 @@
+"""The machine: processes, ports, memory, waiting, and what is left over on it."""
