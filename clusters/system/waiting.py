@@ -46,8 +46,9 @@ def await_until(
     """Return the first value of ``condition`` that is neither None nor False.
 
     A wait is as much longer as the machine let nothing run meanwhile
-    (``clusters.system.standstill``), and as KCHAOS_PATIENCE says. The condition is looked at once more after the time is up. ``abort`` is
-    called before each look and may raise (for instance BrokerExited). ``last_seen`` is only called
+    (``clusters.system.standstill``), and as KCHAOS_PATIENCE says. The condition is looked at once
+    more after the time is up. ``abort`` is called before each look and may raise (for instance
+    BrokerExited). ``last_seen`` is only called
     for the error.
 
     A remembered Ctrl-C (see ``clusters.system.interrupts``) is raised here.

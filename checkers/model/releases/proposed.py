@@ -23,24 +23,9 @@ def configured_magic(log: Log, configured: int) -> int:
     return configured
 
 
-def roll_no_segment(log: Log, batches: tuple[PredictedBatch, ...]) -> tuple[int, ...]:
-    """Let a segment have several formats."""
-    return ()
-
-
 def expect_configured_magic(log: Log, fetch_offset: int, configured: int) -> int:
     """Expect nothing newer than the configured format (kafka.server.KafkaApis, Fetch)."""
     return configured
-
-
-def ask_for_last_epoch(replica: Replica, fetch: FetchState) -> EpochQuestion:
-    """Ask for the end of the last epoch in the cache."""
-    return EpochQuestion(latest_epoch(replica.entries))
-
-
-def know_no_ends(entries: Entries, ends: tuple[EpochEnd, ...], log_end_offset: int) -> EpochEnd:
-    """Return an undefined end: nobody asks for several epochs."""
-    return UNDEFINED
 
 
 def keep_isr(isr: tuple[int, ...], leader: int) -> tuple[int, ...]:
@@ -68,10 +53,17 @@ class Proposed:
     """
 
     magic_of_append: Callable[[Log, int], int] = configured_magic
-    rolls: Callable[[Log, tuple[PredictedBatch, ...]], tuple[int, ...]] = roll_no_segment
+    # Let a segment have several formats.
+    rolls: Callable[[Log, tuple[PredictedBatch, ...]], tuple[int, ...]] = lambda log, batches: ()
     highest_magic: Callable[[Log, int, int], int] = expect_configured_magic
-    epoch_question: Callable[[Replica, FetchState], EpochQuestion] = ask_for_last_epoch
-    answer_ends: Callable[[Entries, tuple[EpochEnd, ...], int], EpochEnd] = know_no_ends
+    # Ask for the end of the last epoch in the cache.
+    epoch_question: Callable[[Replica, FetchState], EpochQuestion] = lambda replica, fetch: (
+        EpochQuestion(latest_epoch(replica.entries))
+    )
+    # Return an undefined end: nobody asks for several epochs.
+    answer_ends: Callable[[Entries, tuple[EpochEnd, ...], int], EpochEnd] = (
+        lambda entries, ends, log_end_offset: UNDEFINED
+    )
     persists_high_watermark: bool = False
     isr_of_preferred: Callable[[tuple[int, ...], int], tuple[int, ...]] = keep_isr
 

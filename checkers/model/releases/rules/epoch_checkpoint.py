@@ -9,13 +9,6 @@ from dataclasses import replace
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.values.epoch_cache import Entries, EntriesOnDisk
-
-
-def file_may_be_longer(file_entries: EntriesOnDisk, entries: Entries) -> bool:
-    """Tell whether the file has what memory has, and maybe more that was dropped from its end."""
-    return file_entries[: len(entries)] == entries
-
 
 ASYNCHRONOUS = Rule(
     name="asynchronous epoch checkpoint",
@@ -33,5 +26,7 @@ ASYNCHRONOUS = Rule(
             present=r"truncateFromEndAsyncFlush\(",
         ),
     ),
-    change=lambda known: replace(known, file_may_hold=file_may_be_longer),
+    change=lambda known: replace(
+        known, file_may_hold=lambda file_entries, entries: file_entries[: len(entries)] == entries
+    ),
 )

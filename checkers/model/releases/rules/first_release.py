@@ -25,14 +25,13 @@ from kchaos.checkers.model.values.epoch_cache import (
     UNDEFINED,
     UNDEFINED_EPOCH,
     Entries,
-    EntriesOnDisk,
     EpochEnd,
     truncate_from_end,
 )
 from kchaos.checkers.model.values.events import NO_LEADER
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.replica import FetcherState, FetcherThread, FetchState, Replica
-from kchaos.checkers.model.values.requests import FetchAnswer, PartitionRequest
+from kchaos.checkers.model.values.requests import FetchAnswer
 
 # -- the leader epoch cache ---------------------------------------------------------------------
 
@@ -62,49 +61,7 @@ def entries_after_truncation(entries: Entries, offset: int, is_shorter: bool) ->
     return truncate_from_end(entries, offset) if is_shorter else entries
 
 
-def file_holds_entries(file_entries: EntriesOnDisk, entries: Entries) -> bool:
-    """Tell whether the file is what memory has: every change is written at once."""
-    return file_entries == entries
-
-
 # -- a leader -----------------------------------------------------------------------------------
-
-
-def see_no_leader_epoch(asked: PartitionRequest) -> bool:
-    """No request carries a leader epoch."""
-    return False
-
-
-def refuse_no_epoch(asked_leader_epoch: int, leader_epoch: int) -> str:
-    """Answer a follower of every epoch."""
-    return ""
-
-
-def know_no_epoch(entries: Entries, requested_epoch: int, log_end_offset: int) -> EpochEnd:
-    """Return an undefined end."""
-    return UNDEFINED
-
-
-def tell_no_epoch(version: int) -> bool:
-    """No answer names an epoch."""
-    return False
-
-
-def answer_without_divergence(
-    end: EpochEnd, asked: PartitionRequest, replica: Replica
-) -> FetchAnswer | None:
-    """Look for no divergence: whatever a follower says that it has, it gets records."""
-    return None
-
-
-def count_unless_refused(answer: FetchAnswer) -> bool:
-    """Take the offset of every fetch without an error for the follower's log end offset."""
-    return not answer.error
-
-
-def advance_after_every_fetch(before: int, now: int) -> bool:
-    """Try to move the high watermark, also where the follower is where it was before."""
-    return True
 
 
 def forget_beyond_log(log: Log) -> int:
@@ -113,21 +70,6 @@ def forget_beyond_log(log: Log) -> int:
     kafka.cluster.Replica.convertHWToLocalOffsetMetadata, 0.10.2.2 and 1.0.1.
     """
     return -1
-
-
-def always_advance(isr: tuple[int, ...], min_insync_replicas: int) -> bool:
-    """Let the high watermark move however small the ISR is."""
-    return True
-
-
-def as_configured(min_insync_replicas: int, replicas: int) -> int:
-    """Return `min.insync.replicas` as it is set, also if there are not so many replicas."""
-    return min_insync_replicas
-
-
-def count_isr(replica: Replica) -> tuple[int, ...]:
-    """Return the ISR, as the leader knows it."""
-    return replica.isr
 
 
 def whether_alive_or_not(follower: int, live: frozenset[int]) -> bool:
@@ -148,11 +90,6 @@ def fall_out_by_time(follower_end_offset: int, leader_end_offset: int) -> bool:
 # -- a follower ---------------------------------------------------------------------------------
 
 
-def skip_known_leader(is_same_leader: bool, known_epoch: int, new_epoch: int) -> bool:
-    """Skip a LeaderAndIsr that names the same leader, although epochs may have been missed."""
-    return is_same_leader
-
-
 def cut_at_high_watermark(replica: Replica) -> int | None:
     """Return the high watermark: a new follower cuts its log there before it fetches."""
     return replica.high_watermark
@@ -167,19 +104,9 @@ def fetch_from_log_end(replica: Replica) -> FetchState:
     )
 
 
-def ask_for_no_epoch(last_epoch: int) -> bool:
-    """Ask no leader for an epoch's end."""
-    return False
-
-
 def truncate(answer: EpochEnd, follower: FollowerLog) -> TruncationState:
     """Truncate to the high watermark, whatever was answered."""
     return TruncationState(offset=follower.high_watermark, completed=True)
-
-
-def keep_high_watermark(high_watermark: int, log_end_offset: int) -> int:
-    """Leave the high watermark where it is, even beyond the log."""
-    return high_watermark
 
 
 def take_every_answer(asked_leader_epoch: int, leader_epoch: int) -> bool:
@@ -187,19 +114,9 @@ def take_every_answer(asked_leader_epoch: int, leader_epoch: int) -> bool:
     return True
 
 
-def fetch_without_epoch(fetch: FetchState, entries: Entries) -> int:
-    """Say no last fetched epoch."""
-    return UNDEFINED_EPOCH
-
-
 def own_high_watermark(replica: Replica, answer: FetchAnswer) -> int:
     """Return the follower's own high watermark: a diverging answer says nothing about it."""
     return replica.high_watermark
-
-
-def fetch_on(fetch: FetchState, batches: int) -> FetchState:
-    """Return the fetch state as it is, whether records came or not."""
-    return fetch
 
 
 def end_thread(thread: FetcherThread, failed: Failed, partition: TopicPartition) -> Stopped:
@@ -208,13 +125,6 @@ def end_thread(thread: FetcherThread, failed: Failed, partition: TopicPartition)
     It stays in the manager's map, where new partitions are still added to it.
     """
     return Stopped(replace(thread, is_dead=True), failed)
-
-
-def ask_again_when_fenced(
-    thread: FetcherThread, failed: Failed, partition: TopicPartition, asked_leader_epoch: int
-) -> Stopped:
-    """Stop nothing, as at any other error of a leader."""
-    return Stopped(thread, failed)
 
 
 def exit_unless_unclean(allows_unclean_election: bool) -> bool:
@@ -234,39 +144,9 @@ def leave_isr(isr: tuple[int, ...], broker: int, is_unclean: bool) -> tuple[int,
     return others if others or is_unclean else isr
 
 
-def see_no_bounce(seen_czxid: int, czxid: int) -> bool:
-    """Take a broker that came back between two looks for one that never left."""
-    return False
-
-
-def take_every_broker_epoch(told: int, own: int) -> str:
-    """Obey control requests that were meant for an earlier generation of the broker."""
-    return ""
-
-
 def keep_high_watermark_of_restarted(high_watermark: int, log_start_offset: int) -> int:
     """Keep the high watermark, also below the new log start (KAFKA-9491)."""
     return high_watermark
-
-
-def stop_whatever_is_told(told: int, own: int) -> bool:
-    """Refuse no StopReplica for its leader epoch."""
-    return False
-
-
-def take_every_shutdown(told: int, cached: int) -> bool:
-    """Obey a ControlledShutdown that an earlier generation of the broker sent."""
-    return False
-
-
-def refuse_no_topic_id(replica: Replica, told: str) -> bool:
-    """Obey a LeaderAndIsr whatever topic of that name is meant."""
-    return False
-
-
-def keep_topic_id(replica: Replica, told: str) -> str:
-    """Leave the replica's topic id as it is: nobody writes one."""
-    return replica.topic_id
 
 
 def end_with_added_in_sync(
@@ -306,18 +186,29 @@ def first_generation(name: str, versions: Versions) -> Generation:
         entries_of_new_leader=keep_no_epoch,
         entries_after_old_batch=keep_entries,
         entries_after_truncation=entries_after_truncation,
-        file_may_hold=file_holds_entries,
-        sees_leader_epoch=see_no_leader_epoch,
-        refuse_epoch=refuse_no_epoch,
-        answer_epoch=know_no_epoch,
-        tells_epoch=tell_no_epoch,
-        answer_diverging=answer_without_divergence,
-        counts_fetch=count_unless_refused,
-        advances_after_fetch=advance_after_every_fetch,
+        # Tell whether the file is what memory has: every change is written at once.
+        file_may_hold=lambda file_entries, entries: file_entries == entries,
+        # No request carries a leader epoch.
+        sees_leader_epoch=lambda asked: False,
+        # Answer a follower of every epoch.
+        refuse_epoch=lambda asked_leader_epoch, leader_epoch: "",
+        # Return an undefined end.
+        answer_epoch=lambda entries, requested_epoch, log_end_offset: UNDEFINED,
+        # No answer names an epoch.
+        tells_epoch=lambda version: False,
+        # Look for no divergence: whatever a follower says that it has, it gets records.
+        answer_diverging=lambda end, asked, replica: None,
+        # Take the offset of every fetch without an error for the follower's log end offset.
+        counts_fetch=lambda answer: not answer.error,
+        # Try to move the high watermark, also where the follower is where it was before.
+        advances_after_fetch=lambda before, now: True,
         high_watermark_beyond_log=forget_beyond_log,
-        enough_after_append=count_isr,
-        may_advance=always_advance,
-        effective_min_isr=as_configured,
+        # Return the ISR, as the leader knows it.
+        enough_after_append=lambda replica: replica.isr,
+        # Let the high watermark move however small the ISR is.
+        may_advance=lambda isr, min_insync_replicas: True,
+        # Return `min.insync.replicas` as it is set, also if there are not so many replicas.
+        effective_min_isr=lambda min_insync_replicas, replicas: min_insync_replicas,
         waits_outside_isr=whether_alive_or_not,
         needed_for_isr=high_watermark_is_enough,
         may_join_isr=whether_alive_or_not,
@@ -326,30 +217,44 @@ def first_generation(name: str, versions: Versions) -> Generation:
         refuse_sequence=refuse_unless_next,
         moves_high_watermark_with_isr=True,
         high_watermark_of_restarted=keep_high_watermark_of_restarted,
-        skips_known_leader=skip_known_leader,
+        # Skip a LeaderAndIsr that names the same leader, although epochs may have been missed.
+        skips_known_leader=lambda is_same_leader, known_epoch, new_epoch: is_same_leader,
         truncation_at_once=cut_at_high_watermark,
         first_fetch=fetch_from_log_end,
         epoch_request_version=None,
-        asks_for_epoch=ask_for_no_epoch,
+        # Ask no leader for an epoch's end.
+        asks_for_epoch=lambda last_epoch: False,
         truncate=truncate,
-        high_watermark_after_truncation=keep_high_watermark,
+        # Leave the high watermark where it is, even beyond the log.
+        high_watermark_after_truncation=lambda high_watermark, log_end_offset: high_watermark,
         takes_epoch_answer=take_every_answer,
-        last_fetched_epoch=fetch_without_epoch,
+        # Say no last fetched epoch.
+        last_fetched_epoch=lambda fetch, entries: UNDEFINED_EPOCH,
         takes_fetch_answer=take_every_answer,
         high_watermark_at_divergence=own_high_watermark,
-        fetch_after_append=fetch_on,
+        # Return the fetch state as it is, whether records came or not.
+        fetch_after_append=lambda fetch, batches: fetch,
         stop_after_failed_append=end_thread,
-        stop_when_fenced=ask_again_when_fenced,
+        # Stop nothing, as at any other error of a leader.
+        stop_when_fenced=lambda thread, failed, partition, asked_leader_epoch: Stopped(
+            thread, failed
+        ),
         exits_on_shorter_leader=exit_unless_unclean,
         hangs_at_exit=True,
         highest_remote_offset=highest_of_latest_epoch,
-        refuses_topic_id=refuse_no_topic_id,
-        takes_topic_id=keep_topic_id,
+        # Obey a LeaderAndIsr whatever topic of that name is meant.
+        refuses_topic_id=lambda replica, told: False,
+        # Leave the replica's topic id as it is: nobody writes one.
+        takes_topic_id=lambda replica, told: replica.topic_id,
         isr_without=leave_isr,
-        sees_bounce=see_no_bounce,
-        error_of_broker_epoch=take_every_broker_epoch,
-        refuses_stop=stop_whatever_is_told,
-        refuses_shutdown=take_every_shutdown,
+        # Take a broker that came back between two looks for one that never left.
+        sees_bounce=lambda seen_czxid, czxid: False,
+        # Obey control requests that were meant for an earlier generation of the broker.
+        error_of_broker_epoch=lambda told, own: "",
+        # Refuse no StopReplica for its leader epoch.
+        refuses_stop=lambda told, own: False,
+        # Obey a ControlledShutdown that an earlier generation of the broker sent.
+        refuses_shutdown=lambda told, cached: False,
         ends_reassignment=end_with_added_in_sync,
         last_known_leader=remember_leader_of_empty_isr,
     )

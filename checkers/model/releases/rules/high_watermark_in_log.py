@@ -16,12 +16,6 @@ from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kafka_3978 import restart_at_log_start
 
-
-def keep_within_log(high_watermark: int, log_end_offset: int) -> int:
-    """Return the high watermark, or the log end offset where that is lower now."""
-    return min(high_watermark, log_end_offset)
-
-
 HIGH_WATERMARK_IN_LOG = Rule(
     name="high watermark in the log",
     since=("2.4.0",),
@@ -39,7 +33,9 @@ HIGH_WATERMARK_IN_LOG = Rule(
     ),
     change=lambda known: replace(
         known,
-        high_watermark_after_truncation=keep_within_log,
+        high_watermark_after_truncation=lambda high_watermark, log_end_offset: min(
+            high_watermark, log_end_offset
+        ),
         high_watermark_beyond_log=restart_at_log_start,
         keeps_high_watermark_in_log=True,
     ),

@@ -38,11 +38,6 @@ def fetch_with_epoch(fetch: FetchState, entries: Entries) -> int:
     return fetch.unnoted_epoch if fetch.unnoted_epoch >= 0 else latest_epoch(entries)
 
 
-def high_watermark_of_leader(replica: Replica, answer: FetchAnswer) -> int:
-    """Return the leader's high watermark, or the end of the log that is about to be cut."""
-    return min(replica.log.log_end_offset, answer.high_watermark)
-
-
 def answer_diverging(
     end: EpochEnd, asked: PartitionRequest, replica: Replica
 ) -> FetchAnswer | None:
@@ -65,7 +60,9 @@ def _truncate_on_fetch(known: Generation) -> Generation:
         last_fetched_epoch=fetch_with_epoch,
         remembers_fetched_epoch=True,
         truncate=truncate_once,
-        high_watermark_at_divergence=high_watermark_of_leader,
+        high_watermark_at_divergence=lambda replica, answer: min(
+            replica.log.log_end_offset, answer.high_watermark
+        ),
     )
 
 

@@ -9,13 +9,7 @@ from dataclasses import replace
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.values.epoch_cache import Entries, truncate_from_end
-
-
-def truncate_also_at_log_end(entries: Entries, offset: int, is_shorter: bool) -> Entries:
-    """Drop what begins at the target or later, whether the log was cut or not."""
-    return truncate_from_end(entries, offset)
-
+from kchaos.checkers.model.values.epoch_cache import truncate_from_end
 
 KAFKA_10706 = Rule(
     name="KAFKA-10706",
@@ -32,5 +26,10 @@ KAFKA_10706 = Rule(
             present=r"\.truncateFromEnd(AsyncFlush)?\(logEndOffset(\(\))?\)",
         ),
     ),
-    change=lambda known: replace(known, entries_after_truncation=truncate_also_at_log_end),
+    change=lambda known: replace(
+        known,
+        entries_after_truncation=lambda entries, offset, is_shorter: truncate_from_end(
+            entries, offset
+        ),
+    ),
 )

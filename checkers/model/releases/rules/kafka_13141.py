@@ -8,13 +8,6 @@ from dataclasses import replace
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.values.requests import FetchAnswer
-
-
-def count_what_agrees(answer: FetchAnswer) -> bool:
-    """Take the offset of a fetch for the follower's log end offset unless the logs diverge."""
-    return not answer.error and answer.diverging is None
-
 
 KAFKA_13141 = Rule(
     name="KAFKA-13141",
@@ -35,5 +28,7 @@ KAFKA_13141 = Rule(
             ),
         ),
     ),
-    change=lambda known: replace(known, counts_fetch=count_what_agrees),
+    change=lambda known: replace(
+        known, counts_fetch=lambda answer: not answer.error and answer.diverging is None
+    ),
 )

@@ -15,11 +15,6 @@ def has_enough(isr: tuple[int, ...], min_insync_replicas: int) -> bool:
     return len(isr) >= min_insync_replicas
 
 
-def at_most_the_replicas(min_insync_replicas: int, replicas: int) -> int:
-    """Return the setting, or the number of replicas where that is smaller (effectiveMinIsr)."""
-    return min(min_insync_replicas, replicas)
-
-
 KAFKA_15583 = Rule(
     name="KAFKA-15583",
     since=("3.7.0",),
@@ -37,6 +32,8 @@ KAFKA_15583 = Rule(
         ),
     ),
     change=lambda known: replace(
-        known, may_advance=has_enough, effective_min_isr=at_most_the_replicas
+        known,
+        may_advance=has_enough,
+        effective_min_isr=lambda min_insync_replicas, replicas: min(min_insync_replicas, replicas),
     ),
 )

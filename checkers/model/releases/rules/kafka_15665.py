@@ -8,17 +8,6 @@ from dataclasses import replace
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 
-
-def end_with_all_in_sync(
-    adding: tuple[int, ...],
-    removing: tuple[int, ...],
-    replicas: tuple[int, ...],
-    isr: tuple[int, ...],
-) -> bool:
-    """End a reassignment once all replicas that are wanted are in sync."""
-    return {*replicas} <= {*isr}
-
-
 KAFKA_15665 = Rule(
     name="KAFKA-15665",
     since=("3.8.0",),
@@ -35,5 +24,7 @@ KAFKA_15665 = Rule(
             present=r"newTargetIsr\.containsAll\(newTargetReplicas\)",
         ),
     ),
-    change=lambda known: replace(known, ends_reassignment=end_with_all_in_sync),
+    change=lambda known: replace(
+        known, ends_reassignment=lambda adding, removing, replicas, isr: {*replicas} <= {*isr}
+    ),
 )

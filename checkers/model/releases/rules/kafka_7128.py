@@ -9,13 +9,6 @@ from dataclasses import replace
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.values.replica import Replica
-
-
-def start_of_epoch(replica: Replica) -> int:
-    """Return the start of the leader's epoch, or its high watermark where that is above it."""
-    return max(replica.high_watermark, replica.epoch_start_offset)
-
 
 KAFKA_7128 = Rule(
     name="KAFKA-7128",
@@ -32,5 +25,8 @@ KAFKA_7128 = Rule(
             present=r"leaderEpochStartOffsetOpt\.exists\(",
         ),
     ),
-    change=lambda known: replace(known, needed_for_isr=start_of_epoch),
+    change=lambda known: replace(
+        known,
+        needed_for_isr=lambda replica: max(replica.high_watermark, replica.epoch_start_offset),
+    ),
 )

@@ -9,12 +9,6 @@ from dataclasses import replace
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 
-
-def live_on(allows_unclean_election: bool) -> bool:
-    """Never end the broker: truncate as with unclean elections."""
-    return False
-
-
 KAFKA_7414 = Rule(
     name="KAFKA-7414",
     since=("2.0.1",),
@@ -30,5 +24,7 @@ KAFKA_7414 = Rule(
             absent=r"FatalExitError|System\.exit",
         ),
     ),
-    change=lambda known: replace(known, exits_on_shorter_leader=live_on),
+    change=lambda known: replace(
+        known, exits_on_shorter_leader=lambda allows_unclean_election: False
+    ),
 )

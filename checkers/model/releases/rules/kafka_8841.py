@@ -11,12 +11,6 @@ from dataclasses import replace
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 
-
-def advance_if_it_moved(before: int, now: int) -> bool:
-    """Tell whether the follower's log end offset is another one than at its fetch before."""
-    return before != now
-
-
 KAFKA_8841 = Rule(
     name="KAFKA-8841",
     since=("2.4.0",),
@@ -33,5 +27,5 @@ KAFKA_8841 = Rule(
             present=r"prevFollowerEndOffset != ",
         ),
     ),
-    change=lambda known: replace(known, advances_after_fetch=advance_if_it_moved),
+    change=lambda known: replace(known, advances_after_fetch=lambda before, now: before != now),
 )

@@ -12,12 +12,6 @@ from dataclasses import replace
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 
-
-def begin_at_log_start(high_watermark: int, log_start_offset: int) -> int:
-    """Return the high watermark, or the log start where that is higher."""
-    return max(high_watermark, log_start_offset)
-
-
 KAFKA_9491 = Rule(
     name="KAFKA-9491",
     since=("2.4.1", "2.5.0"),
@@ -31,5 +25,10 @@ KAFKA_9491 = Rule(
             present=r"highWatermark(\(\))? < offset",
         ),
     ),
-    change=lambda known: replace(known, high_watermark_of_restarted=begin_at_log_start),
+    change=lambda known: replace(
+        known,
+        high_watermark_of_restarted=lambda high_watermark, log_start_offset: max(
+            high_watermark, log_start_offset
+        ),
+    ),
 )

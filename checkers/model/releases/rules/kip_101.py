@@ -55,19 +55,9 @@ def truncate_to_high_watermark_if_undefined(
     return TruncationState(offset=offset, completed=True)
 
 
-def cut_nothing_at_once(replica: Replica) -> int | None:
-    """Return None: the fetcher thread truncates, when it knows where."""
-    return None
-
-
 def truncate_before_log_end(replica: Replica) -> FetchState:
     """Begin with truncation, at the log end (ReplicaManager.makeFollowers, 0.11.0.0 and 1.0.2)."""
     return replace(fetch_from_log_end(replica), state=FetcherState.TRUNCATING)
-
-
-def ask_for_any_epoch(last_epoch: int) -> bool:
-    """Ask also without an epoch, for epoch -1."""
-    return True
 
 
 KIP_101 = Rule(
@@ -94,9 +84,9 @@ KIP_101 = Rule(
         loaded_entries=keep_entries,
         assign_epoch=assign_epoch,
         answer_epoch=answer_epoch,
-        truncation_at_once=cut_nothing_at_once,
+        truncation_at_once=lambda replica: None,
         first_fetch=truncate_before_log_end,
-        asks_for_epoch=ask_for_any_epoch,
+        asks_for_epoch=lambda last_epoch: True,
         truncate=truncate_to_high_watermark_if_undefined,
     ),
 )

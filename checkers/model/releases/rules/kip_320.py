@@ -14,12 +14,6 @@ from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH
 from kchaos.checkers.model.values.replica import FetcherThread
-from kchaos.checkers.model.values.requests import PartitionRequest
-
-
-def see_epoch_outside_sessions(asked: PartitionRequest) -> bool:
-    """See the leader epoch of every request but an incremental Fetch: the session has none."""
-    return asked.carries_leader_epoch and not asked.is_incremental
 
 
 def refuse_other_epoch(asked_leader_epoch: int, leader_epoch: int) -> str:
@@ -29,16 +23,6 @@ def refuse_other_epoch(asked_leader_epoch: int, leader_epoch: int) -> str:
     if asked_leader_epoch > leader_epoch:
         return "UNKNOWN_LEADER_EPOCH"
     return ""
-
-
-def never_skip(is_same_leader: bool, known_epoch: int, new_epoch: int) -> bool:
-    """Restart truncation and fetching in every new epoch."""
-    return False
-
-
-def ask_for_known_epoch(last_epoch: int) -> bool:
-    """Ask only with an epoch; without one the follower truncates to its high watermark."""
-    return last_epoch != UNDEFINED_EPOCH
 
 
 def leave_thread(
@@ -75,11 +59,11 @@ KIP_320 = Rule(
     ),
     change=lambda known: replace(
         known,
-        sees_leader_epoch=see_epoch_outside_sessions,
+        sees_leader_epoch=lambda asked: asked.carries_leader_epoch and not asked.is_incremental,
         fails_on_waiting_fetch=True,
         refuse_epoch=refuse_other_epoch,
-        skips_known_leader=never_skip,
-        asks_for_epoch=ask_for_known_epoch,
+        skips_known_leader=lambda is_same_leader, known_epoch, new_epoch: False,
+        asks_for_epoch=lambda last_epoch: last_epoch != UNDEFINED_EPOCH,
         stop_when_fenced=leave_thread,
     ),
 )

@@ -10,13 +10,6 @@ from dataclasses import replace
 
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.values.replica import Replica
-
-
-def count_maximal_isr(replica: Replica) -> tuple[int, ...]:
-    """Return the ISR and whom the leader asks for (Partition.checkEnoughReplicasReachOffset)."""
-    return replica.maximal_isr
-
 
 KIP_497 = Rule(
     name="KIP-497",
@@ -79,5 +72,5 @@ ENOUGH_AFTER_APPEND = Rule(
             present=r"<= curMaximalIsr\.size",
         ),
     ),
-    change=lambda known: replace(known, enough_after_append=count_maximal_isr),
+    change=lambda known: replace(known, enough_after_append=lambda replica: replica.maximal_isr),
 )

@@ -16,24 +16,9 @@ from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.replica import Replica
 
 
-def refuse_other_id_of_hosted(replica: Replica, told: str) -> bool:
-    """Refuse another id than that of a replica that the process has been told of before."""
-    return replica.is_hosted and refuse_other_id(replica, told)
-
-
 def refuse_other_id(replica: Replica, told: str) -> bool:
     """Refuse another id than that of the replica, if both have one."""
     return bool(told) and replica.topic_id not in ("", told)
-
-
-def take_id_of_hosted(replica: Replica, told: str) -> str:
-    """Take the id that is told for a replica without one that the process has by then."""
-    return replica.topic_id or (told if replica.is_hosted else "")
-
-
-def take_id(replica: Replica, told: str) -> str:
-    """Take the id that is told for a replica without one."""
-    return replica.topic_id or told
 
 
 KIP_516 = Rule(
@@ -56,8 +41,10 @@ KIP_516 = Rule(
     ),
     change=lambda known: replace(
         known,
-        refuses_topic_id=refuse_other_id_of_hosted,
-        takes_topic_id=take_id_of_hosted,
+        refuses_topic_id=lambda replica, told: replica.is_hosted and refuse_other_id(replica, told),
+        takes_topic_id=lambda replica, told: (
+            replica.topic_id or (told if replica.is_hosted else "")
+        ),
     ),
 )
 
@@ -97,7 +84,7 @@ KAFKA_12426 = Rule(
     change=lambda known: replace(
         known,
         refuses_topic_id=refuse_other_id,
-        takes_topic_id=take_id,
+        takes_topic_id=lambda replica, told: replica.topic_id or told,
     ),
     after=("KIP-516",),
 )

@@ -15,17 +15,6 @@ from dataclasses import replace
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 
-
-def refuse_known_epoch(told: int, own: int) -> bool:
-    """Refuse a leader epoch that is not newer than the partition's own."""
-    return 0 <= told <= own
-
-
-def refuse_older_epoch(told: int, own: int) -> bool:
-    """Refuse a leader epoch that is older than the partition's own."""
-    return 0 <= told < own
-
-
 KIP_570 = Rule(
     name="KIP-570",
     since=("2.6.0",),
@@ -43,7 +32,7 @@ KIP_570 = Rule(
             present=r"requestLeaderEpoch >=? currentLeaderEpoch",
         ),
     ),
-    change=lambda known: replace(known, refuses_stop=refuse_known_epoch),
+    change=lambda known: replace(known, refuses_stop=lambda told, own: 0 <= told <= own),
 )
 
 EPOCHS_TOLD = Rule(
@@ -77,5 +66,5 @@ KAFKA_13972 = Rule(
             present=r"requestLeaderEpoch >= currentLeaderEpoch",
         ),
     ),
-    change=lambda known: replace(known, refuses_stop=refuse_older_epoch),
+    change=lambda known: replace(known, refuses_stop=lambda told, own: 0 <= told < own),
 )
