@@ -31,6 +31,8 @@ _MODELLED_ERRORS = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_TXN_STATE,
     ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.TRANSACTION_ABORTABLE,
 )
 _MOST_FOLLOWED = 10_000
 """Produces of clients in one run that the model is told."""

@@ -113,6 +113,11 @@ _IN_PLACE: Mapping[str, tuple[str, ...]] = {
     "move-controller": ("move-controller", "kill-controller", "pause-controller"),
     "hold-epochs": ("hold-heartbeats",),
     "hold-leader-and-isr": ("hold-metadata", "hold-alter-partition"),
+    "hold-controlled-shutdown": ("hold-heartbeats",),
+    **dict.fromkeys(("forge-epochs", "configure-format", "roll-format", "downgrade-format"), ()),
+    **dict.fromkeys(("hold-controller", "stale-request", "hold-update-metadata"), ()),
+    # A broker of KRaft has one log directory here.
+    **dict.fromkeys(("hold-stop-replica", "fail-directory"), ()),
 }
 """Kinds that are drawn with KRaft in place of one that does not act there."""
 SHUTDOWNS = "shutdowns"
@@ -146,10 +151,8 @@ MIXES: Mapping[str, Mapping[str, float]] = {
 }
 """By name, the weights of the kinds of steps; it is named for what most of them are."""
 
-WITH_ZOOKEEPER: frozenset[str] = frozenset(
-    {"formats", LOGS, THROTTLES, "topics", RARE, SLOW_DISKS, UPGRADES}
-)
-"""The mixes that are mostly made of what does not act with KRaft, or was never played there."""
+WITH_ZOOKEEPER: frozenset[str] = frozenset({"formats", THROTTLES, UPGRADES})
+"""The mixes that are mostly made of what does not act with KRaft."""
 
 STEP_KINDS: tuple[str, ...] = tuple(_MIXED)
 """Every kind of step that is drawn."""
@@ -169,7 +172,7 @@ def step_weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
     if is_kraft:
         for kind, others in _IN_PLACE.items():
             weight = weights.pop(kind)
-            weights |= dict.fromkeys(others, weight)
+            weights |= {other: max(weight, weights.get(other, 0)) for other in others}
         weights |= dict.fromkeys(MIXES[mix].keys() - weights.keys(), 0)
     return weights
 

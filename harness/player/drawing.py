@@ -192,7 +192,7 @@ def _begin(
     weights = dict(step_weights_of(mix, is_kraft=is_kraft))
     wide = None
     if mix == RARE:
-        wide = draw_wide(random, kafka, known.text, cluster.properties)
+        wide = draw_wide(random, kafka, known.text, cluster)
         cluster, weights = wide.cluster, swarm(random, weights)
     weights |= {name: kind.weight for name, kind in own.items()}
     drawing = Drawing(
@@ -271,7 +271,7 @@ def _cluster(random: Random, kafka: str, mix: str, *, is_kraft: bool) -> Cluster
     first_broker = random.choice(brokers)
     return ClusterSpec(
         brokers=tuple(
-            replace(broker, log_directories=2 if mix == LOGS else 1)
+            replace(broker, log_directories=2 if mix == LOGS and not is_kraft else 1)
             for broker in brokers_of(kafka, brokers)
         ),
         first_broker=None if is_kraft else first_broker,
@@ -307,13 +307,11 @@ def has_kraft(release: Release, mode: Mode | None) -> bool:
 
 
 def _properties(settings: DrawnSettings, mix: str, is_kraft: bool) -> dict[str, str]:
-    if is_kraft:
-        # There every broker asks its controller before it stops.
-        return {**QUICK_KRAFT, **settings.properties_with_kraft}
+    # With KRaft every broker asks its controller before it stops.
     return {
-        **QUICK,
-        **settings.properties,
-        **(CONTROLLED_SHUTDOWN if mix == SHUTDOWNS else {}),
+        **(QUICK_KRAFT if is_kraft else QUICK),
+        **(settings.properties_with_kraft if is_kraft else settings.properties),
+        **(CONTROLLED_SHUTDOWN if mix == SHUTDOWNS and not is_kraft else {}),
         **(SEVERAL_FETCHERS if mix == THROTTLES else {}),
         **(SMALL_LOGS if mix == LOGS else {}),
     }

@@ -6,7 +6,7 @@ schedule of thousands if each had its small chance in all of them.
 """
 
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from kchaos.clusters.agent.points import FETCH_REQUEST
@@ -41,6 +41,11 @@ _STEP_S = 15.0
 _READ_S = 3.0
 _DELAY_MS = 700
 _LEFT_OUT = 0.5
+_WITH_KRAFT = (
+    *("replica.lag.time.max.ms", "controller.socket.timeout.ms", "replica.socket.timeout.ms"),
+    *("request.timeout.ms", "num.replica.fetchers", "num.io.threads"),
+)
+"""Settings of the mix `rare` that mean something to brokers of KRaft clusters."""
 _ALWAYS = ("produce", "produce-to-zombie", "heal", "snapshot", "create-topic")
 RARE_KINDS: Mapping[str, float] = {
     "read": 2,
@@ -103,12 +108,14 @@ def swarm(
     return drawn
 
 
-def draw_wide(random: Random, kafka: str, release: str, properties: Mapping[str, str]) -> Wide:
+def draw_wide(random: Random, kafka: str, release: str, narrow: ClusterSpec) -> Wide:
     """Draws a cluster: up to five brokers, perhaps of two releases, tiered, with an ensemble.
+
+    With KRaft all brokers have one release, and no log is tiered.
 
     Args:
         release: That of `kafka`, if that is a path.
-        properties: The brokers', to which others are added.
+        narrow: The cluster that other mixes have, to whose settings others are added.
     """
     number = release_of(release).number
     ids = tuple(range(random.choice((3, 4, 5, 5))))
@@ -128,6 +135,9 @@ def draw_wide(random: Random, kafka: str, release: str, properties: Mapping[str,
     zookeepers = random.choice((1, 1, 1, 3))
     older = older_release(release) if random.random() < 0.3 else None
     is_tiered = random.random() < 0.25 and number >= (3, 6) and older is None
+    if narrow.is_kraft:
+        older, is_tiered, zookeepers = None, False, 1
+        timeouts = {name: timeouts[name] for name in _WITH_KRAFT}
     brokers = brokers_of(kafka, ids)
     if older is not None:
         old = set(random.sample(ids, random.randint(1, len(ids) - 1)))
@@ -135,11 +145,12 @@ def draw_wide(random: Random, kafka: str, release: str, properties: Mapping[str,
         # A rolling upgrade begins so; with its own protocol a new broker talks above old ones.
         timeouts["inter.broker.protocol.version"] = release_of(older).protocol_version
     return Wide(
-        cluster=ClusterSpec(
+        cluster=replace(
+            narrow,
             brokers=brokers,
             zookeepers=zookeepers,
-            first_broker=random.choice(ids),
-            properties={**properties, **timeouts},
+            first_broker=None if narrow.is_kraft else random.choice(ids),
+            properties={**narrow.properties, **timeouts},
             tiered=is_tiered,
         ),
         is_keyed=random.random() < 0.3,

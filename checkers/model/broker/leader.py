@@ -45,6 +45,9 @@ _UNVERIFIED = (
     "PRODUCER_FENCED",
     # An earlier batch is being asked about (ProducerAppendInfo.checkSequence, 3.8.0).
     "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    # The transaction before has not ended, or this one has to be aborted: version 2 of them, 4.0.0.
+    "CONCURRENT_TRANSACTIONS",
+    "TRANSACTION_ABORTABLE",
 )
 """Answer to a client about a transaction that the coordinator does not vouch for."""
 NO_FETCH_YET = 1 << 62

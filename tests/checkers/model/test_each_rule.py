@@ -839,8 +839,8 @@ def refused_by_the_coordinator(known: Generation) -> tuple[bool, bool, bool]:
     """Whether the first batch of a transaction may be, the second, and what is of none."""
     first = sent("first", 0, is_transactional=True)
     seen = left_alone(pair("3.9.1"), dict.fromkeys(range(3), known))
-    answers = []
-    answers.append(refuse_unverified(World(seen), first, "INVALID_TXN_STATE"))
+    errors = ("INVALID_TXN_STATE", "CONCURRENT_TRANSACTIONS", "TRANSACTION_ABORTABLE")
+    answers = [all(refuse_unverified(World(seen), first, error) for error in errors)]
     answers.append(refuse_unverified(World(seen), sent("of none", 0), "INVALID_TXN_STATE"))
     seen, _ = left_alone_after(seen, first, dict.fromkeys(range(3), known))
     second = sent("second", 1, is_transactional=True)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.acts import Mode
+from kchaos.clusters.agent.points import POINTS
 from kchaos.clusters.api import Collectable, Killable, Pausable, Restartable
 from kchaos.clusters.errors import ReleaseError
 from kchaos.faults.view import BrokerView, ClusterView
@@ -28,7 +29,8 @@ pytestmark = pytest.mark.slow
 RELEASE = "4.1.2"
 PLAYED = [mix for mix in MIXES if mix not in WITH_ZOOKEEPER]
 NODE = frozenset({Killable, Pausable, Restartable, Collectable})
-_ON_DISK = ("LoseEpochs", "WipeLogDirectory")
+_ON_DISK = ("LoseEpochs", "WipeLogDirectory", "SlowDisk")
+_RARE = ("IsolateBroker", "LoseTail", "TearEpochs", "HoldPoint", "FreezeFollower", "SlowFetchReads")
 
 
 def cluster_of(scenario: Scenario, dead: set[int], paused: set[int]) -> ClusterView:
@@ -42,6 +44,7 @@ def cluster_of(scenario: Scenario, dead: set[int], paused: set[int]) -> ClusterV
             is_running=number not in dead,
             is_paused=number in paused,
             is_registered=number not in dead,
+            points=frozenset(POINTS),
         )
 
     spec = scenario.cluster
@@ -124,7 +127,7 @@ def test_every_kind_of_fault_of_kraft_is_drawn():
         ("PauseBroker", ""),
         ("PreferredElection", ""),
         ("CutLink", ""),
-        *((name, "") for name in _ON_DISK),
+        *((name, "") for name in (*_ON_DISK, *_RARE)),
     }
     assert set(kinds) == wanted
 
