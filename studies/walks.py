@@ -58,7 +58,7 @@ def draw_walk(
         case=case_of(mix, gated),
         title=title_of(schedule.message, mix, gated, seed),
         release=kafka,
-        cluster=cluster_of(schedule, [kafka], settings.properties, own),
+        cluster=cluster_of(schedule, [kafka], settings.properties(), own),
         steps=steps_of(schedule, gated=gated),
         seed=seed,
     )

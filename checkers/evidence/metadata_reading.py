@@ -11,13 +11,15 @@ the answer to a control request is.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.links import ARRIVED, LinkMessage
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.formats.metadata_image import BrokerImage
 from kchaos.checkers.model.follow.observations import (
     METADATA_LOG,
     ControlAnswered,
@@ -43,13 +45,6 @@ _PUBLISHES_BEFORE_IT_COUNTS = (3, 5, 0, 0)
 _MOST_BROKERS = 1 << 31
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Registration:
-    epoch: int
-    is_fenced: bool = True
-    is_shutting_down: bool = False
-
-
 @dataclass(slots=True, kw_only=True)
 class _Image:
     """The metadata up to an offset, inclusive, as far as replicas depend on it.
@@ -62,24 +57,14 @@ class _Image:
     topic_ids: dict[str, str] = field(default_factory=dict)
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     assigned: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
-    brokers: dict[int, _Registration] = field(default_factory=dict)
+    brokers: dict[int, BrokerImage] = field(default_factory=dict)
 
     def live(self) -> frozenset[int]:
         """Return the brokers that are neither fenced nor shutting down."""
-        return frozenset(
-            broker
-            for broker, registration in self.brokers.items()
-            if not registration.is_fenced and not registration.is_shutting_down
-        )
+        return frozenset(broker for broker, image in self.brokers.items() if image.is_active)
 
     def copy(self) -> "_Image":
-        return _Image(
-            offset=self.offset,
-            topic_ids=dict(self.topic_ids),
-            states=dict(self.states),
-            assigned=dict(self.assigned),
-            brokers=dict(self.brokers),
-        )
+        return _Image(**{each.name: copy(getattr(self, each.name)) for each in fields(self)})
 
     def take(self, decision: object) -> bool:
         """Take the next decision; returns whether it is about replicas."""
@@ -97,7 +82,7 @@ class _Image:
             case PartitionState(topic=topic, partition=number):
                 self.states[TopicPartition(topic, number)] = decision
             case BrokerRegistered(broker=broker, czxid=epoch):
-                self.brokers[broker] = _Registration(epoch=epoch)
+                self.brokers[broker] = BrokerImage(epoch=epoch)
             case BrokerRegistrationChanged(broker=broker):
                 self.brokers[broker] = replace(
                     self.brokers[broker],
@@ -346,6 +331,10 @@ def _difference(before: _Image, after: _Image, broker: int, number: Number) -> C
             for partition in (*told, *(TopicPartition(s.topic, s.partition) for s in states))
         },
         deleted=frozenset(gone) - frozenset(after.states),
+        replicas={
+            partition: after.assigned[partition]
+            for partition in (TopicPartition(state.topic, state.partition) for state in states)
+        },
         stopped=tuple(
             StopReplica(
                 partition=partition,

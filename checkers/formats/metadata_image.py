@@ -78,9 +78,9 @@ class BrokerImage:
     """
 
     epoch: int
-    is_fenced: bool
-    is_shutting_down: bool
-    said: Mapping[str, Any]
+    is_fenced: bool = True
+    is_shutting_down: bool = False
+    said: Mapping[str, Any] = field(default_factory=dict)
     directories: tuple[str, ...] = ()
 
     @property

@@ -43,6 +43,7 @@ from kchaos.harness.player.rare import (
     RARE_CANDIDATES,
     RARE_KINDS,
     SLOW_DISKS,
+    holds,
     slow_disks,
 )
 from kchaos.harness.player.view import View
@@ -391,13 +392,6 @@ def _throttles(view: View, draw: Draw) -> Iterator[Step]:
                 yield Inject(name=f"throttle-{draw.number}", fault=fault)
 
 
-def _control_holds(view: View, draw: Draw) -> Iterator[Step]:
-    name = f"hold-leader-and-isr-{draw.number}"
-    for broker in view.brokers:
-        fault = HoldRequests(name=name, api="LeaderAndIsr", target=broker)
-        yield Inject(name=name, fault=fault)
-
-
 def _topics(view: View, draw: Draw) -> Iterator[Step]:
     # One that was deleted may be made again.
     name = next(unused for unused in "tuvw" if unused not in view.topics)
@@ -453,7 +447,7 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "hold-fetch": _fetch_holds("request", "hold-fetch"),
     "hold-fetch-answers": _fetch_holds("response", "hold-fetch-answers"),
     "hold-epochs": _epoch_holds,
-    "hold-leader-and-isr": _control_holds,
+    "hold-leader-and-isr": holds("LeaderAndIsr", "hold-leader-and-isr", of_sender=False),
     "forge-epochs": _forgeries,
     "configure-format": _topic_formats,
     "roll-format": _broker_formats,

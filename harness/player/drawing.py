@@ -310,7 +310,7 @@ def _properties(settings: DrawnSettings, mix: str, is_kraft: bool) -> dict[str, 
     # With KRaft every broker asks its controller before it stops.
     return {
         **(QUICK_KRAFT if is_kraft else QUICK),
-        **(settings.properties_with_kraft if is_kraft else settings.properties),
+        **settings.properties(is_kraft=is_kraft),
         **(CONTROLLED_SHUTDOWN if mix == SHUTDOWNS and not is_kraft else {}),
         **(SEVERAL_FETCHERS if mix == THROTTLES else {}),
         **(SMALL_LOGS if mix == LOGS else {}),

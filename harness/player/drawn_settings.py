@@ -50,7 +50,7 @@ def message_formats(release: tuple[int, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnSettings:
-    """A seed's choice of the brokers' settings; `properties` adds those that none decides.
+    """A seed's choice of the brokers' settings; `properties` adds those that it does not decide.
 
     Attributes:
         is_unclean: Whether unclean elections are allowed.
@@ -60,19 +60,10 @@ class DrawnSettings:
     is_unclean: bool
     min_insync_replicas: int
 
-    @property
-    def properties(self) -> Mapping[str, str]:
+    def properties(self, *, is_kraft: bool = False) -> Mapping[str, str]:
         """The brokers' properties, beside those that all scenarios have."""
-        return {**_SESSION, **self._of_elections}
-
-    @property
-    def properties_with_kraft(self) -> Mapping[str, str]:
-        """The same on a KRaft cluster."""
-        return {**_WITH_KRAFT, **self._of_elections}
-
-    @property
-    def _of_elections(self) -> Mapping[str, str]:
         return {
+            **(_WITH_KRAFT if is_kraft else _SESSION),
             "unclean.leader.election.enable": str(self.is_unclean).lower(),
             "min.insync.replicas": str(self.min_insync_replicas),
         }

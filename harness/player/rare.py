@@ -322,7 +322,9 @@ def _stale(view: View, draw: Draw) -> Iterator[Step]:
         yield Inject(name=f"stale-request-{draw.number}", fault=fault)
 
 
-def _holds(api: str, kind: str, *, of_sender: bool) -> Candidates:
+def holds(api: str, kind: str, *, of_sender: bool) -> Candidates:
+    """Holds of each broker's requests of a kind, or of those that it is sent."""
+
     def candidates(view: View, draw: Draw) -> Iterator[Step]:
         name = f"{kind}-{draw.number}"
         for broker in view.brokers:
@@ -364,11 +366,11 @@ RARE_CANDIDATES: Mapping[str, Candidates] = {
     "hold-controller": _slow_controllers,
     "hold-point": _points,
     "stale-request": _stale,
-    "hold-update-metadata": _holds("UpdateMetadata", "hold-update-metadata", of_sender=False),
-    "hold-stop-replica": _holds("StopReplica", "hold-stop-replica", of_sender=False),
-    "hold-controlled-shutdown": _holds(
+    "hold-update-metadata": holds("UpdateMetadata", "hold-update-metadata", of_sender=False),
+    "hold-stop-replica": holds("StopReplica", "hold-stop-replica", of_sender=False),
+    "hold-controlled-shutdown": holds(
         "ControlledShutdown", "hold-controlled-shutdown", of_sender=True
     ),
-    "hold-isr-change": _holds("AlterPartition", "hold-isr-change", of_sender=True),
+    "hold-isr-change": holds("AlterPartition", "hold-isr-change", of_sender=True),
 }
 """Candidates of each of `RARE_KINDS`."""

@@ -282,9 +282,9 @@ def _take_up(
     if state.leader == broker_id:
         follower.leave_fetchers(world, broker_id, partition)
         if is_new_epoch:
-            leader.become_leader(world, broker_id, partition, state)
+            leader.become_leader(world, broker_id, partition, state, request.replicas)
         else:
-            leader.take_isr(world, broker_id, partition, state.isr)
+            leader.take_isr(world, broker_id, partition, state.isr, request.replicas)
     elif is_new_epoch:
         fetches = state.leader in request.registered
         follower.become_follower(

@@ -58,9 +58,21 @@ Ask = Callable[[World, int, TopicPartition, int], None]
 
 
 def become_leader(
-    world: World, broker_id: int, partition: TopicPartition, state: PartitionState
+    world: World,
+    broker_id: int,
+    partition: TopicPartition,
+    state: PartitionState,
+    replicas: tuple[int, ...] | None = None,
 ) -> None:
-    """Lead the partition in a new epoch (Partition.makeLeader)."""
+    """Lead the partition in a new epoch (Partition.makeLeader).
+
+    Args:
+        world: The transition.
+        broker_id: The leader.
+        partition: Which one.
+        state: What was decided.
+        replicas: Who holds the partition, as the leader is told; None for what was decided last.
+    """
     broker = world.broker(broker_id)
     replica = world.known_replica(broker_id, partition)
     assert broker is not None
@@ -90,7 +102,7 @@ def become_leader(
     known = dict(replica.views)
     views = {}
     # Who does not hold the partition any more is forgotten (Partition.updateAssignmentAndIsr).
-    for follower in world.assignment(partition):
+    for follower in world.assignment(partition) if replicas is None else replicas:
         if follower != broker_id:
             view = known.get(follower, FollowerView())
             has_fetch = not is_new_leader and (counts_election or follower in state.isr)
@@ -594,10 +606,7 @@ def increment_high_watermark(world: World, broker_id: int, partition: TopicParti
     if not generation.may_advance(replica.isr, _min_isr(world, broker, partition, replica)):
         return False
     offsets = [replica.log.log_end_offset]
-    for follower in world.assignment(partition):
-        view = replica.view(follower)
-        if view is None:
-            continue
+    for follower, view in replica.views:
         is_awaited = view.is_caught_up and _is_waited_for(broker, follower, view)
         if follower in replica.maximal_isr or is_awaited:
             offsets.append(view.log_end_offset)
@@ -669,9 +678,16 @@ def learn_isr(world: World, broker_id: int, partition: TopicPartition) -> None:
         increment_high_watermark(world, broker_id, partition)
 
 
-def take_isr(world: World, broker_id: int, partition: TopicPartition, isr: tuple[int, ...]) -> None:
+def take_isr(
+    world: World,
+    broker_id: int,
+    partition: TopicPartition,
+    isr: tuple[int, ...],
+    replicas: tuple[int, ...] | None = None,
+) -> None:
     """Let a leader take over the ISR that a KRaft controller committed, whatever it asked for.
 
+    With the metadata log it also learns who holds the partition (`replicas`), with an answer not.
     Who leaves the ISR may still be caught up: only a new leader epoch resets that (Partition
     .makeLeader and handleAlterPartitionUpdate, 3.3.2 and 4.1.2).
     """
@@ -681,6 +697,9 @@ def take_isr(world: World, broker_id: int, partition: TopicPartition, isr: tuple
     views = dict(replica.views)
     for removed in (set(replica.isr) - set(isr)) & views.keys():
         views[removed] = replace(views[removed], asks_to_join=False)
+    if replicas is not None:
+        unknown = FollowerView(last_leader_end_offset=NO_FETCH_YET)
+        views = {each: views.get(each, unknown) for each in replicas if each != broker_id}
     after = replace(replica, isr=isr, maximal_isr=isr, views=tuple(sorted(views.items())))
     world.put_replica(broker_id, partition, after)
     increment_high_watermark(world, broker_id, partition)

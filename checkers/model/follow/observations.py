@@ -203,6 +203,7 @@ class ControlSent:
         deleted: Of those, the ones whose topic is being deleted.
         topic_ids: Of a LeaderAndIsr and an UpdateMetadata, the topics whose id it tells.
         stopped: Of a StopReplica, one value for each partition.
+        replicas: Of a delta of the metadata log, who holds each partition of `states`.
     """
 
     number: Number
@@ -221,6 +222,7 @@ class ControlSent:
     deleted: frozenset[TopicPartition] = frozenset()
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     stopped: tuple[StopReplica, ...] = ()
+    replicas: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -360,6 +360,7 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
                 is_new=True,
                 registered=seen.registered,
                 topic_id=seen.topic_ids.get(state.topic, ""),
+                replicas=seen.replicas.get(TopicPartition(state.topic, state.partition)),
             )
             for state in seen.states
         ]

@@ -186,6 +186,7 @@ class LeaderAndIsr:
         is_new: Whether the controller made the replica just now (isNew in the request).
         topic_id: The id of the states' topic, "" where none is told.
         registered: In a delta of the metadata log, the brokers with a registration, fenced or not.
+        replicas: In a delta of the metadata log, who holds the partition; None elsewhere.
     """
 
     states: tuple[PartitionState, ...]
@@ -193,6 +194,7 @@ class LeaderAndIsr:
     is_new: bool = False
     topic_id: str = ""
     registered: frozenset[int] = frozenset()
+    replicas: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1241,3 +1241,16 @@ def test_a_rule_changes_what_is_predicted(rule: str) -> None:
     assert shown.seen(rule, with_it=False) == shown.old
     assert shown.seen(rule, with_it=True) == shown.new
     assert shown.old != shown.new
+
+
+def test_a_leader_counts_the_followers_of_which_its_broker_has_read() -> None:
+    world = led_by_0(generation_for("4.1.2", mode="kraft"))
+    reads(world, 0, LeaderToldAndIsr(states=(state(0, 1, (0, 1)),), replicas=(0, 1)))
+    # The controllers have decided on another assignment.
+    world.put(("assignment", T), (0, 2))
+    happen(world, write("n", 0), {})
+    assert world.known_replica(0, T).high_watermark == 1
+    update_view(world, 0, T, 1, 2)
+    assert world.known_replica(0, T).high_watermark == 2
+    reads(world, 0, LeaderToldAndIsr(states=(state(0, 1, (0, 1)),), replicas=(0, 2)))
+    assert [follower for follower, _ in world.known_replica(0, T).views] == [2]
