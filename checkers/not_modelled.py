@@ -16,12 +16,7 @@ from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.links import LinkMessage, told_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.model.follow.observations import (
-    ControlSent,
-    FetchAnswered,
-    IsrAnswered,
-    ResponseSeen,
-)
+from kchaos.checkers.model.follow import observations
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
@@ -159,7 +154,7 @@ def _asked_to_shut_down(evidence: RunEvidence) -> Iterator[tuple[int, Reach]]:
     It is not predicted, nor that the controller tells such a broker no later leader epoch
     (KafkaController.doControlledShutdown and ReplicaStateMachine, 2.1.1).
     """
-    if any(isinstance(message.said, ControlSent) for message in evidence.links or ()):
+    if any(isinstance(message.said, observations.ControlSent) for message in evidence.links or ()):
         return
     for timed in evidence.events:
         late = timed.event
@@ -204,16 +199,16 @@ def _is_unlike(rule: Rule, release: str) -> bool:
 
 def _diverged(evidence: RunEvidence) -> Iterator[Reach]:
     for message in evidence.links or ():
-        if isinstance(message.said, ResponseSeen) and message.said.api == "Fetch":
+        if isinstance(message.said, observations.ResponseSeen) and message.said.api == "Fetch":
             for partition, said in message.said.partitions.items():
-                if isinstance(said, FetchAnswered) and said.diverging is not None:
+                if isinstance(said, observations.FetchAnswered) and said.diverging is not None:
                     yield _at(message, partition)
 
 
 def _isr_answered_twice(evidence: RunEvidence) -> Iterator[Reach]:
     known: dict[object, tuple[int, ...]] = {}
     for message in evidence.links or ():
-        if isinstance(message.said, IsrAnswered):
+        if isinstance(message.said, observations.IsrAnswered):
             for partition, isr in message.said.isrs.items():
                 if known.get((message.said.leader, partition)) == isr:
                     yield _at(message, partition)

@@ -5,14 +5,7 @@ It chooses between the states that are possible (`checkers.model.follow.search`)
 
 from collections.abc import Iterator
 
-from kchaos.checkers.acts import (
-    FailLogDirectory,
-    HealLink,
-    ResumeBroker,
-    StartBroker,
-    StopBroker,
-    TopicPartition,
-)
+from kchaos.checkers import acts
 from kchaos.checkers.errors import CheckpointError, ModelError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.decisions import recorded_decisions
@@ -35,27 +28,22 @@ from kchaos.checkers.model.follow.observations import (
     Seen,
 )
 from kchaos.checkers.model.follow.search import PATIENCE
-from kchaos.checkers.model.values.events import (
-    Decided,
-    Decision,
-    PartitionState,
-    Produce,
-    RemoteCopy,
-    Snapshot,
-    TopicConfigured,
-    TopicCreated,
-    TopicDeleted,
-    TopicIdentified,
-)
+from kchaos.checkers.model.values import events
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.segments.tier import FINISHED
 from kchaos.checkers.verdict import NOT_PREDICTED
 
 _COPYING_S = 0.25
-_FROM_BEGIN = (StartBroker, ResumeBroker, HealLink, FailLogDirectory)
+_FROM_BEGIN = (acts.StartBroker, acts.ResumeBroker, acts.HealLink, acts.FailLogDirectory)
 """Acts that are at work before they are done."""
-_OF_KRAFT = (PartitionState, TopicConfigured, TopicCreated, TopicDeleted, TopicIdentified)
+_OF_KRAFT = (
+    events.PartitionState,
+    events.TopicConfigured,
+    events.TopicCreated,
+    events.TopicDeleted,
+    events.TopicIdentified,
+)
 """Decisions that are followed with KRaft: of all others brokers hear by the metadata log alone."""
 
 
@@ -80,9 +68,9 @@ def predict_run(evidence: RunEvidence, *, patience: int = PATIENCE) -> Predictio
 def record_of(evidence: RunEvidence) -> Record:
     """Return what was seen of a run, in its two orders."""
     decided = [
-        Decided(what=timed.event, time=timed.time)
+        events.Decided(what=timed.event, time=timed.time)
         for timed in evidence.events
-        if isinstance(timed.event, _OF_KRAFT if evidence.is_kraft else Decision)
+        if isinstance(timed.event, _OF_KRAFT if evidence.is_kraft else events.Decision)
     ]
     links = list(_messages(evidence))
     if evidence.is_kraft:
@@ -127,17 +115,17 @@ def _actions(evidence: RunEvidence, links: list[Seen]) -> Iterator[Seen]:
     stopped: dict[int, float] = {}
     for timed in sorted(evidence.events, key=lambda timed: timed.time):
         event, time = timed.event, timed.time
-        if isinstance(event, Decision):
+        if isinstance(event, events.Decision):
             continue
-        if isinstance(event, StopBroker):
+        if isinstance(event, acts.StopBroker):
             stopped[event.broker] = time
         elif isinstance(event, _FROM_BEGIN) and timed.began is not None:
             time = timed.began
-        if isinstance(event, StartBroker):
+        if isinstance(event, acts.StartBroker):
             if evidence.is_kraft:
                 event = evidence.metadata_logs.as_started(event)
             time = min(time, _first_sign(links, event.broker, stopped.get(event.broker, 0.0)))
-        if isinstance(event, Snapshot):
+        if isinstance(event, events.Snapshot):
             yield from _copies(evidence, event.label, time)
         yield Seen(what=event, time=time, zxid=timed.zxid, source=timed.read_at)
 
@@ -174,7 +162,7 @@ def _sent_by_others(evidence: RunEvidence) -> Iterator[Seen]:
     """Yields what clients that are not kchaos's own sent, as far as the model follows it."""
     for operation in evidence.operations:
         if _is_of_others(operation) and _is_followed(evidence, operation):
-            produce = Produce(
+            produce = events.Produce(
                 operation=operation.operation,
                 broker=operation.broker,
                 topic=operation.topic,
@@ -194,9 +182,9 @@ def _markers(evidence: RunEvidence) -> Iterator[Seen]:
     Their topics may be deleted by the end, as those of the records before the markers.
     """
     for marker in evidence.markers or ():
-        if TopicPartition(marker.topic, marker.partition) in evidence.unfollowed_clients:
+        if acts.TopicPartition(marker.topic, marker.partition) in evidence.unfollowed_clients:
             continue
-        produce = Produce(
+        produce = events.Produce(
             operation=marker.operation,
             broker=marker.broker,
             topic=marker.topic,
@@ -222,7 +210,7 @@ def _is_of_others(operation: Operation) -> bool:
 
 
 def _is_followed(evidence: RunEvidence, operation: Operation) -> bool:
-    partition = TopicPartition(operation.topic, operation.partition)
+    partition = acts.TopicPartition(operation.topic, operation.partition)
     return not operation.client or partition not in evidence.unfollowed_clients
 
 
@@ -259,7 +247,7 @@ def _copied(evidence: RunEvidence) -> Iterator[Seen]:
     for number, remote_event in enumerate(evidence.remote_events):
         if not remote_event.is_copy or is_internal(remote_event.record.topic):
             continue
-        copied = RemoteCopy(
+        copied = events.RemoteCopy(
             partition=remote_event.partition,
             segment_id=remote_event.record.segment_id,
             broker=remote_event.record.broker,
@@ -297,7 +285,7 @@ def _copies(evidence: RunEvidence, label: str, time: float) -> Iterator[Seen]:
 
 
 def _files(
-    evidence: RunEvidence, label: str, broker: int, partition: TopicPartition
+    evidence: RunEvidence, label: str, broker: int, partition: acts.TopicPartition
 ) -> Files | None:
     try:
         contents = evidence.copied.contents(label, broker, partition)
@@ -321,7 +309,7 @@ def _files(
 
 
 def _local_start(
-    evidence: RunEvidence, label: str, broker: int, partition: TopicPartition
+    evidence: RunEvidence, label: str, broker: int, partition: acts.TopicPartition
 ) -> int | None:
     """Where the first segment of a log begins on a disk."""
     files = evidence.copied.segments(label, broker, partition)

@@ -5,17 +5,7 @@ from dataclasses import dataclass, field, fields
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.links import LinkMessage
-from kchaos.checkers.model.follow.observations import (
-    EpochAnswered,
-    EpochAsked,
-    Fate,
-    FetchAnswered,
-    FetchAsked,
-    PartitionAnswered,
-    PartitionAsked,
-    RequestSeen,
-    ResponseSeen,
-)
+from kchaos.checkers.model.follow import observations
 from kchaos.checkers.model.values.prediction import EpochRound
 
 
@@ -63,8 +53,8 @@ class _Exchange:
     follower: int
     leader: int
     asked_at: float | None = None
-    asked: dict[TopicPartition, PartitionAsked] = field(default_factory=dict)
-    answered: Mapping[TopicPartition, PartitionAnswered] = field(default_factory=dict)
+    asked: dict[TopicPartition, observations.PartitionAsked] = field(default_factory=dict)
+    answered: Mapping[TopicPartition, observations.PartitionAnswered] = field(default_factory=dict)
     answered_as: int = 0
     fate: str = ""
 
@@ -109,32 +99,35 @@ def round_in_words(round_: EpochRound) -> str:
 def _exchanges(messages: Iterable[LinkMessage]) -> list[_Exchange]:
     exchanges: dict[tuple[object, str], _Exchange] = {}
     # A fetch session (KIP-227) leaves out a partition about which nothing has changed.
-    sessions: dict[tuple[int, int], dict[TopicPartition, PartitionAsked]] = {}
+    sessions: dict[tuple[int, int], dict[TopicPartition, observations.PartitionAsked]] = {}
     for number, message in enumerate(messages, start=1):
         said = message.said
-        if not isinstance(said, RequestSeen | ResponseSeen) or said.api == "ListOffsets":
+        if (
+            not isinstance(said, observations.RequestSeen | observations.ResponseSeen)
+            or said.api == "ListOffsets"
+        ):
             continue
         pair = (said.follower, said.source)
         exchange = exchanges.setdefault(
             (said.number, said.api), _Exchange(said.api, said.follower, said.leader)
         )
-        if isinstance(said, RequestSeen):
+        if isinstance(said, observations.RequestSeen):
             if exchange.asked_at is None:
                 exchange.asked_at = message.wall_time_s
             known = sessions.setdefault(pair, {}) if said.api == "Fetch" else {}
             exchange.asked = {**known, **said.partitions}
-            if said.fate is Fate.ARRIVES:
+            if said.fate is observations.Fate.ARRIVES:
                 known.update(said.partitions)
             if message.fate not in ("passed", "released"):
                 exchange.fate = exchange.fate or message.fate
-        elif said.fate in (Fate.ARRIVES, Fate.FORGED):
+        elif said.fate in (observations.Fate.ARRIVES, observations.Fate.FORGED):
             if exchange.asked_at is None and said.api == "Fetch":
                 # The links do not record a Fetch that leaves everything out.
                 exchange.asked = {**sessions.get(pair, {})}
             exchange.answered, exchange.answered_as = said.partitions, number
-            if said.fate is Fate.FORGED:
+            if said.fate is observations.Fate.FORGED:
                 exchange.fate = message.fate
-        elif said.fate is Fate.ABANDONED:
+        elif said.fate is observations.Fate.ABANDONED:
             exchange.fate = exchange.fate or message.fate
     return list(exchanges.values())
 
@@ -144,14 +137,14 @@ def _rounds(exchange: _Exchange) -> Iterator[AskedRound]:
         asked, answer = exchange.asked.get(partition), exchange.answered.get(partition)
         epoch, end_offset, requested = None, None, None
         if exchange.api == "Fetch":
-            if not isinstance(answer, FetchAnswered) or answer.diverging is None:
+            if not isinstance(answer, observations.FetchAnswered) or answer.diverging is None:
                 continue
             epoch, end_offset = answer.diverging
-        elif isinstance(answer, EpochAnswered):
+        elif isinstance(answer, observations.EpochAnswered):
             epoch, end_offset = answer.leader_epoch, answer.end_offset
-        if isinstance(asked, FetchAsked):
+        if isinstance(asked, observations.FetchAsked):
             requested = asked.last_fetched_epoch
-        elif isinstance(asked, EpochAsked):
+        elif isinstance(asked, observations.EpochAsked):
             requested = asked.requested_epoch
         yield AskedRound(
             time=exchange.asked_at,

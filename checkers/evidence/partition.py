@@ -23,13 +23,7 @@ from kchaos.checkers.evidence.markers import Marker
 from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.json_form import from_json, members
-from kchaos.checkers.model.values.prediction import (
-    DisallowedDecision,
-    EpochRound,
-    ImpossibleHighWatermark,
-    PredictedProduce,
-    PredictedRead,
-)
+from kchaos.checkers.model.values import prediction
 
 Side = Literal["observed", "predicted"]
 OBSERVED: Side = "observed"
@@ -278,12 +272,12 @@ class PartitionEvidence:
     unclean_stops: tuple[tuple[int, float], ...] = ()
     moved_away: tuple[tuple[int, float], ...] = ()
     operations: tuple[Operation, ...] = ()
-    predicted_produces: tuple[PredictedProduce, ...] = ()
-    rounds: tuple[EpochRound, ...] | None = None
-    predicted_rounds: tuple[EpochRound, ...] = ()
-    disallowed: tuple[DisallowedDecision, ...] = ()
+    predicted_produces: tuple[prediction.PredictedProduce, ...] = ()
+    rounds: tuple[prediction.EpochRound, ...] | None = None
+    predicted_rounds: tuple[prediction.EpochRound, ...] = ()
+    disallowed: tuple[prediction.DisallowedDecision, ...] = ()
     settle: Mapping[str, Any] | None = None
-    impossible: tuple[ImpossibleHighWatermark, ...] = ()
+    impossible: tuple[prediction.ImpossibleHighWatermark, ...] = ()
     dropped: tuple[DroppedFollower, ...] = ()
     late_requests: tuple[ControlRequest, ...] = ()
     never_told: tuple[int, ...] = ()
@@ -302,7 +296,7 @@ class PartitionEvidence:
     remote: tuple[RemoteEvidence, ...] = ()
     predicted_remote: tuple[RemoteEvidence, ...] | None = None
     readings: tuple[TierReading, ...] = ()
-    predicted_reads: tuple[PredictedRead, ...] = ()
+    predicted_reads: tuple[prediction.PredictedRead, ...] = ()
 
     def log_start(self, replica: ReplicaEvidence) -> int:
         """The offset below which this replica may lack records."""

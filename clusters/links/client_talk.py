@@ -14,20 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kchaos.checkers.acts import Direction
+from kchaos.clusters.links import wire
 from kchaos.clusters.links.client_layouts import CLIENT_LAYOUTS, GROUP_LAYOUTS
 from kchaos.clusters.links.conversation import Endpoint
 from kchaos.clusters.links.errors import LinkError
 from kchaos.clusters.links.frames import Frame
 from kchaos.clusters.links.layouts import Layout
 from kchaos.clusters.links.messages import correlation_id_of_response, read_header, skip_header_tags
-from kchaos.clusters.links.wire import (
-    BytesEndEarly,
-    MalformedMessage,
-    Reader,
-    Step,
-    compiled,
-    decode,
-)
 
 _MOST_UNANSWERED = 10_000
 _MOST_KEPT_BYTES = 64 * 1024 * 1024
@@ -236,7 +229,7 @@ class ClientTalk:
     def read_request(self, frame: Frame) -> Passing:
         """The request in a frame; raises MalformedMessage when it is none."""
         size = frame.size
-        header = read_header(Reader(view=frame.head, position=4, size=size))
+        header = read_header(wire.Reader(view=frame.head, position=4, size=size))
         self._unanswered.append(header)
         return Passing(self, "request", *header, size)
 
@@ -347,25 +340,25 @@ def _read(
 ) -> tuple[dict[str, Any], str]:
     if version > layout.newest:
         return {}, f"version {version} is newer than {layout.newest}, the last that is read here"
-    reader = Reader(view=memoryview(content), position=4, size=len(content))
+    reader = wire.Reader(view=memoryview(content), position=4, size=len(content))
     try:
         if direction == "request":
             read_header(reader)
         else:
             reader.take(4)
         skip_header_tags(reader, is_flexible=version >= layout.flexible_since)
-        values, is_whole = decode(_steps(layout, version, direction), reader)
-    except (MalformedMessage, BytesEndEarly) as error:
+        values, is_whole = wire.decode(_steps(layout, version, direction), reader)
+    except (wire.MalformedMessage, wire.BytesEndEarly) as error:
         return {}, f"its body makes no sense: {error}"
     return (values, "") if is_whole else ({}, "its body ends early")
 
 
-_STEPS: dict[tuple[int, int, Direction], tuple[Step, ...]] = {}
+_STEPS: dict[tuple[int, int, Direction], tuple[wire.Step, ...]] = {}
 
 
-def _steps(layout: Layout, version: int, direction: Direction) -> tuple[Step, ...]:
+def _steps(layout: Layout, version: int, direction: Direction) -> tuple[wire.Step, ...]:
     key = (id(layout), version, direction)
     if key not in _STEPS:
         fields = layout.request if direction == "request" else layout.response
-        _STEPS[key] = compiled(fields, version, flexible=version >= layout.flexible_since)
+        _STEPS[key] = wire.compiled(fields, version, flexible=version >= layout.flexible_since)
     return _STEPS[key]

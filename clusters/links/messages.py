@@ -14,18 +14,10 @@ from typing import Any
 
 from kchaos.checkers.acts import Direction
 from kchaos.checkers.formats.api_keys import ApiKey
+from kchaos.clusters.links import wire
 from kchaos.clusters.links.details import TopicNames, detail_of, partitions_of
 from kchaos.clusters.links.layouts import LAYOUTS, PARTITION_API_KEYS, Layout
 from kchaos.clusters.links.sessions import FetchSessions, PartitionKey
-from kchaos.clusters.links.wire import (
-    BytesEndEarly,
-    MalformedMessage,
-    Reader,
-    Step,
-    compiled,
-    decode,
-    read_string,
-)
 
 TopicPartition = tuple[str, int]
 
@@ -86,7 +78,7 @@ def read_request(
 
     Both count the four bytes of the size field. Raises MalformedMessage when it is no request.
     """
-    reader = Reader(view=head, position=4, size=size)
+    reader = wire.Reader(view=head, position=4, size=size)
     api_key, api_version, correlation_id, client_id = read_header(reader)
     layout = LAYOUTS.get(api_key)
     values: dict[str, Any] = {}
@@ -94,9 +86,9 @@ def read_request(
     if layout is not None and api_version <= layout.newest:
         try:
             skip_header_tags(reader, is_flexible=api_version >= layout.flexible_since)
-            values, is_whole = decode(_steps(api_key, api_version, "request"), reader)
+            values, is_whole = wire.decode(_steps(api_key, api_version, "request"), reader)
             is_readable = True
-        except (MalformedMessage, BytesEndEarly):
+        except (wire.MalformedMessage, wire.BytesEndEarly):
             # A header that is fine before a body that is not: the body alone stays unread.
             values = {}
     source = _source_of(values, client_id)
@@ -132,7 +124,7 @@ def read_request(
 def correlation_id_of_response(head: memoryview) -> int:
     """The correlation id of the response in a frame with at least eight bytes at hand."""
     if len(head) < 8:
-        raise MalformedMessage("a response without a correlation id")
+        raise wire.MalformedMessage("a response without a correlation id")
     return int(_CORRELATION_ID.unpack_from(head, 4)[0])
 
 
@@ -150,7 +142,7 @@ def read_response(
     if layout is not None and request.api_version <= layout.newest:
         try:
             detail = _response_detail(head, size, request, layout, topics)
-        except (MalformedMessage, BytesEndEarly):
+        except (wire.MalformedMessage, wire.BytesEndEarly):
             detail = None
     if detail is not None and request.opens_session is not None:
         sessions.opened(detail.get("session_id") or 0, request.opens_session)
@@ -170,10 +162,10 @@ def read_response(
 
 
 @cache
-def _steps(api_key: int, api_version: int, direction: Direction) -> tuple[Step, ...]:
+def _steps(api_key: int, api_version: int, direction: Direction) -> tuple[wire.Step, ...]:
     layout = LAYOUTS[api_key]
     fields = layout.request if direction == "request" else layout.response
-    return compiled(fields, api_version, flexible=api_version >= layout.flexible_since)
+    return wire.compiled(fields, api_version, flexible=api_version >= layout.flexible_since)
 
 
 def response_values(frame: memoryview, message: Message) -> dict[str, Any]:
@@ -184,9 +176,9 @@ def response_values(frame: memoryview, message: Message) -> dict[str, Any]:
 def _response_values(
     head: memoryview, size: int, message: Message, layout: Layout
 ) -> tuple[dict[str, Any], bool]:
-    reader = Reader(view=head, position=8, size=size)
+    reader = wire.Reader(view=head, position=8, size=size)
     skip_header_tags(reader, is_flexible=message.api_version >= layout.flexible_since)
-    return decode(_steps(message.api_key, message.api_version, "response"), reader)
+    return wire.decode(_steps(message.api_key, message.api_version, "response"), reader)
 
 
 def _response_detail(
@@ -196,20 +188,20 @@ def _response_detail(
     return detail_of(request.api_key, "response", values, topics, is_whole)
 
 
-def read_header(reader: Reader) -> tuple[int, int, int, str | None]:
+def read_header(reader: wire.Reader) -> tuple[int, int, int, str | None]:
     """API key, version, correlation id and client id of a request; tags are still to be skipped."""
     try:
         api_key, api_version, correlation_id = _REQUEST_HEADER.unpack(reader.take(8))
         if not (0 <= api_key <= _HIGHEST_API_KEY and 0 <= api_version <= _HIGHEST_API_KEY):
-            raise MalformedMessage(f"API key {api_key} version {api_version}")
+            raise wire.MalformedMessage(f"API key {api_key} version {api_version}")
         if api_key == ApiKey.CONTROLLED_SHUTDOWN and api_version == 0:
             return api_key, api_version, correlation_id, None  # the one header without a client id
-        return api_key, api_version, correlation_id, read_string(reader, compact=False)
-    except BytesEndEarly as error:
-        raise MalformedMessage("a request that ends in its header") from error
+        return api_key, api_version, correlation_id, wire.read_string(reader, compact=False)
+    except wire.BytesEndEarly as error:
+        raise wire.MalformedMessage("a request that ends in its header") from error
 
 
-def skip_header_tags(reader: Reader, *, is_flexible: bool) -> None:
+def skip_header_tags(reader: wire.Reader, *, is_flexible: bool) -> None:
     """Go past the tagged fields of a flexible header."""
     if not is_flexible:
         return

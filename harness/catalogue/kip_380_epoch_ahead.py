@@ -1,21 +1,15 @@
 """KAFKA-9839: a controller tells a broker an epoch that the broker itself does not know yet."""
 
 import kchaos
-from kchaos.harness.catalogue.kip_380_bounced import (
-    BOUNCING,
-    CONTROLLER,
-    OTHER,
-    bounced_cluster,
-    topic_with_a_record,
-)
+from kchaos.harness.catalogue import kip_380_bounced as bounced
 
-REGISTERING = BOUNCING
+REGISTERING = bounced.BOUNCING
 
 
 def _steps(case: str) -> tuple[kchaos.Step, ...]:
-    both = (REGISTERING, OTHER)
+    both = (REGISTERING, bounced.OTHER)
     return (
-        *topic_with_a_record(both),
+        *bounced.topic_with_a_record(both),
         kchaos.AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
         kchaos.Tell(
             text="broker 1's session ends; it registers again, and ZooKeeper's answer is slow"
@@ -28,11 +22,11 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
             name="session", fault=kchaos.ExpireSession(broker=REGISTERING, await_return=False)
         ),
         kchaos.AwaitHeld(name="knows"),
-        kchaos.AwaitState(topic="t", partition=0, leader=OTHER),
+        kchaos.AwaitState(topic="t", partition=0, leader=bounced.OTHER),
         kchaos.Tell(text="the controller names the new epoch: what does broker 1 answer?"),
         kchaos.AwaitMessage(
             api="LeaderAndIsr",
-            source=CONTROLLER,
+            source=bounced.CONTROLLER,
             target=REGISTERING,
             direction="response",
             count=2,
@@ -75,7 +69,7 @@ KIP_380_EPOCH_AHEAD = kchaos.Entry(
     ),
     source="KAFKA-9839 (fixed in 2.5.1); KafkaApis.isBrokerEpochStale; measured on real brokers",
     cases={"registered-and-not-told": "the broker's own registration returns last"},
-    cluster=bounced_cluster,
+    cluster=bounced.bounced_cluster,
     steps=_steps,
     expectations={
         ("registered-and-not-told", release): kchaos.Expectation(

@@ -1,23 +1,7 @@
 """KIP-405, scenario 1: a new, empty follower builds what it lacks from the remote tier."""
 
 import kchaos
-from kchaos.harness.catalogue.kip_405 import (
-    PARTITION,
-    PREFERRED,
-    TOPIC,
-    as_printed,
-    begins,
-    created,
-    elected,
-    epochs,
-    message,
-    messages,
-    read_all,
-    sent_to_the_tier,
-    settled,
-    shipped,
-    tiered_cluster,
-)
+from kchaos.harness.catalogue import kip_405
 
 _CASE = "new-empty-follower"
 P, A, B = 0, 1, 2
@@ -25,56 +9,56 @@ P, A, B = 0, 1, 2
 
 
 def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return tiered_cluster(kafka, (P, A, B), controller=B)
+    return kip_405.tiered_cluster(kafka, (P, A, B), controller=B)
 
 
 def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return (
-        created((P, A), segment_messages=3, local_messages=5),
+        kip_405.created((P, A), segment_messages=3, local_messages=5),
         kchaos.Tell(text="messages 0 to 7 in the leader epochs of the page, three to a segment"),
-        *messages(0, 1, 2),
+        *kip_405.messages(0, 1, 2),
         kchaos.Inject(name="epoch 1", fault=kchaos.StopBroker(broker=P)),
-        elected(A, (A,)),
-        *messages(3, 4),
+        kip_405.elected(A, (A,)),
+        *kip_405.messages(3, 4),
         kchaos.Heal(name="epoch 1"),
-        *settled(A, (A, P), 5),
-        kchaos.Inject(name="epoch 2", fault=PREFERRED),
-        *messages(5, 6),
-        *settled(P, (A, P), 7),
-        shipped((0, 2, 0), (3, 5, None)),
+        *kip_405.settled(A, (A, P), 5),
+        kchaos.Inject(name="epoch 2", fault=kip_405.PREFERRED),
+        *kip_405.messages(5, 6),
+        *kip_405.settled(P, (A, P), 7),
+        kip_405.shipped((0, 2, 0), (3, 5, None)),
         kchaos.Inject(name="epoch 3", fault=kchaos.StopBroker(broker=P)),
-        elected(A, (A,)),
-        message(7),
+        kip_405.elected(A, (A,)),
+        kip_405.message(7),
         kchaos.Heal(name="epoch 3"),
-        *settled(A, (A, P), 8),
+        *kip_405.settled(A, (A, P), 8),
         kchaos.Tell(text="what broker A has of offsets 0 to 2 is in the remote tier only"),
-        begins(A, 3),
+        kip_405.begins(A, 3),
         kchaos.AwaitOffsets(
-            topic=TOPIC,
-            partition=PARTITION,
+            topic=kip_405.TOPIC,
+            partition=kip_405.PARTITION,
             broker=A,
             earliest=0,
             earliest_local=3,
             latest_tiered=5,
         ),
-        *read_all("before", A),
+        *kip_405.read_all("before", A),
         kchaos.TakeSnapshot(label="step-1"),
         kchaos.Tell(text="broker B becomes a replica; it has no data and asks for offset 0"),
-        kchaos.Reassign(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
-        *settled(A, (B, A, P), 8),
-        begins(B, 3),
+        kchaos.Reassign(topic=kip_405.TOPIC, partition=kip_405.PARTITION, replicas=(B, A, P)),
+        *kip_405.settled(A, (B, A, P), 8),
+        kip_405.begins(B, 3),
         kchaos.TakeSnapshot(label="step-2"),
-        *read_all("old-leader", A),
+        *kip_405.read_all("old-leader", A),
         kchaos.Tell(text="broker B leads, and is asked for everything"),
-        kchaos.Inject(name="B leads", fault=PREFERRED),
-        elected(B),
-        kchaos.AwaitOffsets(topic=TOPIC, partition=PARTITION, broker=B, earliest=0),
-        *read_all("new-leader", B),
+        kchaos.Inject(name="B leads", fault=kip_405.PREFERRED),
+        kip_405.elected(B),
+        kchaos.AwaitOffsets(topic=kip_405.TOPIC, partition=kip_405.PARTITION, broker=B, earliest=0),
+        *kip_405.read_all("new-leader", B),
     )
 
 
-_MOVED = sent_to_the_tier(B, A)
-_REBUILT = epochs("step-2", B, 0, 3, 5, 7)
+_MOVED = kip_405.sent_to_the_tier(B, A)
+_REBUILT = kip_405.epochs("step-2", B, 0, 3, 5, 7)
 _BUILT = {
     "log": {"broker": B, "pattern": r"Updated the epoch cache from remote tier till offset: 3 "}
 }
@@ -98,10 +82,10 @@ KIP_405_1 = kchaos.Entry(
         (_CASE, "3.6.2"): kchaos.Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 0, 2),),
-            witness=(_MOVED, _BUILT, _REBUILT, *as_printed(1, "3.6.2")),
+            witness=(_MOVED, _BUILT, _REBUILT, *kip_405.as_printed(1, "3.6.2")),
         ),
         (_CASE, "3.9.1"): kchaos.Expectation(
-            safe=True, witness=(_MOVED, _BUILT, _REBUILT, *as_printed(1, "3.9.1"))
+            safe=True, witness=(_MOVED, _BUILT, _REBUILT, *kip_405.as_printed(1, "3.9.1"))
         ),
     },
 )

@@ -1,25 +1,7 @@
 """KIP-405, scenario 2: a follower that is out of sync comes back when its leader has moved on."""
 
 import kchaos
-from kchaos.harness.catalogue.kip_405 import (
-    NOTHING_EXPIRES,
-    PARTITION,
-    PREFERRED,
-    TOPIC,
-    as_printed,
-    begins,
-    configured,
-    created,
-    elected,
-    epochs,
-    message,
-    messages,
-    read_all,
-    sent_to_the_tier,
-    settled,
-    shipped,
-    tiered_cluster,
-)
+from kchaos.harness.catalogue import kip_405
 
 P, B, A, CONTROLLER = 0, 1, 2, 3
 """The first leader, the page's follower and its leader."""
@@ -29,35 +11,35 @@ _CASE = "out-of-sync-follower"
 def _cluster(kafka: str) -> kchaos.ClusterSpec:
     # Who is cut off leaves the ISR by this alone.
     drops = {"replica.lag.time.max.ms": "3000"}
-    return tiered_cluster(kafka, (P, B, A, CONTROLLER), CONTROLLER, drops)
+    return kip_405.tiered_cluster(kafka, (P, B, A, CONTROLLER), CONTROLLER, drops)
 
 
 def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _CASE
     return (
-        created((P, A, B), segment_messages=3, local_messages=100),
-        *messages(0, 1, 2),
+        kip_405.created((P, A, B), segment_messages=3, local_messages=100),
+        *kip_405.messages(0, 1, 2),
         kchaos.Inject(name="epoch 1", fault=kchaos.StopBroker(broker=P)),
-        elected(A, (A, B)),
-        message(3),
-        *settled(A, (A, B), 4),
+        kip_405.elected(A, (A, B)),
+        kip_405.message(3),
+        *kip_405.settled(A, (A, B), 4),
         kchaos.Tell(text="broker B falls out of sync at offset 4; the others go on to message 9"),
         kchaos.Inject(name="B is cut off from A", fault=kchaos.CutLink(source=A, target=B)),
         kchaos.Inject(name="B is cut off from P", fault=kchaos.CutLink(source=P, target=B)),
-        message(4, acks=1),
-        elected(A, (A,)),
+        kip_405.message(4, acks=1),
+        kip_405.elected(A, (A,)),
         kchaos.Heal(name="epoch 1"),
-        *settled(A, (A, P), 5),
-        kchaos.Inject(name="epoch 2", fault=PREFERRED),
-        *messages(5, 6),
-        *settled(P, (A, P), 7),
-        shipped((0, 2, 0), (3, 5, None)),
+        *kip_405.settled(A, (A, P), 5),
+        kchaos.Inject(name="epoch 2", fault=kip_405.PREFERRED),
+        *kip_405.messages(5, 6),
+        *kip_405.settled(P, (A, P), 7),
+        kip_405.shipped((0, 2, 0), (3, 5, None)),
         kchaos.Inject(name="epoch 3", fault=kchaos.StopBroker(broker=P)),
-        elected(A, (A,)),
-        *messages(7, 8, 9),
+        kip_405.elected(A, (A,)),
+        *kip_405.messages(7, 8, 9),
         kchaos.Heal(name="epoch 3"),
-        *settled(A, (A, P), 10),
-        shipped((0, 2, 0), (3, 5, None), (6, 8, None)),
+        *kip_405.settled(A, (A, P), 10),
+        kip_405.shipped((0, 2, 0), (3, 5, None), (6, 8, None)),
         kchaos.TakeSnapshot(label="step-1"),
         *_expired(),
     )
@@ -69,33 +51,35 @@ def _expired() -> tuple[kchaos.Step, ...]:
         kchaos.Tell(
             text="local segments expire: A has nothing below offset 9, and B nothing below 3"
         ),
-        configured("local retention", "local.retention.bytes", 1),
-        *messages(10, 11),
-        begins(A, 9),
-        begins(B, 3),
-        *read_all("before", A),
+        kip_405.configured("local retention", "local.retention.bytes", 1),
+        *kip_405.messages(10, 11),
+        kip_405.begins(A, 9),
+        kip_405.begins(B, 3),
+        *kip_405.read_all("before", A),
         kchaos.TakeSnapshot(label="step-2"),
         kchaos.Tell(text="broker B comes back, and asks for offset 4"),
         kchaos.Heal(name="B is cut off from P"),
         kchaos.Heal(name="B is cut off from A"),
-        *settled(A, (A, B, P), 12),
-        begins(B, 9),
+        *kip_405.settled(A, (A, B, P), 12),
+        kip_405.begins(B, 9),
         kchaos.TakeSnapshot(label="step-3"),
         kchaos.Tell(
             text="beyond the page: nothing expires any more, and B leads and is asked for all"
         ),
-        NOTHING_EXPIRES,
-        kchaos.ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A, P)),
-        kchaos.Inject(name="B leads", fault=PREFERRED),
-        elected(B, (A, B, P)),
-        *read_all("B-leads", B),
+        kip_405.NOTHING_EXPIRES,
+        kchaos.ReorderReplicas(
+            topic=kip_405.TOPIC, partition=kip_405.PARTITION, replicas=(B, A, P)
+        ),
+        kchaos.Inject(name="B leads", fault=kip_405.PREFERRED),
+        kip_405.elected(B, (A, B, P)),
+        *kip_405.read_all("B-leads", B),
     )
 
 
 _WITNESS = (
-    sent_to_the_tier(B, A),
+    kip_405.sent_to_the_tier(B, A),
     {"log": {"broker": B, "pattern": r"Updated the epoch cache from remote tier till offset: 9 "}},
-    epochs("step-3", B, 0, 3, 5, 7),
+    kip_405.epochs("step-3", B, 0, 3, 5, 7),
 )
 
 KIP_405_2 = kchaos.Entry(
@@ -116,10 +100,10 @@ KIP_405_2 = kchaos.Entry(
         (_CASE, "3.6.2"): kchaos.Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 3, 8),),
-            witness=(*_WITNESS, *as_printed(2, "3.6.2")),
+            witness=(*_WITNESS, *kip_405.as_printed(2, "3.6.2")),
         ),
         (_CASE, "3.9.1"): kchaos.Expectation(
-            safe=True, witness=(*_WITNESS, *as_printed(2, "3.9.1"))
+            safe=True, witness=(*_WITNESS, *kip_405.as_printed(2, "3.9.1"))
         ),
     },
 )

@@ -3,36 +3,15 @@
 from dataclasses import replace
 
 import kchaos
-from kchaos.harness.catalogue.kip_405 import (
-    FIXED_UPLOADS,
-    MESSAGE_BYTES,
-    NEVER_UPLOADED,
-    PARTITION,
-    PREFERRED,
-    TOPIC,
-    UPLOADED,
-    as_printed,
-    begins,
-    configured,
-    elected,
-    epochs,
-    level,
-    message,
-    messages,
-    read_all,
-    shipped,
-    tiered_cluster,
-    tiered_topic,
-    why_not_uploads,
-)
+from kchaos.harness.catalogue import kip_405
 
 A, B, CONTROLLER = 0, 1, 2
-_TWO = str(2 * MESSAGE_BYTES)
+_TWO = str(2 * kip_405.MESSAGE_BYTES)
 
 
 def cluster_of(kafka: str, *, tiered: bool = True) -> kchaos.ClusterSpec:
     """Broker A has two messages in a segment; B all in one, of which nothing is flushed."""
-    spec = tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, tiered=tiered)
+    spec = kip_405.tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, tiered=tiered)
     brokers = tuple(
         replace(broker, properties={"log.segment.bytes": _TWO}) if broker.id == A else broker
         for broker in spec.brokers
@@ -44,33 +23,35 @@ def steps_of(case: str) -> tuple[kchaos.Step, ...]:
     """The steps; what is about tiering can be left out of them (`kip_405_control`)."""
     return (
         kchaos.CreateTopic(
-            topic=TOPIC,
+            topic=kip_405.TOPIC,
             assignment=((A, B),),
             configuration=tuple(
                 setting
-                for setting in tiered_topic(segment_messages=2, local_messages=100)
+                for setting in kip_405.tiered_topic(segment_messages=2, local_messages=100)
                 if setting[0] != "segment.bytes"
             ),
         ),
-        *messages(0, 1, 2),
-        level((A, B), 3),
-        shipped((0, 1, 0)),
+        *kip_405.messages(0, 1, 2),
+        kip_405.level((A, B), 3),
+        kip_405.shipped((0, 1, 0)),
         kchaos.TakeSnapshot(label="step-1"),
         kchaos.Tell(text="both lose power, A first; messages 1 and 2 were not on B's disk"),
         kchaos.Inject(name="A is down", fault=kchaos.KillBroker(broker=A)),
-        elected(B, (B,)),
+        kip_405.elected(B, (B,)),
         kchaos.Inject(name="B is down", fault=kchaos.KillBroker(broker=B)),
-        elected(-1, (B,)),
+        kip_405.elected(-1, (B,)),
         kchaos.Inject(
             name="B's tail",
-            fault=kchaos.LoseTail(broker=B, topic=TOPIC, partition=PARTITION, log_end_offset=1),
+            fault=kchaos.LoseTail(
+                broker=B, topic=kip_405.TOPIC, partition=kip_405.PARTITION, log_end_offset=1
+            ),
         ),
         kchaos.Tell(text="B comes back, leads, and takes message 3 at offset 1"),
         kchaos.Heal(name="B is down"),
-        elected(B, (B,)),
-        configured("two to a segment", "segment.bytes", 2),
-        message(3),
-        level((B,), 2),
+        kip_405.elected(B, (B,)),
+        kip_405.configured("two to a segment", "segment.bytes", 2),
+        kip_405.message(3),
+        kip_405.level((B,), 2),
         kchaos.TakeSnapshot(label="step-2"),
         *_after_a_is_back(case),
     )
@@ -78,38 +59,42 @@ def steps_of(case: str) -> tuple[kchaos.Step, ...]:
 
 def _after_a_is_back(case: str) -> tuple[kchaos.Step, ...]:
     """From the return of A on."""
-    uploads = ((0, 1, 0), (0, 1, None)) if case == UPLOADED else ((0, 1, 0),)
-    leaders = (B,) if case == UPLOADED else ()
+    uploads = ((0, 1, 0), (0, 1, None)) if case == kip_405.UPLOADED else ((0, 1, 0),)
+    leaders = (B,) if case == kip_405.UPLOADED else ()
     return (
         kchaos.Tell(text="A comes back, truncates, and follows"),
         kchaos.Heal(name="A is down"),
-        elected(B, (A, B)),
-        level((A, B), 2),
+        kip_405.elected(B, (A, B)),
+        kip_405.level((A, B), 2),
         kchaos.TakeSnapshot(label="step-3"),
-        message(4),
-        level((A, B), 3),
-        shipped(*uploads),
-        *read_all("before", B),
+        kip_405.message(4),
+        kip_405.level((A, B), 3),
+        kip_405.shipped(*uploads),
+        *kip_405.read_all("before", B),
         kchaos.TakeSnapshot(label="step-4"),
         kchaos.Tell(text="beyond the page: the first local segment expires on both"),
-        message(5),
-        level((A, B), 4),
-        configured("local retention", "local.retention.bytes", 2),
+        kip_405.message(5),
+        kip_405.level((A, B), 4),
+        kip_405.configured("local retention", "local.retention.bytes", 2),
         # On 3.6 a leader that has just come back does not know that anything is remote, so that it
         # deletes nothing; its follower does.
-        *(begins(leader, 2) for leader in leaders),
-        begins(A, 2),
-        *read_all("B-leads", B),
+        *(kip_405.begins(leader, 2) for leader in leaders),
+        kip_405.begins(A, 2),
+        *kip_405.read_all("B-leads", B),
         kchaos.TakeSnapshot(label="expired"),
-        kchaos.Inject(name="A leads", fault=PREFERRED),
-        elected(A, (A, B)),
+        kchaos.Inject(name="A leads", fault=kip_405.PREFERRED),
+        kip_405.elected(A, (A, B)),
         # As a follower B hears what is remote, on 3.6 too.
-        begins(B, 2),
-        *read_all("A-leads", A),
+        kip_405.begins(B, 2),
+        *kip_405.read_all("A-leads", A),
     )
 
 
-_EPOCHS = (epochs("step-3", A, 0, 1), epochs("step-4", A, 0, 1), epochs("step-4", B, 0, 1))
+_EPOCHS = (
+    kip_405.epochs("step-3", A, 0, 1),
+    kip_405.epochs("step-4", A, 0, 1),
+    kip_405.epochs("step-4", B, 0, 1),
+)
 
 KIP_405_3 = kchaos.Entry(
     name="KIP-405-3",
@@ -123,12 +108,12 @@ KIP_405_3 = kchaos.Entry(
         "gone, a leader has lost message 3, which was acknowledged."
     ),
     source="KIP-405, follower replication, scenario 3; KIP-101, scenario 2; KAFKA-15241",
-    cases=FIXED_UPLOADS,
+    cases=kip_405.FIXED_UPLOADS,
     cluster=cluster_of,
     steps=steps_of,
-    cannot_show=why_not_uploads,
+    cannot_show=kip_405.why_not_uploads,
     expectations={
-        (NEVER_UPLOADED, "3.6.2"): kchaos.Expectation(
+        (kip_405.NEVER_UPLOADED, "3.6.2"): kchaos.Expectation(
             safe=False,
             findings=(
                 ("tier-other-lineage", (A,), 1, 1),
@@ -136,10 +121,10 @@ KIP_405_3 = kchaos.Entry(
                 ("tier-unreadable", (A,), 1, 1),
                 ("tier-unreadable", (B,), 1, 1),
             ),
-            witness=(*_EPOCHS, *as_printed(3, "3.6.2")),
+            witness=(*_EPOCHS, *kip_405.as_printed(3, "3.6.2")),
         ),
-        (UPLOADED, "3.9.1"): kchaos.Expectation(
-            safe=True, witness=(*_EPOCHS, *as_printed(3, "3.9.1"))
+        (kip_405.UPLOADED, "3.9.1"): kchaos.Expectation(
+            safe=True, witness=(*_EPOCHS, *kip_405.as_printed(3, "3.9.1"))
         ),
     },
 )

@@ -2,75 +2,56 @@
 
 import kchaos
 from kchaos.clusters.agent.tier_points import REMOTE_OFFSET
-from kchaos.harness.catalogue.kip_405 import (
-    FIXED_UPLOADS,
-    NEVER_UPLOADED,
-    NOTHING_EXPIRES,
-    PARTITION,
-    TOPIC,
-    UNCLEAN,
-    UPLOADED,
-    as_printed,
-    begins,
-    configured,
-    created,
-    elected,
-    epochs,
-    level,
-    message,
-    messages,
-    read_all,
-    sent_to_the_tier,
-    shipped,
-    tiered_cluster,
-    why_not_uploads,
-    with_points,
-)
+from kchaos.harness.catalogue import kip_405
 
 A, B, CONTROLLER = 0, 1, 2
 
 
 def cluster_of(kafka: str, *, tiered: bool = True) -> kchaos.ClusterSpec:
     """Elections may be unclean, and who is cut off leaves the ISR soon."""
-    return tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, UNCLEAN, tiered=tiered)
+    return kip_405.tiered_cluster(
+        kafka, (A, B, CONTROLLER), CONTROLLER, kip_405.UNCLEAN, tiered=tiered
+    )
 
 
 def _told_cluster(kafka: str) -> kchaos.ClusterSpec:
     """The same; B tells how far it believes its log to be in the remote tier."""
-    return with_points(cluster_of(kafka), B, REMOTE_OFFSET)
+    return kip_405.with_points(cluster_of(kafka), B, REMOTE_OFFSET)
 
 
 def steps_of(case: str) -> tuple[kchaos.Step, ...]:
     """The steps; what is about tiering can be left out of them (`kip_405_control`)."""
-    uploads = ((0, 2, 0), (0, 1, None)) if case == UPLOADED else ((0, 2, 0),)
+    uploads = ((0, 2, 0), (0, 1, None)) if case == kip_405.UPLOADED else ((0, 2, 0),)
     # As leader B would not look again, and would let nothing go of which it has not heard.
-    heard = kchaos.AwaitPoint(broker=B, point=REMOTE_OFFSET, seen=f"({TOPIC}-{PARTITION},offset=2)")
+    heard = kchaos.AwaitPoint(
+        broker=B, point=REMOTE_OFFSET, seen=f"({kip_405.TOPIC}-{kip_405.PARTITION},offset=2)"
+    )
     return (
-        created((A, B), segment_messages=3, local_messages=100),
-        message(0),
-        level((A, B), 1),
+        kip_405.created((A, B), segment_messages=3, local_messages=100),
+        kip_405.message(0),
+        kip_405.level((A, B), 1),
         kchaos.Tell(text="broker B falls out of sync; A goes on alone and ships its first segment"),
         kchaos.Inject(name="B is cut off", fault=kchaos.CutLink(source=A, target=B)),
-        *messages(1, acks=1),
-        elected(A, (A,)),
-        *messages(2, 3),
-        shipped((0, 2, 0)),
-        *((heard,) if case == NEVER_UPLOADED else ()),
+        *kip_405.messages(1, acks=1),
+        kip_405.elected(A, (A,)),
+        *kip_405.messages(2, 3),
+        kip_405.shipped((0, 2, 0)),
+        *((heard,) if case == kip_405.NEVER_UPLOADED else ()),
         kchaos.TakeSnapshot(label="step-1"),
         kchaos.Tell(text="A dies; B, out of sync, is elected and takes messages 4 and 5"),
         kchaos.Inject(name="A is down", fault=kchaos.KillBroker(broker=A)),
-        elected(B, (B,)),
-        configured("two to a segment", "segment.bytes", 2),
-        *messages(4, 5),
-        shipped(*uploads),
-        *read_all("before", B),
+        kip_405.elected(B, (B,)),
+        kip_405.configured("two to a segment", "segment.bytes", 2),
+        *kip_405.messages(4, 5),
+        kip_405.shipped(*uploads),
+        *kip_405.read_all("before", B),
         kchaos.TakeSnapshot(label="step-2"),
         kchaos.Tell(text="the first local segment of broker B expires"),
-        configured("local retention", "local.retention.bytes", 1),
-        begins(B, 2),
-        *read_all("after", B),
+        kip_405.configured("local retention", "local.retention.bytes", 1),
+        kip_405.begins(B, 2),
+        *kip_405.read_all("after", B),
         kchaos.TakeSnapshot(label="step-3"),
-        NOTHING_EXPIRES,
+        kip_405.NOTHING_EXPIRES,
         kchaos.Tell(text="beyond the page: A comes back"),
         kchaos.Heal(name="B is cut off"),
         kchaos.Heal(name="A is down"),
@@ -78,7 +59,7 @@ def steps_of(case: str) -> tuple[kchaos.Step, ...]:
 
 
 DIVERGED = {"round": {"follower": A, "leader": B, "end_offset": 1, "by_fetch": True}}
-_MOVED = sent_to_the_tier(A, B)
+_MOVED = kip_405.sent_to_the_tier(A, B)
 
 KIP_405_4 = kchaos.Entry(
     name="KIP-405-4",
@@ -92,13 +73,13 @@ KIP_405_4 = kchaos.Entry(
         "cannot come back."
     ),
     source="KIP-405, follower replication, scenario 4; KAFKA-15241",
-    cases=FIXED_UPLOADS,
+    cases=kip_405.FIXED_UPLOADS,
     cluster=cluster_of,
-    case_clusters={NEVER_UPLOADED: _told_cluster},
+    case_clusters={kip_405.NEVER_UPLOADED: _told_cluster},
     steps=steps_of,
-    cannot_show=why_not_uploads,
+    cannot_show=kip_405.why_not_uploads,
     expectations={
-        (NEVER_UPLOADED, "3.6.2"): kchaos.Expectation(
+        (kip_405.NEVER_UPLOADED, "3.6.2"): kchaos.Expectation(
             safe=False,
             findings=(
                 ("replication-stopped", (A,), -1, -1),
@@ -106,7 +87,7 @@ KIP_405_4 = kchaos.Entry(
                 ("tier-unreadable", (B,), 1, 1),
             ),
             witness=(
-                *as_printed(4, "3.6.2"),
+                *kip_405.as_printed(4, "3.6.2"),
                 DIVERGED,
                 _MOVED,
                 {
@@ -117,14 +98,14 @@ KIP_405_4 = kchaos.Entry(
                 },
             ),
         ),
-        (UPLOADED, "3.9.1"): kchaos.Expectation(
+        (kip_405.UPLOADED, "3.9.1"): kchaos.Expectation(
             safe=True,
             witness=(
-                *as_printed(4, "3.9.1"),
+                *kip_405.as_printed(4, "3.9.1"),
                 DIVERGED,
                 _MOVED,
-                epochs("step-3", B, 0, 1),
-                epochs("final", A, 0, 1),
+                kip_405.epochs("step-3", B, 0, 1),
+                kip_405.epochs("final", A, 0, 1),
                 {
                     "log": {
                         "broker": B,

@@ -5,30 +5,7 @@ from typing import Any
 
 import kchaos
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.harness.catalogue.kip_405 import (
-    FIXED_UPLOADS,
-    NEVER_UPLOADED,
-    NOTHING_EXPIRES,
-    PARTITION,
-    PREFERRED,
-    TOPIC,
-    UNCLEAN,
-    UPLOADED,
-    as_printed,
-    begins,
-    configured,
-    created,
-    elected,
-    epochs,
-    level,
-    message,
-    messages,
-    read_all,
-    sent_to_the_tier,
-    shipped,
-    tiered_cluster,
-    why_not_uploads,
-)
+from kchaos.harness.catalogue import kip_405
 
 A, B, CONTROLLER = 0, 1, 2
 
@@ -38,8 +15,8 @@ _EPOCH_OF_B = 1
 
 
 def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    properties = {**UNCLEAN, "group.initial.rebalance.delay.ms": "0"}
-    return tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, properties)
+    properties = {**kip_405.UNCLEAN, "group.initial.rebalance.delay.ms": "0"}
+    return kip_405.tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, properties)
 
 
 def _reader(when: str, *, broker: int) -> tuple[kchaos.Step, ...]:
@@ -47,16 +24,16 @@ def _reader(when: str, *, broker: int) -> tuple[kchaos.Step, ...]:
     return (
         kchaos.AskAs(
             operation=f"asked-{when}",
-            topic=TOPIC,
-            partition=PARTITION,
+            topic=kip_405.TOPIC,
+            partition=kip_405.PARTITION,
             broker=broker,
             offset=3,
             leader_epoch=_EPOCH_OF_B,
         ),
         kchaos.ConsumeFrom(
             operation=f"consumer-{when}",
-            topic=TOPIC,
-            partition=PARTITION,
+            topic=kip_405.TOPIC,
+            partition=kip_405.PARTITION,
             coordinator=CONTROLLER,
             offset=3,
             leader_epoch=_EPOCH_OF_B,
@@ -66,25 +43,25 @@ def _reader(when: str, *, broker: int) -> tuple[kchaos.Step, ...]:
 
 
 def _steps(case: str) -> tuple[kchaos.Step, ...]:
-    second = ((0, 3, None),) if case == UPLOADED else ()
+    second = ((0, 3, None),) if case == kip_405.UPLOADED else ()
     return (
-        created((A, B), segment_messages=4, local_messages=100),
-        *messages(0, 1),
-        level((A, B), 2),
+        kip_405.created((A, B), segment_messages=4, local_messages=100),
+        *kip_405.messages(0, 1),
+        kip_405.level((A, B), 2),
         kchaos.Tell(text="broker B falls out of sync; A goes on alone and ships a segment"),
         kchaos.Inject(name="B is cut off", fault=kchaos.CutLink(source=A, target=B)),
-        message(2, acks=1),
-        elected(A, (A,)),
-        *messages(3, 4),
-        shipped((0, 3, 0)),
+        kip_405.message(2, acks=1),
+        kip_405.elected(A, (A,)),
+        *kip_405.messages(3, 4),
+        kip_405.shipped((0, 3, 0)),
         kchaos.TakeSnapshot(label="step-1"),
         kchaos.Tell(text="A dies; B, out of sync, is elected, writes its own and ships a segment"),
         kchaos.Inject(name="A is down", fault=kchaos.KillBroker(broker=A)),
-        elected(B, (B,)),
+        kip_405.elected(B, (B,)),
         # Numbers on the page are those of the lineage: its messages 4, 5 and 6 are other ones.
-        *messages(14, 15, 16),
-        shipped((0, 3, 0), *second),
-        *read_all("B-leads", B),
+        *kip_405.messages(14, 15, 16),
+        kip_405.shipped((0, 3, 0), *second),
+        *kip_405.read_all("B-leads", B),
         kchaos.TakeSnapshot(label="step-2"),
         *_second_election(second),
     )
@@ -95,31 +72,31 @@ def _second_election(second: tuple[tuple[int, int, int | None], ...]) -> tuple[k
     return (
         kchaos.Tell(text="B dies; A, which never heard of B's epoch, is elected and ships on"),
         kchaos.Inject(name="B is down", fault=kchaos.KillBroker(broker=B)),
-        elected(-1, (B,)),
+        kip_405.elected(-1, (B,)),
         kchaos.Heal(name="B is cut off"),
         kchaos.Heal(name="A is down"),
-        elected(A, (A,)),
-        configured("two to a segment", "segment.bytes", 2),
-        *messages(7, 8),
-        shipped((0, 3, 0), *second, (4, 5, None)),
+        kip_405.elected(A, (A,)),
+        kip_405.configured("two to a segment", "segment.bytes", 2),
+        *kip_405.messages(7, 8),
+        kip_405.shipped((0, 3, 0), *second, (4, 5, None)),
         kchaos.TakeSnapshot(label="step-3"),
-        configured("local retention", "local.retention.bytes", 1),
-        begins(A, 6),
-        *read_all("A-leads", A),
+        kip_405.configured("local retention", "local.retention.bytes", 1),
+        kip_405.begins(A, 6),
+        *kip_405.read_all("A-leads", A),
         kchaos.Tell(text="B comes back without any data"),
         kchaos.Inject(name="B is reimaged", fault=kchaos.WipeLogDirectory(broker=B)),
         kchaos.Heal(name="B is down"),
-        elected(A, (A, B)),
-        level((A, B), 7),
-        begins(B, 6),
+        kip_405.elected(A, (A, B)),
+        kip_405.level((A, B), 7),
+        kip_405.begins(B, 6),
         kchaos.TakeSnapshot(label="step-4"),
         *_reader("B-follows", broker=B),
-        NOTHING_EXPIRES,
+        kip_405.NOTHING_EXPIRES,
         kchaos.Tell(text="beyond the page: B leads, and is asked for everything"),
-        kchaos.ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A)),
-        kchaos.Inject(name="B leads", fault=PREFERRED),
-        elected(B, (A, B)),
-        *read_all("B-leads-again", B),
+        kchaos.ReorderReplicas(topic=kip_405.TOPIC, partition=kip_405.PARTITION, replicas=(B, A)),
+        kchaos.Inject(name="B leads", fault=kip_405.PREFERRED),
+        kip_405.elected(B, (A, B)),
+        *kip_405.read_all("B-leads-again", B),
         *_reader("B-leads", broker=B),
     )
 
@@ -160,8 +137,8 @@ _READ_ON: Mapping[str, Any] = {
     "error": "",
 }
 _LEADS = _reader_of("B-leads", _OUT_OF_RANGE, 0, **_REFUSED)
-_RESTART = epochs("step-4", B, 0, 5)
-_MOVED = sent_to_the_tier(B, A)
+_RESTART = kip_405.epochs("step-4", B, 0, 5)
+_MOVED = kip_405.sent_to_the_tier(B, A)
 
 KIP_405_5 = kchaos.Entry(
     name="KIP-405-5",
@@ -182,21 +159,21 @@ KIP_405_5 = kchaos.Entry(
         "while A leads, it reads A's records on without a word."
     ),
     source="KIP-405, follower replication, scenario 5; KAFKA-15241; KAFKA-15695",
-    cases=FIXED_UPLOADS,
+    cases=kip_405.FIXED_UPLOADS,
     cluster=_cluster,
     steps=_steps,
-    cannot_show=why_not_uploads,
+    cannot_show=kip_405.why_not_uploads,
     expectations={
-        (NEVER_UPLOADED, "3.6.2"): kchaos.Expectation(
+        (kip_405.NEVER_UPLOADED, "3.6.2"): kchaos.Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 0, 5),),
             witness=(
-                *(_MOVED, _RESTART, *as_printed(5, "3.6.2")),
+                *(_MOVED, _RESTART, *kip_405.as_printed(5, "3.6.2")),
                 *_reader_of("B-follows", _NOT_LEADER, _NOT_LEADER, **_READ_ON),
                 *_LEADS,
             ),
         ),
-        (UPLOADED, "3.9.1"): kchaos.Expectation(
+        (kip_405.UPLOADED, "3.9.1"): kchaos.Expectation(
             safe=False,
             findings=(
                 ("tier-orphan", (A,), 2, 3),
@@ -207,7 +184,7 @@ KIP_405_5 = kchaos.Entry(
                 ("tier-unreadable", (B,), 2, 3),
             ),
             witness=(
-                *(_MOVED, _RESTART, *as_printed(5, "3.9.1")),
+                *(_MOVED, _RESTART, *kip_405.as_printed(5, "3.9.1")),
                 *_reader_of("B-follows", _NOT_LEADER, _NOT_LEADER, **_REFUSED),
                 *_LEADS,
             ),

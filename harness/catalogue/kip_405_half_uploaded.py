@@ -2,63 +2,49 @@
 
 import kchaos
 from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
-from kchaos.harness.catalogue.kip_405 import (
-    NOTHING_EXPIRES,
-    PARTITION,
-    TOPIC,
-    begins,
-    created,
-    elected,
-    failing_store,
-    level,
-    message,
-    messages,
-    read_all,
-    settled,
-    shipped,
-)
+from kchaos.harness.catalogue import kip_405
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "leader-dies"
 
 
 def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return failing_store(kafka, A, REMOTE_COPY_CHECKPOINT)
+    return kip_405.failing_store(kafka, A, REMOTE_COPY_CHECKPOINT)
 
 
 def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _CASE
     return (
-        created((A, B), segment_messages=2, local_messages=1),
+        kip_405.created((A, B), segment_messages=2, local_messages=1),
         kchaos.Inject(
             name="store hangs",
             fault=kchaos.HoldPoint(name="no-checkpoint", broker=A, point=REMOTE_COPY_CHECKPOINT),
         ),
-        *messages(0, 1, 2),
-        level((A, B), 3),
+        *kip_405.messages(0, 1, 2),
+        kip_405.level((A, B), 3),
         kchaos.Tell(text="the log is in the store, its checkpoint is not, and the leader dies"),
         kchaos.AwaitHeld(name="store hangs"),
         kchaos.TakeSnapshot(label="half"),
         kchaos.Inject(name="A is down", fault=kchaos.KillBroker(broker=A)),
-        elected(B, (B,)),
+        kip_405.elected(B, (B,)),
         kchaos.Tell(text="B leads, and ships the same segment itself"),
-        message(3),
-        message(4),
-        shipped((0, 1, 0), (2, 3, None), finished_only=True),
-        begins(B, 4),
-        *read_all("B-leads", B),
+        kip_405.message(3),
+        kip_405.message(4),
+        kip_405.shipped((0, 1, 0), (2, 3, None), finished_only=True),
+        kip_405.begins(B, 4),
+        *kip_405.read_all("B-leads", B),
         kchaos.TakeSnapshot(label="shipped"),
         kchaos.Heal(name="store hangs"),
-        NOTHING_EXPIRES,
+        kip_405.NOTHING_EXPIRES,
         kchaos.Heal(name="A is down"),
-        *settled(B, (A, B), 5),
+        *kip_405.settled(B, (A, B), 5),
     )
 
 
 _HALF = {
     "table": {
         "snapshot": "half",
-        "partition": f"{TOPIC}-{PARTITION}",
+        "partition": f"{kip_405.TOPIC}-{kip_405.PARTITION}",
         "columns": {
             "remote": ["seg-0-1 (COPY_SEGMENT_STARTED)", "0: msg 0 LE-0", "1: msg 1 LE-0"],
             "metadata": ["seg-0-1 (COPY_SEGMENT_STARTED)", "LE-0, 0"],
@@ -68,7 +54,7 @@ _HALF = {
 _LEFT = {
     "table": {
         "snapshot": "shipped",
-        "partition": f"{TOPIC}-{PARTITION}",
+        "partition": f"{kip_405.TOPIC}-{kip_405.PARTITION}",
         "columns": {
             "remote": [
                 "seg-0-1 (COPY_SEGMENT_STARTED)",

@@ -5,43 +5,33 @@ from typing import Any
 
 import kchaos
 from kchaos.clusters.agent.tier_points import REMOTE_READ
-from kchaos.harness.catalogue.kip_405 import (
-    PARTITION,
-    TOPIC,
-    begins,
-    created,
-    failing_store,
-    messages,
-    read_all,
-    settled,
-    shipped,
-)
+from kchaos.harness.catalogue import kip_405
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "read-times-out"
 
 
 def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return failing_store(kafka, A, REMOTE_READ)
+    return kip_405.failing_store(kafka, A, REMOTE_READ)
 
 
 def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _CASE
     return (
-        created((A, B), segment_messages=2, local_messages=1),
-        *messages(0, 1, 2, 3, 4),
-        *settled(A, (A, B), 5),
-        shipped((0, 1, 0), (2, 3, 0)),
-        begins(A, 4),
-        *read_all("before", A),
+        kip_405.created((A, B), segment_messages=2, local_messages=1),
+        *kip_405.messages(0, 1, 2, 3, 4),
+        *kip_405.settled(A, (A, B), 5),
+        kip_405.shipped((0, 1, 0), (2, 3, 0)),
+        kip_405.begins(A, 4),
+        *kip_405.read_all("before", A),
         kchaos.Tell(text="the store hangs: what is asked of it is not answered"),
         kchaos.Inject(
             name="store hangs", fault=kchaos.HoldPoint(name="no-read", broker=A, point=REMOTE_READ)
         ),
         kchaos.AskAs(
             operation="asked-hanging",
-            topic=TOPIC,
-            partition=PARTITION,
+            topic=kip_405.TOPIC,
+            partition=kip_405.PARTITION,
             broker=A,
             offset=2,
             leader_epoch=0,
@@ -50,7 +40,7 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
         kchaos.TakeSnapshot(label="hanging"),
         kchaos.Tell(text="the store answers again"),
         kchaos.Heal(name="store hangs"),
-        *read_all("after", A),
+        *kip_405.read_all("after", A),
         _consumer("consumer-after"),
     )
 
@@ -58,8 +48,8 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
 def _consumer(operation: str) -> kchaos.ConsumeFrom:
     return kchaos.ConsumeFrom(
         operation=operation,
-        topic=TOPIC,
-        partition=PARTITION,
+        topic=kip_405.TOPIC,
+        partition=kip_405.PARTITION,
         coordinator=CONTROLLER,
         offset=0,
         leader_epoch=0,

@@ -2,19 +2,7 @@
 
 import kchaos
 from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
-from kchaos.harness.catalogue.kip_405 import (
-    PARTITION,
-    PREFERRED,
-    TOPIC,
-    begins,
-    created,
-    elected,
-    failing_store,
-    messages,
-    read_all,
-    settled,
-    shipped,
-)
+from kchaos.harness.catalogue import kip_405
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "fails-and-heals"
@@ -22,13 +10,13 @@ _TRIES = 3
 
 
 def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return failing_store(kafka, A, REMOTE_COPY_CHECKPOINT)
+    return kip_405.failing_store(kafka, A, REMOTE_COPY_CHECKPOINT)
 
 
 def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _CASE
     return (
-        created((A, B), segment_messages=2, local_messages=1),
+        kip_405.created((A, B), segment_messages=2, local_messages=1),
         kchaos.Tell(
             text="each upload fails when the log is in the store and the checkpoint is not"
         ),
@@ -38,22 +26,22 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
                 name="no-checkpoint", broker=A, point=REMOTE_COPY_CHECKPOINT, manner="fail"
             ),
         ),
-        *messages(0, 1, 2),
+        *kip_405.messages(0, 1, 2),
         kchaos.AwaitPoint(broker=A, point=REMOTE_COPY_CHECKPOINT, times=_TRIES),
-        *messages(3, 4),
-        *settled(A, (A, B), 5),
-        *read_all("failing", A),
+        *kip_405.messages(3, 4),
+        *kip_405.settled(A, (A, B), 5),
+        *kip_405.read_all("failing", A),
         kchaos.Tell(text="the store is whole again"),
         kchaos.Heal(name="store fails"),
-        shipped((0, 1, 0), (2, 3, 0), finished_only=True),
-        begins(A, 4),
-        begins(B, 4),
-        *read_all("shipped", A),
+        kip_405.shipped((0, 1, 0), (2, 3, 0), finished_only=True),
+        kip_405.begins(A, 4),
+        kip_405.begins(B, 4),
+        *kip_405.read_all("shipped", A),
         kchaos.TakeSnapshot(label="shipped"),
-        kchaos.ReorderReplicas(topic=TOPIC, partition=PARTITION, replicas=(B, A)),
-        kchaos.Inject(name="B leads", fault=PREFERRED),
-        elected(B, (A, B)),
-        *read_all("B-leads", B),
+        kchaos.ReorderReplicas(topic=kip_405.TOPIC, partition=kip_405.PARTITION, replicas=(B, A)),
+        kchaos.Inject(name="B leads", fault=kip_405.PREFERRED),
+        kip_405.elected(B, (A, B)),
+        *kip_405.read_all("B-leads", B),
     )
 
 

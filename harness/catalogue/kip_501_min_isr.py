@@ -2,42 +2,34 @@
 
 import kchaos
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.harness.catalogue.kip_501 import (
-    CONTROLLER,
-    LEADER,
-    MEASURED,
-    OTHER,
-    begun,
-    cluster_of,
-    write,
-)
+from kchaos.harness.catalogue import kip_501
 
 _REFUSED = "acks-all-refused"
 
 
 def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return cluster_of(kafka, min_insync_replicas="2")
+    return kip_501.cluster_of(kafka, min_insync_replicas="2")
 
 
 def _steps(case: str) -> tuple[kchaos.Step, ...]:
     assert case == _REFUSED
     return (
-        *begun(),
+        *kip_501.begun(),
         kchaos.Tell(text="both followers ask, and the leader is slow to read for them"),
         kchaos.Inject(
-            name="slow", fault=kchaos.SlowFetchReads(broker=LEADER, topic="t", partition=0)
+            name="slow", fault=kchaos.SlowFetchReads(broker=kip_501.LEADER, topic="t", partition=0)
         ),
         kchaos.AwaitHeld(name="slow"),
         # Up to 2.6 the thread of a write also reads for fetches that wait, before it answers.
-        write("alone", acks=1, await_answer=False),
+        kip_501.write("alone", acks=1, await_answer=False),
         kchaos.AwaitHeld(name="slow", count=2),
         kchaos.Tell(
             text="the leader finds both followers slow, and refuses what acks=all asks for"
         ),
-        kchaos.AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER,)),
+        kchaos.AwaitState(topic="t", partition=0, leader=kip_501.LEADER, isr=(kip_501.LEADER,)),
         # From 2.7 on the state is there before the leader has heard that it may.
-        kchaos.AwaitLog(broker=LEADER, pattern=r"ISR updated to \[?1\b[^,]"),
-        write("refused", acks=-1, accept_error=True),
+        kchaos.AwaitLog(broker=kip_501.LEADER, pattern=r"ISR updated to \[?1\b[^,]"),
+        kip_501.write("refused", acks=-1, accept_error=True),
         kchaos.Heal(name="slow"),
         kchaos.AwaitAnswer(operation="alone"),
         kchaos.AwaitInSync(),
@@ -55,16 +47,16 @@ KIP_501_MIN_ISR = kchaos.Entry(
         "from 2.7 on it asks the controller. From then until its reads go on it refuses every "
         "write with acks=all."
     ),
-    source=MEASURED,
+    source=kip_501.MEASURED,
     cases={_REFUSED: "both followers wait for the leader's reads; two replicas are required"},
     cluster=_cluster,
     steps=_steps,
     expectations={
         (_REFUSED, release): kchaos.Expectation(
             safe=False,
-            findings=(("under-min-isr", (CONTROLLER, OTHER), -1, -1),),
+            findings=(("under-min-isr", (kip_501.CONTROLLER, kip_501.OTHER), -1, -1),),
             witness=(
-                {"hit": {"point": "fetch-read", "broker": LEADER, "fate": "held"}},
+                {"hit": {"point": "fetch-read", "broker": kip_501.LEADER, "fate": "held"}},
                 {
                     "operation": {
                         "operation": "refused",

@@ -17,19 +17,12 @@ from dataclasses import replace
 from kchaos.checkers.model.broker import follower as following
 from kchaos.checkers.model.broker import process
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values import requests
 from kchaos.checkers.model.values.replica import (
     FetcherState,
     FetcherThread,
     LastFetchedEpoch,
     OffsetReset,
-)
-from kchaos.checkers.model.values.requests import (
-    EARLIEST,
-    Answer,
-    ControlRequest,
-    OffsetAnswer,
-    PartitionRequest,
-    UpdateMetadata,
 )
 
 _LOCKED = "nobody takes a partition from a thread that resets its offset"
@@ -37,7 +30,7 @@ _LOCKED = "nobody takes a partition from a thread that resets its offset"
 
 def asks(
     world: World, broker_id: int, thread: FetcherThread, reset: OffsetReset
-) -> PartitionRequest:
+) -> requests.PartitionRequest:
     """Return what the thread asks of its partition; ListOffsets has the epoch from version 4 on.
 
     The inter-broker protocol that brings that version is the one that brings it to
@@ -47,7 +40,7 @@ def asks(
     fetch = thread.fetch(reset.partition)
     assert broker is not None
     assert fetch is not None, _LOCKED
-    return PartitionRequest(
+    return requests.PartitionRequest(
         leader_epoch=fetch.leader_epoch,
         carries_leader_epoch=(broker.generation.epoch_request_version or 0) >= 2,
         fetch_offset=fetch.fetch_offset,
@@ -56,9 +49,9 @@ def asks(
     )
 
 
-def may_handle(world: World, broker_id: int, request: ControlRequest) -> bool:
+def may_handle(world: World, broker_id: int, request: requests.ControlRequest) -> bool:
     """Tell whether a broker can handle a request now, and need not wait for a fetcher's map."""
-    if isinstance(request, UpdateMetadata):
+    if isinstance(request, requests.UpdateMetadata):
         return True
     threads = (world.thread(broker_id, leader) for leader in world.leaders(broker_id))
     return all(thread is None or thread.reset is None for thread in threads)
@@ -71,7 +64,7 @@ def give_up(world: World, broker_id: int, leader: int) -> None:
     world.put_thread(broker_id, leader, replace(thread, reset=None))
 
 
-def handle_answer(world: World, broker_id: int, leader: int, answer: Answer) -> bool:
+def handle_answer(world: World, broker_id: int, leader: int, answer: requests.Answer) -> bool:
     """Handle an answered ListOffsets; return whether log, offset or thread changed.
 
     After the leader's log end the thread asks for the start, unless that end is below its own.
@@ -80,7 +73,7 @@ def handle_answer(world: World, broker_id: int, leader: int, answer: Answer) -> 
     assert thread is not None
     reset = thread.reset
     assert reset is not None
-    if answer.error or not isinstance(answer, OffsetAnswer):
+    if answer.error or not isinstance(answer, requests.OffsetAnswer):
         give_up(world, broker_id, leader)
         if answer.error == "FENCED_LEADER_EPOCH":
             partition, epoch = reset.partition, reset.leader_epoch
@@ -88,12 +81,12 @@ def handle_answer(world: World, broker_id: int, leader: int, answer: Answer) -> 
         return False
     replica = world.known_replica(broker_id, reset.partition)
     own_end = replica.log.log_end_offset
-    if reset.timestamp == EARLIEST:
+    if reset.timestamp == requests.EARLIEST:
         if answer.offset > own_end:
             following.start_anew(world, broker_id, reset.partition, answer.offset)
         return _fetch_from(world, broker_id, leader, thread, reset, max(answer.offset, own_end))
     if answer.offset >= own_end:
-        asking = replace(reset, timestamp=EARLIEST, is_asked=False)
+        asking = replace(reset, timestamp=requests.EARLIEST, is_asked=False)
         world.put_thread(broker_id, leader, replace(thread, reset=asking))
         return False
     if _exits(world, broker_id, reset):

@@ -5,13 +5,7 @@ from collections.abc import Iterator
 
 from kchaos.checkers.acts import StaleRequest, StopBroker, TopicPartition
 from kchaos.checkers.model.follow.observations import Record
-from kchaos.checkers.model.values.events import (
-    BrokerRegistered,
-    BrokerUnregistered,
-    PartitionState,
-    TopicConfigured,
-    TopicCreated,
-)
+from kchaos.checkers.model.values import events
 
 NO_NUMBER = 1 << 31
 """Replicas that are needed, where a setting does not say how many: more than there can be."""
@@ -37,16 +31,16 @@ class DecisionsAhead:
 
     def _note(self, index: int, decision: object) -> None:
         match decision:
-            case PartitionState(topic=topic, partition=partition, leader=leader, isr=isr):
+            case events.PartitionState(topic=topic, partition=partition, leader=leader, isr=isr):
                 key = (TopicPartition(topic, partition), leader, decision.leader_epoch)
                 self._written[key].append((index, frozenset(isr)))
-            case TopicConfigured(topic=topic, configuration=configuration):
+            case events.TopicConfigured(topic=topic, configuration=configuration):
                 setting = dict(configuration).get("min.insync.replicas", "0")
                 needed = int(setting) if setting.isdecimal() else NO_NUMBER
                 self._needed[topic] = max(needed, self._needed[topic])
-            case TopicCreated(topic=topic, assignment=assignment):
+            case events.TopicCreated(topic=topic, assignment=assignment):
                 self._assigned[topic].append(assignment)
-            case BrokerRegistered(broker=broker, czxid=czxid):
+            case events.BrokerRegistered(broker=broker, czxid=czxid):
                 self._registered.setdefault((broker, czxid), index)
 
     def assignments(self, partition: TopicPartition) -> Iterator[tuple[int, ...]]:
@@ -60,7 +54,7 @@ class DecisionsAhead:
         known = list(self.assignments(partition))
         return bool(known) and all(broker in replicas for replicas in known)
 
-    def is_written(self, state: PartitionState, decided: int) -> bool:
+    def is_written(self, state: events.PartitionState, decided: int) -> bool:
         """Tell whether one of the first `decided` decisions wrote this state."""
         partition = TopicPartition(state.topic, state.partition)
         written = self._written.get((partition, state.leader, state.leader_epoch), [])
@@ -93,10 +87,10 @@ class DecisionsAhead:
         registrations = [
             (index, decision.what)
             for index, decision in enumerate(self._decided)
-            if isinstance(decision.what, BrokerRegistered | BrokerUnregistered)
+            if isinstance(decision.what, events.BrokerRegistered | events.BrokerUnregistered)
             and decision.what.broker == stop.broker
             and decision.time <= time
         ]
-        if not registrations or isinstance(registrations[-1][1], BrokerRegistered):
+        if not registrations or isinstance(registrations[-1][1], events.BrokerRegistered):
             return None
         return registrations[-1][0]

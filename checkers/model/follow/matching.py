@@ -8,18 +8,6 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker.control_handling import OFFLINE_STOPPED
 from kchaos.checkers.model.follow import observations
-from kchaos.checkers.model.follow.observations import (
-    ControlAnswered,
-    EpochAnswered,
-    EpochAsked,
-    FetchAnswered,
-    FetchAsked,
-    Files,
-    OffsetAnswered,
-    OffsetAsked,
-    RequestSeen,
-    ResponseSeen,
-)
 from kchaos.checkers.model.state.state import Broker
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.prediction import PredictedBatch
@@ -67,8 +55,8 @@ def _codes(error: str) -> frozenset[int]:
 def request_differs(
     thread: FetcherThread,
     predicted: Exchange | None,
-    seen: RequestSeen,
-    unchanged: Mapping[TopicPartition, FetchAsked],
+    seen: observations.RequestSeen,
+    unchanged: Mapping[TopicPartition, observations.FetchAsked],
 ) -> str:
     """Return how a request differs from what the thread would send, or "".
 
@@ -102,10 +90,10 @@ def request_differs(
 
 
 def _asked_differs(asked: PartitionRequest, said: observations.PartitionAsked) -> str:
-    if isinstance(said, OffsetAsked):
+    if isinstance(said, observations.OffsetAsked):
         if said.timestamp != asked.timestamp:
             return f"asked for timestamp {said.timestamp}, possible was {asked.timestamp}"
-    elif isinstance(said, EpochAsked):
+    elif isinstance(said, observations.EpochAsked):
         if said.requested_epoch != asked.requested_epoch:
             return f"asked for epoch {said.requested_epoch}, possible was {asked.requested_epoch}"
     else:
@@ -123,7 +111,7 @@ def _asked_differs(asked: PartitionRequest, said: observations.PartitionAsked) -
 
 
 def answers_as_seen(
-    exchange: Exchange, seen: ResponseSeen
+    exchange: Exchange, seen: observations.ResponseSeen
 ) -> tuple[tuple[tuple[TopicPartition, Answer], ...], str]:
     """Return the answers as they reached the follower, and how they differ from what was seen.
 
@@ -152,7 +140,7 @@ def answers_as_seen(
 
 
 def answer_as_seen(
-    partition: TopicPartition, answer: Answer, seen: ResponseSeen
+    partition: TopicPartition, answer: Answer, seen: observations.ResponseSeen
 ) -> tuple[Answer | None, str]:
     """Return the answer for one partition as it reached the follower, and how it differs, or "".
 
@@ -168,20 +156,20 @@ def answer_as_seen(
             return None, f"nothing for {_name(partition)}, possible was {_told(answer)}"
         return None, ""
     told: Answer | None = None
-    if isinstance(said, FetchAnswered) and isinstance(answer, FetchAnswer):
+    if isinstance(said, observations.FetchAnswered) and isinstance(answer, FetchAnswer):
         told = shortened = _as_far_as(answer, said)
         if said.last_offset is None and _is_full(partition, seen):
             told = shortened = replace(answer, batches=())
         differs = _fetch_differs(shortened, said)
-    elif isinstance(said, EpochAnswered) and isinstance(answer, EpochAnswer):
+    elif isinstance(said, observations.EpochAnswered) and isinstance(answer, EpochAnswer):
         told, differs = answer, _epoch_differs(answer, said)
-    elif isinstance(said, OffsetAnswered) and isinstance(answer, OffsetAnswer):
+    elif isinstance(said, observations.OffsetAnswered) and isinstance(answer, OffsetAnswer):
         told, differs = answer, _offset_differs(answer, said)
     return told, f"{_name(partition)}: {differs}" if differs else ""
 
 
 def errors_differ(
-    errors: tuple[tuple[TopicPartition | None, str], ...], seen: ControlAnswered
+    errors: tuple[tuple[TopicPartition | None, str], ...], seen: observations.ControlAnswered
 ) -> str:
     """Return how a broker's answer to the controller differs from what was seen, or ""."""
     for partition, error in errors:
@@ -192,7 +180,7 @@ def errors_differ(
     return ""
 
 
-def files_differ(broker: Broker | None, replica: Replica | None, seen: Files) -> str:
+def files_differ(broker: Broker | None, replica: Replica | None, seen: observations.Files) -> str:
     """Return how files differ from a replica, or ""; without a replica there should be none."""
     if broker is None or replica is None:
         return f"{len(seen.batches)} batches, possible was no replica" if seen.batches else ""
@@ -209,7 +197,7 @@ def files_differ(broker: Broker | None, replica: Replica | None, seen: Files) ->
     return ""
 
 
-def local_batches(replica: Replica, seen: Files) -> tuple[PredictedBatch, ...]:
+def local_batches(replica: Replica, seen: observations.Files) -> tuple[PredictedBatch, ...]:
     """Return the batches that lie on the local disk, from the first segment on."""
     return tuple(
         batch
@@ -218,27 +206,27 @@ def local_batches(replica: Replica, seen: Files) -> tuple[PredictedBatch, ...]:
     )
 
 
-def _is_full(partition: TopicPartition, seen: ResponseSeen) -> bool:
+def _is_full(partition: TopicPartition, seen: observations.ResponseSeen) -> bool:
     """Tell whether an answer may have had no room left for a partition's records.
 
     The first records of an answer come whatever its limits are, and others only within them
     (ReplicaManager.readFromLocalLog, 1.1.1, 2.8.2 and 3.8.0). Sizes are not compared.
     """
     return any(
-        isinstance(said, FetchAnswered) and said.last_offset is not None
+        isinstance(said, observations.FetchAnswered) and said.last_offset is not None
         for other, said in seen.partitions.items()
         if other != partition
     )
 
 
-def _as_far_as(answer: FetchAnswer, said: FetchAnswered) -> FetchAnswer:
+def _as_far_as(answer: FetchAnswer, said: observations.FetchAnswered) -> FetchAnswer:
     if said.last_offset is None or not answer.batches:
         return answer
     batches = tuple(batch for batch in answer.batches if batch.last_offset <= said.last_offset)
     return replace(answer, batches=batches)
 
 
-def _fetch_differs(answer: FetchAnswer, said: FetchAnswered) -> str:
+def _fetch_differs(answer: FetchAnswer, said: observations.FetchAnswered) -> str:
     if said.error_code not in _codes(answer.error):
         return f"error {said.error_code}, possible was {_told(answer)}"
     if answer.error:
@@ -273,7 +261,7 @@ def _bases(batch: PredictedBatch) -> tuple[int, ...]:
     return (batch.base_offset,) if batch.magic >= 2 else (batch.base_offset, batch.last_offset)
 
 
-def _epoch_differs(answer: EpochAnswer, said: EpochAnswered) -> str:
+def _epoch_differs(answer: EpochAnswer, said: observations.EpochAnswered) -> str:
     if said.error_code not in _codes(answer.error):
         return f"error {said.error_code}, possible was {answer.error or 'none'}"
     if answer.error:
@@ -287,7 +275,7 @@ def _epoch_differs(answer: EpochAnswer, said: EpochAnswered) -> str:
     return ""
 
 
-def _offset_differs(answer: OffsetAnswer, said: OffsetAnswered) -> str:
+def _offset_differs(answer: OffsetAnswer, said: observations.OffsetAnswered) -> str:
     if said.error_code not in _codes(answer.error):
         return f"error {said.error_code}, possible was {answer.error or 'none'}"
     if not answer.error and said.offset != answer.offset:
@@ -334,13 +322,15 @@ def _name(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"
 
 
-def request_of(world: World, seen: RequestSeen | ResponseSeen) -> Exchange | None:
+def request_of(
+    world: World, seen: observations.RequestSeen | observations.ResponseSeen
+) -> Exchange | None:
     """Return the request of a message that was seen, or None: it is not sent yet, or has ended."""
     requests = world.exchanges(seen.follower, seen.source)
     return next((request for request in requests if request.number == seen.number), None)
 
 
-def is_on(waiting: Exchange, seen: RequestSeen | ResponseSeen) -> bool:
+def is_on(waiting: Exchange, seen: observations.RequestSeen | observations.ResponseSeen) -> bool:
     """Tell whether an earlier request waits on the connection of a message that was seen.
 
     A fetcher has one request in flight, and gives it up only with the connection: `sendRequest` of

@@ -10,13 +10,7 @@ from math import inf
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.controller.knowledge import RecordedDecisions
-from kchaos.checkers.model.values.events import (
-    Action,
-    Decided,
-    PartitionState,
-    RemoteCopy,
-    ReplicaMoved,
-)
+from kchaos.checkers.model.values import events
 from kchaos.checkers.model.values.fetchers import source_of
 from kchaos.checkers.model.values.requests import StopReplica
 
@@ -212,7 +206,7 @@ class ControlSent:
     controller_epoch: int
     broker: int
     broker_epoch: int = -1
-    states: tuple[PartitionState, ...] = ()
+    states: tuple[events.PartitionState, ...] = ()
     left_out: frozenset[TopicPartition] = frozenset()
     new: frozenset[TopicPartition] = frozenset()
     live: frozenset[int] | None = None
@@ -338,8 +332,8 @@ Observation = (
     | ClientAnswered
     | CopyBegun
     | CopyEnded
-    | RemoteCopy
-    | ReplicaMoved
+    | events.RemoteCopy
+    | events.ReplicaMoved
 )
 
 
@@ -359,7 +353,7 @@ class Seen:
         source: Where it was read, such as "links.jsonl:12".
     """
 
-    what: Action | Observation
+    what: events.Action | Observation
     time: float
     zxid: int = -1
     source: str = ""
@@ -383,7 +377,7 @@ class Record:
     """
 
     seen: tuple[Seen, ...]
-    decided: tuple[Decided, ...]
+    decided: tuple[events.Decided, ...]
     deleting: frozenset[str] = frozenset()
     remote_deleted: Mapping[TopicPartition, int] = field(default_factory=dict)
     is_compacted: bool = False

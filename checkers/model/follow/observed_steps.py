@@ -3,62 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kchaos.checkers.acts import (
-    EndForgery,
-    FailLogDirectory,
-    ForgeAnswers,
-    Hold,
-    HoldPoint,
-    ReleaseHold,
-    ReleasePoint,
-    StaleRequest,
-    StartBroker,
-    StopBroker,
-    TopicPartition,
-)
+from kchaos.checkers import acts
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker import exchange, follower, tier
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.broker.leader import has_enough
 from kchaos.checkers.model.controller import allowed
-from kchaos.checkers.model.follow import isr_requests
+from kchaos.checkers.model.follow import isr_requests, observations
 from kchaos.checkers.model.follow.internal_steps import ask, copy_differs, give_up_others, is_taken
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import answers_as_seen, errors_differ, is_on, request_of
-from kchaos.checkers.model.follow.observations import (
-    METADATA_LOG,
-    NOT_LEADING,
-    ClientAnswered,
-    ControlAnswered,
-    ControlSent,
-    CopyBegun,
-    CopyEnded,
-    Fate,
-    IsrAnswered,
-    IsrAsked,
-    Observation,
-    RequestSeen,
-    ResponseSeen,
-)
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.releases.request_versions import can_read
 from kchaos.checkers.model.settle.apply_event import fail_directory, happen
 from kchaos.checkers.model.state.state import Broker
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import (
-    Action,
-    BrokerRegistered,
-    BrokerUnregistered,
-    ControllerElected,
-    Decision,
-    PartitionState,
-    Produce,
-    RemoteCopy,
-    ReplicaMoved,
-    Snapshot,
-    TierRead,
-)
+from kchaos.checkers.model.values import events
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, PredictedProduce
 from kchaos.checkers.model.values.replica import GrantedIsr
 from kchaos.checkers.model.values.requests import (
@@ -88,23 +49,23 @@ class Excluded(Exception):
         self.is_pending = is_pending
 
 
-def take_decision(world: World, decision: Decision) -> None:
+def take_decision(world: World, decision: events.Decision) -> None:
     """Let a decision of the run take effect, if the rules allow it now.
 
     Raises:
         Excluded: They do not.
     """
-    if isinstance(decision, PartitionState):
+    if isinstance(decision, events.PartitionState):
         reason = allowed.reason_against(world, decision)
         if reason:
             raise Excluded(reason)
-    if isinstance(decision, BrokerRegistered | BrokerUnregistered):
+    if isinstance(decision, events.BrokerRegistered | events.BrokerUnregistered):
         is_registered = decision.broker in world.registered()
-        if is_registered and isinstance(decision, BrokerRegistered):
+        if is_registered and isinstance(decision, events.BrokerRegistered):
             raise Excluded(f"broker {decision.broker} registered, and was registered already")
-        if not is_registered and isinstance(decision, BrokerUnregistered):
+        if not is_registered and isinstance(decision, events.BrokerUnregistered):
             raise Excluded(f"the registration of broker {decision.broker} ended, and it had none")
-    if isinstance(decision, ControllerElected):
+    if isinstance(decision, events.ControllerElected):
         # What a controller sends is seen at the links, so it needs no outboxes here.
         world.put(("elected",), decision.broker)
         return
@@ -113,7 +74,7 @@ def take_decision(world: World, decision: Decision) -> None:
 
 def take(  # noqa: C901
     world: World,
-    what: Action | Observation,
+    what: events.Action | observations.Observation,
     lookahead: Lookahead,
     *,
     generations: Mapping[int, Generation],
@@ -132,38 +93,44 @@ def take(  # noqa: C901
         Excluded: It cannot be seen in this state.
     """
     match what:
-        case RequestSeen():
+        case observations.RequestSeen():
             _request_seen(world, what, lookahead)
-        case ResponseSeen():
+        case observations.ResponseSeen():
             _response_seen(world, what, lookahead)
-        case ControlSent():
+        case observations.ControlSent():
             _control_sent(world, what, lookahead, decided)
-        case ControlAnswered():
+        case observations.ControlAnswered():
             _control_answered(world, what)
-        case IsrAsked():
+        case observations.IsrAsked():
             _isr_asked(world, what)
-        case IsrAnswered():
+        case observations.IsrAnswered():
             _isr_answered(world, what)
-        case ClientAnswered():
+        case observations.ClientAnswered():
             _client_answered(world, what, lookahead)
-        case CopyBegun() | CopyEnded():
+        case observations.CopyBegun() | observations.CopyEnded():
             _copy(world, what)
-        case RemoteCopy() | TierRead() | Snapshot():
+        case events.RemoteCopy() | events.TierRead() | events.Snapshot():
             refused = tier.take(world, what)
             if refused is not None:
                 raise Excluded(refused.why, is_pending=refused.is_pending)
-        case ReplicaMoved():
+        case events.ReplicaMoved():
             refused_move = follower.move(world, what)
             if refused_move:
                 raise Excluded(refused_move)
-        case Hold() | ReleaseHold() | HoldPoint() | ReleasePoint() | StaleRequest():
+        case (
+            acts.Hold()
+            | acts.ReleaseHold()
+            | acts.HoldPoint()
+            | acts.ReleasePoint()
+            | acts.StaleRequest()
+        ):
             # What a hold keeps is seen at the links, and so is what comes late.
             pass
-        case ForgeAnswers() | EndForgery():
+        case acts.ForgeAnswers() | acts.EndForgery():
             pass  # So is what is forged.
-        case Produce():
+        case events.Produce():
             _produce(world, what)
-        case FailLogDirectory():
+        case acts.FailLogDirectory():
             fail_directory(world, what)
             failing = world.get(("failing", what.broker)) or ()
             world.put(("failing", what.broker), (*failing, what))
@@ -171,7 +138,7 @@ def take(  # noqa: C901
             _act(world, what, generations)
 
 
-def _isr_answered(world: World, answer: IsrAnswered) -> None:
+def _isr_answered(world: World, answer: observations.IsrAnswered) -> None:
     broker = world.broker(answer.leader)
     reads_log = broker is not None and broker.generation.reads_metadata_log
     for partition, isr in answer.isrs.items():
@@ -186,10 +153,10 @@ def _isr_answered(world: World, answer: IsrAnswered) -> None:
         world.put(("isr refused", answer.leader, partition), True)
 
 
-def _copy(world: World, copy: CopyBegun | CopyEnded) -> None:
+def _copy(world: World, copy: observations.CopyBegun | observations.CopyEnded) -> None:
     """A snapshot is copied meanwhile: what is copied must have been there at some moment of it."""
     component = ("copying", copy.label, copy.broker)
-    if isinstance(copy, CopyBegun):
+    if isinstance(copy, observations.CopyBegun):
         world.put(component, copy)
         copying = world.get(("copying",)) or ()
         world.put(("copying",), tuple(sorted({*copying, (copy.broker, copy.label)})))
@@ -197,16 +164,16 @@ def _copy(world: World, copy: CopyBegun | CopyEnded) -> None:
         raise Excluded(copy_differs(world, begun))
 
 
-def _act(world: World, action: Action, generations: Mapping[int, Generation]) -> None:
+def _act(world: World, action: events.Action, generations: Mapping[int, Generation]) -> None:
     try:
         happen(world, action, generations)
-        if isinstance(action, StartBroker):
+        if isinstance(action, acts.StartBroker):
             started = world.broker(action.broker)
             assert started is not None
             # Here it is seen when a broker first hears of a topic.
             known = replace(started, told=frozenset(), topic_ids=frozenset())
             world.put_broker(action.broker, known)
-        elif isinstance(action, StopBroker):
+        elif isinstance(action, acts.StopBroker):
             # What its process had not read by then nobody reads.
             left = tuple(
                 produce for produce in world.get(("sent",)) or () if produce.broker != action.broker
@@ -223,14 +190,14 @@ def _act(world: World, action: Action, generations: Mapping[int, Generation]) ->
             )
 
 
-def _produce(world: World, request: Produce) -> None:
+def _produce(world: World, request: events.Produce) -> None:
     if world.get(("answer", request.operation)) is not None:
         raise Excluded(f"operation {request.operation!r} was used before")
     world.answer(PredictedProduce(operation=request.operation, acknowledged=None, base_offset=-1))
     world.put(("sent",), (*(world.get(("sent",)) or ()), request))
 
 
-def _request_seen(world: World, seen: RequestSeen, lookahead: Lookahead) -> None:
+def _request_seen(world: World, seen: observations.RequestSeen, lookahead: Lookahead) -> None:
     request = request_of(world, seen)
     if request is None:
         if lookahead.requests[seen.number] is not seen:
@@ -241,25 +208,25 @@ def _request_seen(world: World, seen: RequestSeen, lookahead: Lookahead) -> None
         waits = give_up_others(world, seen, lookahead)
         if waits:
             raise Excluded(waits, is_pending=True)
-        if seen.fate is Fate.ABANDONED and seen.api != exchange.LIST_OFFSETS:
+        if seen.fate is observations.Fate.ABANDONED and seen.api != exchange.LIST_OFFSETS:
             return
         differs = ask(world, seen, lookahead)
         if differs:
             raise Excluded(differs)
         request = request_of(world, seen)
         assert request is not None
-    if seen.fate is Fate.ARRIVES:
+    if seen.fate is observations.Fate.ARRIVES:
         target = world.broker(seen.leader)
         if target is not None and target.is_running and is_readable(target, seen):
             arrived = replace(request, stage=Stage.ARRIVED)
             exchange.change(world, seen.follower, seen.source, request, arrived)
         else:
             exchange.end(world, seen.follower, seen.source, request)
-    elif seen.fate is Fate.ABANDONED:
+    elif seen.fate is observations.Fate.ABANDONED:
         exchange.end(world, seen.follower, seen.source, request)
 
 
-def _response_seen(world: World, seen: ResponseSeen, lookahead: Lookahead) -> None:
+def _response_seen(world: World, seen: observations.ResponseSeen, lookahead: Lookahead) -> None:
     request = request_of(world, seen)
     if request is None:
         waiting = exchange.awaited(world, seen.follower, seen.source)
@@ -269,12 +236,12 @@ def _response_seen(world: World, seen: ResponseSeen, lookahead: Lookahead) -> No
     if request.stage is not Stage.ANSWERED:
         raise Excluded(_why_not_answered(world, seen, request))
     follower, source = seen.follower, seen.source
-    if seen.fate in (Fate.WAITS, Fate.REPLACED):
+    if seen.fate in (observations.Fate.WAITS, observations.Fate.REPLACED):
         return
-    if seen.fate is Fate.FORGED:
+    if seen.fate is observations.Fate.FORGED:
         request = _forged(world, request, seen, lookahead)
-    if seen.fate is Fate.ABANDONED or not request.is_awaited:
-        if seen.fate is not Fate.ABANDONED and not seen.error_code:
+    if seen.fate is observations.Fate.ABANDONED or not request.is_awaited:
+        if seen.fate is not observations.Fate.ABANDONED and not seen.error_code:
             # It went through, as the links tell, to a thread that was ended meanwhile.
             world.notes += exchange.rounds(world, follower, source, request)
         exchange.end(world, follower, source, request)
@@ -287,9 +254,11 @@ def _response_seen(world: World, seen: ResponseSeen, lookahead: Lookahead) -> No
     exchange.change(world, follower, source, request, replace(request, stage=Stage.DELIVERED))
 
 
-def _forged(world: World, request: Exchange, seen: ResponseSeen, lookahead: Lookahead) -> Exchange:
+def _forged(
+    world: World, request: Exchange, seen: observations.ResponseSeen, lookahead: Lookahead
+) -> Exchange:
     """Answer of a link in the leader's place, if a fault said so."""
-    answers: list[tuple[TopicPartition, Answer]] = []
+    answers: list[tuple[acts.TopicPartition, Answer]] = []
     for partition, _ in request.answers:
         said = seen.partitions.get(partition)
         code = None if said is None else said.error_code
@@ -305,7 +274,7 @@ def _forged(world: World, request: Exchange, seen: ResponseSeen, lookahead: Look
     return forged
 
 
-def _why_not_answered(world: World, seen: ResponseSeen, request: Exchange) -> str:
+def _why_not_answered(world: World, seen: observations.ResponseSeen, request: Exchange) -> str:
     broker = world.broker(seen.leader)
     if broker is None or not broker.is_working or not request.is_at_leader:
         return f"broker {seen.leader} cannot have answered: the request is {request.stage}"
@@ -313,7 +282,9 @@ def _why_not_answered(world: World, seen: ResponseSeen, request: Exchange) -> st
     return answers_as_seen(possible, seen)[1] or "another answer was possible before"
 
 
-def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided: int) -> None:
+def _control_sent(
+    world: World, seen: observations.ControlSent, lookahead: Lookahead, decided: int
+) -> None:
     broker = world.broker(seen.broker)
     if broker is None or not broker.is_running:
         return
@@ -335,13 +306,13 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
         requests += [
             LeaderAndIsr(
                 states=(state,),
-                is_left_out=TopicPartition(state.topic, state.partition) in seen.left_out,
-                is_new=TopicPartition(state.topic, state.partition) in seen.new,
+                is_left_out=acts.TopicPartition(state.topic, state.partition) in seen.left_out,
+                is_new=acts.TopicPartition(state.topic, state.partition) in seen.new,
                 topic_id=seen.topic_ids.get(state.topic, ""),
             )
             for state in seen.states
         ]
-    elif seen.api in ("UpdateMetadata", METADATA_LOG):
+    elif seen.api in ("UpdateMetadata", observations.METADATA_LOG):
         live = frozenset(world.registered()) if seen.live is None else seen.live
         requests.append(
             UpdateMetadata(
@@ -353,14 +324,14 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
                 topic_ids=frozenset(seen.topic_ids.items()),
             )
         )
-    if seen.api == METADATA_LOG:
+    if seen.api == observations.METADATA_LOG:
         requests += [
             LeaderAndIsr(
                 states=(state,),
                 is_new=True,
                 registered=seen.registered,
                 topic_id=seen.topic_ids.get(state.topic, ""),
-                replicas=seen.replicas.get(TopicPartition(state.topic, state.partition)),
+                replicas=seen.replicas.get(acts.TopicPartition(state.topic, state.partition)),
             )
             for state in seen.states
         ]
@@ -377,7 +348,7 @@ def _control_sent(world: World, seen: ControlSent, lookahead: Lookahead, decided
     world.put_received(seen.broker, (*world.received(seen.broker), *added))
 
 
-def _control_answered(world: World, seen: ControlAnswered) -> None:
+def _control_answered(world: World, seen: observations.ControlAnswered) -> None:
     received = world.received(seen.broker)
     own = [part for part in received if part.number == seen.number]
     for part in own:
@@ -392,13 +363,13 @@ def _control_answered(world: World, seen: ControlAnswered) -> None:
     world.put_received(seen.broker, left)
 
 
-def _isr_asked(world: World, seen: IsrAsked) -> None:
+def _isr_asked(world: World, seen: observations.IsrAsked) -> None:
     reason = isr_requests.take_request(world, seen)
     if reason:
         raise Excluded(reason, is_pending=True)
 
 
-def _client_answered(world: World, seen: ClientAnswered, lookahead: Lookahead) -> None:
+def _client_answered(world: World, seen: observations.ClientAnswered, lookahead: Lookahead) -> None:
     outcome: PredictedProduce | None = world.get(("answer", seen.operation))
     if outcome is None:
         raise Excluded(f"produce {seen.operation} was never sent")
@@ -415,13 +386,13 @@ def _client_answered(world: World, seen: ClientAnswered, lookahead: Lookahead) -
             raise Excluded(
                 f"produce {seen.operation} acknowledged{where}, possible was {_told(outcome)}"
             )
-    elif seen.error in NOT_LEADING:
+    elif seen.error in observations.NOT_LEADING:
         left = tuple(
             produce for produce in world.get(("sent",)) or () if produce.operation != seen.operation
         )
         world.put(("sent",), left or None)
         if outcome.base_offset >= 0:
-            if outcome.error in NOT_LEADING:
+            if outcome.error in observations.NOT_LEADING:
                 return  # It was appended, and waited for others when the leader was deposed.
             raise Excluded(
                 f"produce {seen.operation} was refused with {seen.error}, possible was "
@@ -448,7 +419,7 @@ def _has_too_few(world: World, outcome: PredictedProduce, lookahead: Lookahead) 
     sent = lookahead.produces.get(outcome.operation)
     if sent is None or not outcome.acknowledged:
         return False
-    return not has_enough(world, sent.broker, TopicPartition(sent.topic, sent.partition))
+    return not has_enough(world, sent.broker, acts.TopicPartition(sent.topic, sent.partition))
 
 
 def _is_unsettled(world: World, operation: str) -> bool:
@@ -472,7 +443,7 @@ def _told(outcome: PredictedProduce) -> str:
     return outcome.error
 
 
-def is_farewell(world: World, seen: RequestSeen) -> bool:
+def is_farewell(world: World, seen: observations.RequestSeen) -> bool:
     """Tell whether a thread that has lost its last partition tells its leader just that.
 
     It may, between `removeFetcherForPartitions` and `shutdownIdleFetcherThreads` of the request
@@ -483,7 +454,7 @@ def is_farewell(world: World, seen: RequestSeen) -> bool:
     return is_empty and world.thread(seen.follower, seen.source) is None
 
 
-def is_readable(leader: Broker, seen: RequestSeen) -> bool:
+def is_readable(leader: Broker, seen: observations.RequestSeen) -> bool:
     """Tell whether a leader's release has the version of the request."""
     release = leader.generation.versions.release
     return seen.version is None or can_read(release, seen.api, seen.version)

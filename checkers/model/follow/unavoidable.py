@@ -11,16 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from kchaos.checkers.acts import (
-    EndForgery,
-    HealLink,
-    ReleaseHold,
-    ReleasePoint,
-    ResumeBroker,
-    StartBroker,
-    StopBroker,
-    TopicPartition,
-)
+from kchaos.checkers import acts
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.broker import exchange
 from kchaos.checkers.model.follow.observations import Seen
@@ -30,14 +21,7 @@ from kchaos.checkers.model.settle.footprints import Footprints
 from kchaos.checkers.model.settle.rounds import Perform, at_once, settle
 from kchaos.checkers.model.state.state import EMPTY, Component, Read, State
 from kchaos.checkers.model.state.world import Reads, World
-from kchaos.checkers.model.values.events import (
-    Action,
-    BrokerRegistered,
-    ControllerElected,
-    Decided,
-    Event,
-    PartitionState,
-)
+from kchaos.checkers.model.values import events
 from kchaos.checkers.model.values.log import missing, unlike
 from kchaos.checkers.model.values.prediction import Promise, Unavoidable
 from kchaos.checkers.model.values.replica import FetcherState, Replica, Role
@@ -56,7 +40,7 @@ class Reached(NamedTuple):
     """
 
     state: State
-    item: Seen | Decided | None = None
+    item: Seen | events.Decided | None = None
     promised: tuple[Promise, ...] = ()
 
 
@@ -69,7 +53,7 @@ class _Wrong(NamedTuple):
             leader, so that nobody can tell.
     """
 
-    partition: TopicPartition
+    partition: acts.TopicPartition
     brokers: tuple[int, ...]
     offset: int
 
@@ -99,7 +83,7 @@ def unavoidable(
         is_compacted: Whether brokers compact a topic that has no cleanup.policy of its own.
     """
     promised = frozenset(promise for reached in path for promise in reached.promised)
-    steps: dict[tuple[TopicPartition, tuple[int, ...], int], list[int]] = {}
+    steps: dict[tuple[acts.TopicPartition, tuple[int, ...], int], list[int]] = {}
     never_rests = False
     healed = _Healed(generations, is_compacted)
     try:
@@ -134,7 +118,7 @@ def _open(wrong: _Wrong) -> _Wrong:
 def _unavoidable(
     path: Sequence[Reached],
     index: int,
-    partition: TopicPartition,
+    partition: acts.TopicPartition,
     brokers: tuple[int, ...],
     offsets: Sequence[int],
 ) -> Unavoidable:
@@ -224,7 +208,7 @@ def _wrongs(world: World, promised: Iterable[Promise], is_compacted: bool) -> se
     return wrong | {*_lost(world, promised, is_compacted)}
 
 
-def _let_happen(generations: Mapping[int, Generation], world: World, event: Event) -> bool:
+def _let_happen(generations: Mapping[int, Generation], world: World, event: events.Event) -> bool:
     happen(world, event, generations)
     return True
 
@@ -239,11 +223,11 @@ def _ask_anew(world: World, broker_id: int, source: int) -> bool:
     return True
 
 
-def _healing(world: World) -> Iterator[Event]:
-    yield from (ReleaseHold(name=hold.name) for hold in world.holds())
-    yield from (ReleasePoint(name=hold.name) for hold in world.point_holds())
-    yield from (EndForgery(name=forgery.name) for forgery in world.forgeries())
-    yield from (HealLink(name=cut.name) for cut in world.cuts())
+def _healing(world: World) -> Iterator[events.Event]:
+    yield from (acts.ReleaseHold(name=hold.name) for hold in world.holds())
+    yield from (acts.ReleasePoint(name=hold.name) for hold in world.point_holds())
+    yield from (acts.EndForgery(name=forgery.name) for forgery in world.forgeries())
+    yield from (acts.HealLink(name=cut.name) for cut in world.cuts())
     registered = world.registered()
     czxid = max(registered.values(), default=0)
     for broker_id in world.broker_ids():
@@ -251,19 +235,19 @@ def _healing(world: World) -> Iterator[Event]:
         if broker is None or world.get(("failed", broker_id)):
             continue
         if broker.is_running and broker.is_paused:
-            yield ResumeBroker(broker=broker_id)
+            yield acts.ResumeBroker(broker=broker_id)
         if not broker.is_running:
             yield broker.configuration
         if not broker.is_running or broker_id not in registered:
             czxid += 1
-            yield BrokerRegistered(broker=broker_id, czxid=czxid)
+            yield events.BrokerRegistered(broker=broker_id, czxid=czxid)
     # What a record shows of a controller's requests says nothing of those still to come.
     elected = world.get(("elected",))
     if elected is not None:
-        yield ControllerElected(broker=elected)
+        yield events.ControllerElected(broker=elected)
 
 
-def _differing(world: World, partition: TopicPartition) -> Iterator[_Wrong]:
+def _differing(world: World, partition: acts.TopicPartition) -> Iterator[_Wrong]:
     """Yields what followers do not have in common with the leader that they are level with."""
     decided = world.partition_state(partition)
     leading = None if decided is None else world.replica(decided.leader, partition)
@@ -284,11 +268,11 @@ def _differing(world: World, partition: TopicPartition) -> Iterator[_Wrong]:
             yield _Wrong(partition, pair, batch.base_offset)
 
 
-def _is_of(replica: Replica, decided: PartitionState) -> bool:
+def _is_of(replica: Replica, decided: events.PartitionState) -> bool:
     return (replica.leader, replica.leader_epoch) == (decided.leader, decided.leader_epoch)
 
 
-def _is_fetching(world: World, broker_id: int, partition: TopicPartition) -> bool:
+def _is_fetching(world: World, broker_id: int, partition: acts.TopicPartition) -> bool:
     broker = world.running(broker_id)
     threads = (world.thread(broker_id, source) for source in world.leaders(broker_id))
     fetches = (
@@ -302,7 +286,7 @@ def _is_fetching(world: World, broker_id: int, partition: TopicPartition) -> boo
 def _lost(world: World, promised: Iterable[Promise], is_compacted: bool) -> Iterator[_Wrong]:
     """Yields what was promised and no member of the ISR has, but for what may be compacted."""
     default = "compact" if is_compacted else ""
-    of_partition: dict[TopicPartition, set[tuple[int, str]]] = {}
+    of_partition: dict[acts.TopicPartition, set[tuple[int, str]]] = {}
     for partition, offset, payload in promised:
         of_partition.setdefault(partition, set()).add((offset, payload))
     for partition, gone in of_partition.items():
@@ -321,19 +305,19 @@ def _lost(world: World, promised: Iterable[Promise], is_compacted: bool) -> Iter
         yield from (_Wrong(partition, (), offset) for offset, _ in gone if logs)
 
 
-def _told(before: State, reached: Reached, partition: TopicPartition) -> str:
+def _told(before: State, reached: Reached, partition: acts.TopicPartition) -> str:
     """Events of a step, in a few words."""
     what = None if reached.item is None else reached.item.what
-    if isinstance(what, PartitionState):
+    if isinstance(what, events.PartitionState):
         isr = ", ".join(map(str, what.isr))
         leads = f"broker {what.leader} leads" if what.leader >= 0 else "nobody leads"
         return (
             f"{leads} {what.topic}-{what.partition} in leader epoch {what.leader_epoch}, with ISR "
             f"[{isr}]"
         )
-    if isinstance(what, StartBroker):
+    if isinstance(what, acts.StartBroker):
         return f"broker {what.broker} was started"
-    if isinstance(what, StopBroker):
+    if isinstance(what, acts.StopBroker):
         return f"broker {what.broker} was {'stopped' if what.clean else 'killed'}"
     if any(promise.partition == partition for promise in reached.promised):
         offsets = [each.base_offset for each in reached.promised if each.partition == partition]
@@ -358,7 +342,7 @@ def _told(before: State, reached: Reached, partition: TopicPartition) -> str:
             return f"broker {broker_id} appended {span} in leader epoch {now.leader_epoch}"
         if was.high_watermark != now.high_watermark:
             return f"the high watermark of broker {broker_id} became {now.high_watermark}"
-    if isinstance(what, Action):
+    if isinstance(what, events.Action):
         broker = getattr(what, "broker", None)
         return type(what).__name__ + ("" if broker is None else f" of broker {broker}")
     api = getattr(what, "api", "")

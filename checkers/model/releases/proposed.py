@@ -6,13 +6,7 @@ A proposal of `studies/documents` replaces these beside decision points of `Gene
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kchaos.checkers.model.values.epoch_cache import (
-    UNDEFINED,
-    Entries,
-    EpochEnd,
-    EpochQuestion,
-    latest_epoch,
-)
+from kchaos.checkers.model.values import epoch_cache
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.replica import FetchState, Replica
@@ -57,13 +51,13 @@ class Proposed:
     rolls: Callable[[Log, tuple[PredictedBatch, ...]], tuple[int, ...]] = lambda log, batches: ()
     highest_magic: Callable[[Log, int, int], int] = expect_configured_magic
     # Ask for the end of the last epoch in the cache.
-    epoch_question: Callable[[Replica, FetchState], EpochQuestion] = lambda replica, fetch: (
-        EpochQuestion(latest_epoch(replica.entries))
+    epoch_question: Callable[[Replica, FetchState], epoch_cache.EpochQuestion] = (
+        lambda replica, fetch: epoch_cache.EpochQuestion(epoch_cache.latest_epoch(replica.entries))
     )
     # Return an undefined end: nobody asks for several epochs.
-    answer_ends: Callable[[Entries, tuple[EpochEnd, ...], int], EpochEnd] = (
-        lambda entries, ends, log_end_offset: UNDEFINED
-    )
+    answer_ends: Callable[
+        [epoch_cache.Entries, tuple[epoch_cache.EpochEnd, ...], int], epoch_cache.EpochEnd
+    ] = lambda entries, ends, log_end_offset: epoch_cache.UNDEFINED
     persists_high_watermark: bool = False
     isr_of_preferred: Callable[[tuple[int, ...], int], tuple[int, ...]] = keep_isr
 

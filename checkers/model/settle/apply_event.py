@@ -4,29 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from kchaos.checkers.acts import (
-    AdoptTopicConfiguration,
-    AskBrokerToStop,
-    CutLink,
-    EndForgery,
-    FailLogDirectory,
-    ForgeAnswers,
-    HealLink,
-    Hold,
-    HoldPoint,
-    LoseEpochs,
-    LoseTail,
-    PauseBroker,
-    ReleaseHold,
-    ReleasePoint,
-    RestoreLogDirectory,
-    ResumeBroker,
-    StaleRequest,
-    StartBroker,
-    StopBroker,
-    TopicPartition,
-    WipeLogDirectory,
-)
+from kchaos.checkers import acts
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.broker import (
     cleaning,
@@ -42,33 +20,12 @@ from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle import stale_request
 from kchaos.checkers.model.state.state import Broker, Checkpoint
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import (
-    BrokerRegistered,
-    BrokerRegistrationChanged,
-    BrokerUnregistered,
-    ControllerElected,
-    Decision,
-    DeleteRecords,
-    EligibleReplicas,
-    Event,
-    FeatureLevelSet,
-    HighWatermarkObserved,
-    LogCleaned,
-    LogStartObserved,
-    PartitionState,
-    Produce,
-    Snapshot,
-    TierRead,
-    TopicConfigured,
-    TopicCreated,
-    TopicDeleted,
-    TopicIdentified,
-)
+from kchaos.checkers.model.values import events
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, PredictedProduce
 from kchaos.checkers.model.values.replica import Replica
 
 
-def happen(world: World, event: Event, generations: Mapping[int, Generation]) -> None:
+def happen(world: World, event: events.Event, generations: Mapping[int, Generation]) -> None:
     """Let one event take effect, without what brokers do because of it.
 
     Args:
@@ -81,49 +38,49 @@ def happen(world: World, event: Event, generations: Mapping[int, Generation]) ->
         ModelError: The state makes the event impossible.
         AssertionError: No case says what the event changes.
     """
-    if isinstance(event, Decision):
+    if isinstance(event, events.Decision):
         decide(world, event)
         return
     match event:
-        case StartBroker():
+        case acts.StartBroker():
             _start(world, event, generations.get(event.broker))
-        case StopBroker() | PauseBroker() | ResumeBroker():
+        case acts.StopBroker() | acts.PauseBroker() | acts.ResumeBroker():
             _process(world, event)
         case (
-            LoseTail()
-            | LoseEpochs()
-            | WipeLogDirectory()
-            | FailLogDirectory()
-            | RestoreLogDirectory()
+            acts.LoseTail()
+            | acts.LoseEpochs()
+            | acts.WipeLogDirectory()
+            | acts.FailLogDirectory()
+            | acts.RestoreLogDirectory()
         ):
             _disk(world, event)
         case (
-            CutLink()
-            | HealLink()
-            | Hold()
-            | ReleaseHold()
-            | ForgeAnswers()
-            | EndForgery()
-            | StaleRequest()
+            acts.CutLink()
+            | acts.HealLink()
+            | acts.Hold()
+            | acts.ReleaseHold()
+            | acts.ForgeAnswers()
+            | acts.EndForgery()
+            | acts.StaleRequest()
         ):
             _network(world, event)
-        case HoldPoint() | ReleasePoint():
+        case acts.HoldPoint() | acts.ReleasePoint():
             _point(world, event)
-        case Produce():
+        case events.Produce():
             _produce(world, event)
-        case HighWatermarkObserved() | LogCleaned():
+        case events.HighWatermarkObserved() | events.LogCleaned():
             _look(world, event)
-        case DeleteRecords() | LogStartObserved():
+        case events.DeleteRecords() | events.LogStartObserved():
             _log_start(world, event)
-        case AdoptTopicConfiguration():
+        case acts.AdoptTopicConfiguration():
             topic_settings.adopt(world, event)
-        case Snapshot() | TierRead() | AskBrokerToStop():
+        case events.Snapshot() | events.TierRead() | acts.AskBrokerToStop():
             pass
         case _:
             assert_never(event)
 
 
-def decide(world: World, decision: Decision) -> None:
+def decide(world: World, decision: events.Decision) -> None:
     """Let ZooKeeper take a write in: what was decided, and who is to be told of it.
 
     Raises:
@@ -131,79 +88,93 @@ def decide(world: World, decision: Decision) -> None:
         AssertionError: No case says what the decision changes.
     """
     match decision:
-        case TopicCreated():
+        case events.TopicCreated():
             outboxes.topic_created(world, decision)
-        case TopicIdentified():
+        case events.TopicIdentified():
             world.put(("topic id", decision.topic), decision.topic_id)
-        case TopicDeleted():
+        case events.TopicDeleted():
             outboxes.topic_deleted(world, decision)
-        case TopicConfigured():
+        case events.TopicConfigured():
             topic_settings.configured(world, decision)
-        case PartitionState():
+        case events.PartitionState():
             outboxes.partition_state(world, decision)
-        case BrokerRegistered():
+        case events.BrokerRegistered():
             outboxes.broker_registered(world, decision)
-        case BrokerUnregistered():
+        case events.BrokerUnregistered():
             outboxes.broker_unregistered(world, decision)
-        case ControllerElected():
+        case events.ControllerElected():
             outboxes.controller_elected(world, decision)
-        case BrokerRegistrationChanged() | EligibleReplicas() | FeatureLevelSet():
+        case (
+            events.BrokerRegistrationChanged()
+            | events.EligibleReplicas()
+            | events.FeatureLevelSet()
+        ):
             raise ModelError(f"{type(decision).__name__}: only a KRaft cluster decides that")
         case _:
             assert_never(decision)
 
 
-def _process(world: World, event: StopBroker | PauseBroker | ResumeBroker) -> None:
+def _process(world: World, event: acts.StopBroker | acts.PauseBroker | acts.ResumeBroker) -> None:
     match event:
-        case StopBroker():
+        case acts.StopBroker():
             _stop(world, event)
-        case PauseBroker():
+        case acts.PauseBroker():
             _pause(world, event)
-        case ResumeBroker():
+        case acts.ResumeBroker():
             _resume(world, event)
 
 
 def _disk(
     world: World,
-    event: LoseTail | LoseEpochs | WipeLogDirectory | FailLogDirectory | RestoreLogDirectory,
+    event: acts.LoseTail
+    | acts.LoseEpochs
+    | acts.WipeLogDirectory
+    | acts.FailLogDirectory
+    | acts.RestoreLogDirectory,
 ) -> None:
     match event:
-        case LoseTail():
+        case acts.LoseTail():
             _lose_tail(world, event)
-        case LoseEpochs():
+        case acts.LoseEpochs():
             _lose_epochs(world, event)
-        case WipeLogDirectory():
+        case acts.WipeLogDirectory():
             _wipe(world, event)
-        case FailLogDirectory():
+        case acts.FailLogDirectory():
             fail_directory(world, event)
             process.fail_log_directory(world, event)
-        case RestoreLogDirectory():
+        case acts.RestoreLogDirectory():
             _restore_directory(world, event)
 
 
 def _network(
     world: World,
-    event: CutLink | HealLink | Hold | ReleaseHold | ForgeAnswers | EndForgery | StaleRequest,
+    event: acts.CutLink
+    | acts.HealLink
+    | acts.Hold
+    | acts.ReleaseHold
+    | acts.ForgeAnswers
+    | acts.EndForgery
+    | acts.StaleRequest,
 ) -> None:
     match event:
-        case CutLink():
+        case acts.CutLink():
             world.put(("cuts",), (*world.cuts(), event))
-        case HealLink():
+        case acts.HealLink():
             world.put(("cuts",), tuple(cut for cut in world.cuts() if not event.heals(cut)))
-        case Hold():
+        case acts.Hold():
             world.put(("holds",), (*world.holds(), event))
-        case ReleaseHold():
+        case acts.ReleaseHold():
             _release(world, event.name)
-        case ForgeAnswers():
+        case acts.ForgeAnswers():
             world.put(("forgeries",), (*world.forgeries(), event))
-        case EndForgery():
+        case acts.EndForgery():
             left = tuple(forgery for forgery in world.forgeries() if forgery.name != event.name)
             world.put(("forgeries",), left)
-        case StaleRequest():
+        case acts.StaleRequest():
             stale_request.arrive(world, event)
 
 
-def _start(world: World, event: StartBroker, generation: Generation | None) -> None:
+def _start(world: World, event: acts.StartBroker, generation: Generation | None) -> None:
     if world.running(event.broker) is not None:
         raise ModelError(f"broker {event.broker} runs already; stop it first")
     if event.replica_fetchers > len(world.sources(event.broker, 0)):
@@ -211,20 +182,20 @@ def _start(world: World, event: StartBroker, generation: Generation | None) -> N
     process.start(world, event, generation or generation_of(event))
 
 
-def _stop(world: World, event: StopBroker) -> None:
+def _stop(world: World, event: acts.StopBroker) -> None:
     broker = world.broker(event.broker)
     if broker is None or not (broker.is_running or broker.has_exited):
         raise ModelError(f"broker {event.broker} does not run; start it first")
     checkpointed = None
     if event.checkpointed is not None:
-        checkpointed = {TopicPartition(*each[:2]): each[2] for each in event.checkpointed}
+        checkpointed = {acts.TopicPartition(*each[:2]): each[2] for each in event.checkpointed}
     process.stop(world, event.broker, is_clean=event.clean, checkpointed=checkpointed)
     stopped = world.broker(event.broker)
     assert stopped is not None
     world.put_broker(event.broker, replace(stopped, has_exited=False, hangs=False))
 
 
-def fail_directory(world: World, event: FailLogDirectory) -> None:
+def fail_directory(world: World, event: acts.FailLogDirectory) -> None:
     """Note that a log directory fails, whenever its broker finds out.
 
     Raises:
@@ -232,28 +203,31 @@ def fail_directory(world: World, event: FailLogDirectory) -> None:
     """
     if world.running(event.broker) is None:
         raise ModelError(f"broker {event.broker} must run for a log directory to fail")
-    failed: tuple[FailLogDirectory, ...] = world.get(("failed", event.broker)) or ()
+    failed: tuple[acts.FailLogDirectory, ...] = world.get(("failed", event.broker)) or ()
     world.put(("failed", event.broker), (*failed, event))
 
 
-def _restore_directory(world: World, event: RestoreLogDirectory) -> None:
+def _restore_directory(world: World, event: acts.RestoreLogDirectory) -> None:
     broker = world.broker(event.broker)
     if broker is None or broker.is_running:
         raise ModelError(
             f"broker {event.broker} must be down before a log directory of it is restored: "
             "what it does then while it runs is not followed"
         )
-    failed: tuple[FailLogDirectory, ...] = world.get(("failed", event.broker)) or ()
+    failed: tuple[acts.FailLogDirectory, ...] = world.get(("failed", event.broker)) or ()
     left = tuple(known for known in failed if known.directory != event.directory)
     there = frozenset(
-        TopicPartition(*each) for known in failed if known not in left for each in known.partitions
+        acts.TopicPartition(*each)
+        for known in failed
+        if known not in left
+        for each in known.partitions
     )
-    restored: frozenset[TopicPartition] = world.get(("restored", event.broker)) or frozenset()
+    restored: frozenset[acts.TopicPartition] = world.get(("restored", event.broker)) or frozenset()
     world.put(("restored", event.broker), restored | there)
     world.put(("failed", event.broker), left or None)
 
 
-def _pause(world: World, event: PauseBroker) -> None:
+def _pause(world: World, event: acts.PauseBroker) -> None:
     world.put_broker(event.broker, replace(_running(world, event.broker), is_paused=True))
     for leader_id in world.leaders(event.broker):
         waiting = world.exchanges(event.broker, leader_id)
@@ -261,16 +235,16 @@ def _pause(world: World, event: PauseBroker) -> None:
         world.put_exchanges(event.broker, leader_id, paused)
 
 
-def _resume(world: World, event: ResumeBroker) -> None:
+def _resume(world: World, event: acts.ResumeBroker) -> None:
     broker = _running(world, event.broker)
     world.put_broker(event.broker, replace(broker, is_paused=False))
-    waiting: tuple[Produce, ...] = world.get(("delayed", event.broker)) or ()
+    waiting: tuple[events.Produce, ...] = world.get(("delayed", event.broker)) or ()
     world.put(("delayed", event.broker), None)
     for request in waiting:
         leader.produce(world, request)
 
 
-def _lose_tail(world: World, event: LoseTail) -> None:
+def _lose_tail(world: World, event: acts.LoseTail) -> None:
     partition, replica = _replica_to_lose(world, event, "tail")
     if any(
         batch.base_offset < event.log_end_offset <= batch.last_offset
@@ -281,16 +255,16 @@ def _lose_tail(world: World, event: LoseTail) -> None:
     world.put(("replica", event.broker, partition), replace(replica, log=shorter))
 
 
-def _lose_epochs(world: World, event: LoseEpochs) -> None:
+def _lose_epochs(world: World, event: acts.LoseEpochs) -> None:
     partition, replica = _replica_to_lose(world, event, "epochs")
     world.put(("replica", event.broker, partition), replace(replica, entries=()))
 
 
 def _replica_to_lose(
-    world: World, event: LoseTail | LoseEpochs, lost: str
-) -> tuple[TopicPartition, Replica]:
+    world: World, event: acts.LoseTail | acts.LoseEpochs, lost: str
+) -> tuple[acts.TopicPartition, Replica]:
     _require_stopped(world, event.broker, lost)
-    partition = TopicPartition(event.topic, event.partition)
+    partition = acts.TopicPartition(event.topic, event.partition)
     replica = world.replica(event.broker, partition)
     if replica is None:
         raise ModelError(f"broker {event.broker} has no replica of {event.topic}")
@@ -302,7 +276,7 @@ def _require_stopped(world: World, broker: int, lost: str) -> None:
         raise ModelError(f"broker {broker} must be stopped to lose its {lost}")
 
 
-def _wipe(world: World, event: WipeLogDirectory) -> None:
+def _wipe(world: World, event: acts.WipeLogDirectory) -> None:
     """Empty every replica: the next start finds no log, and makes one when it is told to."""
     _require_stopped(world, event.broker, "logs")
     if world.get(("failed", event.broker)):
@@ -315,7 +289,7 @@ def _wipe(world: World, event: WipeLogDirectory) -> None:
         world.put(("checkpoint", event.broker, partition), Checkpoint())
 
 
-def _produce(world: World, event: Produce) -> None:
+def _produce(world: World, event: events.Produce) -> None:
     if world.get(("answer", event.operation)) is not None:
         raise ModelError(f"operation {event.operation!r} was used before")
     broker = world.running(event.broker)
@@ -360,13 +334,13 @@ def _release_outbox(world: World, epoch: int, broker_id: int, name: str) -> None
         outboxes.deliver(world, epoch, broker_id)
 
 
-def _point(world: World, event: HoldPoint | ReleasePoint) -> None:
+def _point(world: World, event: acts.HoldPoint | acts.ReleasePoint) -> None:
     left = tuple(hold for hold in world.point_holds() if hold.name != event.name)
-    world.put(("point holds",), (*left, event) if isinstance(event, HoldPoint) else left)
+    world.put(("point holds",), (*left, event) if isinstance(event, acts.HoldPoint) else left)
 
 
-def _log_start(world: World, event: DeleteRecords | LogStartObserved) -> None:
-    if isinstance(event, DeleteRecords):
+def _log_start(world: World, event: events.DeleteRecords | events.LogStartObserved) -> None:
+    if isinstance(event, events.DeleteRecords):
         log_start.asked_to_delete(world, event)
         return
     refused = log_start.observed(world, event)
@@ -377,20 +351,20 @@ def _log_start(world: World, event: DeleteRecords | LogStartObserved) -> None:
         )
 
 
-def _look(world: World, event: HighWatermarkObserved | LogCleaned) -> None:
-    if isinstance(event, LogCleaned):
+def _look(world: World, event: events.HighWatermarkObserved | events.LogCleaned) -> None:
+    if isinstance(event, events.LogCleaned):
         cleaning.clean(world, event)
     else:
         _observe(world, event)
 
 
-def _observe(world: World, event: HighWatermarkObserved) -> None:
+def _observe(world: World, event: events.HighWatermarkObserved) -> None:
     """Note what a running broker's checkpoint file held, and whether it can have held that.
 
     A file only moves forward to what memory held later, so every older value is dropped. Of a value
     that came more than once, the file may have held the first.
     """
-    partition = TopicPartition(event.topic, event.partition)
+    partition = acts.TopicPartition(event.topic, event.partition)
     high_watermark = event.high_watermark
     possible: tuple[int, ...] = ()
     if world.replica(event.broker, partition) is not None:

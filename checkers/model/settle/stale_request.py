@@ -9,14 +9,8 @@ from typing import Any
 from kchaos.checkers.acts import StaleRequest, TopicPartition
 from kchaos.checkers.model.broker import control_handling, process
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values import requests
 from kchaos.checkers.model.values.events import PartitionState
-from kchaos.checkers.model.values.requests import (
-    ControlRequest,
-    LeaderAndIsr,
-    Received,
-    StopReplica,
-    UpdateMetadata,
-)
 
 
 def arrive(world: World, event: StaleRequest) -> None:
@@ -31,7 +25,7 @@ def arrive(world: World, event: StaleRequest) -> None:
     # Parts of one request are told from those of the next by it.
     count = waiting[-1].number[1] + 1 if waiting else 0
     parts = tuple(
-        Received(
+        requests.Received(
             number=(event.controller_epoch, count),
             controller_epoch=event.controller_epoch,
             request=request,
@@ -61,13 +55,13 @@ def serve(world: World, broker_id: int) -> bool:
     return has_handled
 
 
-def _handles(world: World, broker_id: int, received: tuple[Received, ...]) -> bool:
+def _handles(world: World, broker_id: int, received: tuple[requests.Received, ...]) -> bool:
     first, *rest = received
     is_last = all(part.number != first.number for part in rest)
     return control_handling.handle(world, broker_id, first, is_last=is_last) is not None
 
 
-def parts_of(event: StaleRequest) -> list[ControlRequest]:
+def parts_of(event: StaleRequest) -> list[requests.ControlRequest]:
     """Return what a stale request says, one value for each part that a broker handles apart.
 
     There is none of a ControlledShutdown: what a controller decides because of it is seen in
@@ -76,12 +70,13 @@ def parts_of(event: StaleRequest) -> list[ControlRequest]:
     partitions = [TopicPartition(*state[:2]) for state in event.states]
     match event.api:
         case "LeaderAndIsr":
-            return [LeaderAndIsr(states=(_state_of(state),)) for state in event.states]
+            return [requests.LeaderAndIsr(states=(_state_of(state),)) for state in event.states]
         case "UpdateMetadata":
-            return [UpdateMetadata(live=frozenset(event.live), told=frozenset(partitions))]
+            return [requests.UpdateMetadata(live=frozenset(event.live), told=frozenset(partitions))]
         case "StopReplica":
             return [
-                StopReplica(partition=partition, deletes=event.deletes) for partition in partitions
+                requests.StopReplica(partition=partition, deletes=event.deletes)
+                for partition in partitions
             ]
         case "ControlledShutdown":
             return []

@@ -12,17 +12,11 @@ from kchaos.checkers.acts import CutLink, ForgeAnswers, Hold, HoldPoint, TopicPa
 from kchaos.checkers.model.releases.composition import generation_of
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY, Broker, Checkpoint, Component, Read, State
+from kchaos.checkers.model.values import requests
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.fetchers import fetcher_of, source_of, sources_of
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.model.values.replica import FetcherThread, Replica
-from kchaos.checkers.model.values.requests import (
-    Controller,
-    Exchange,
-    LeaderAndIsr,
-    Outbox,
-    Received,
-)
 
 _FORMAT = "message.format.version"
 UNCLEAN = "unclean.leader.election.enable"
@@ -184,16 +178,16 @@ class World:
         most = self.get(("fetchers", broker))
         return (leader,) if most is None else sources_of(leader, most)
 
-    def received(self, broker: int) -> tuple[Received, ...]:
+    def received(self, broker: int) -> tuple[requests.Received, ...]:
         """Return the control requests that a broker has, oldest first."""
-        received: tuple[Received, ...] = self.get(("control", broker)) or ()
+        received: tuple[requests.Received, ...] = self.get(("control", broker)) or ()
         return received
 
-    def put_received(self, broker: int, value: tuple[Received, ...]) -> None:
+    def put_received(self, broker: int, value: tuple[requests.Received, ...]) -> None:
         """Change the control requests that a broker has."""
         self.put(("control", broker), value or None)
 
-    def to_handle(self, broker: int) -> list[Received]:
+    def to_handle(self, broker: int) -> list[requests.Received]:
         """Return the control requests that a broker has not handled yet, oldest first."""
         return [part for part in self.received(broker) if part.errors is None]
 
@@ -202,16 +196,16 @@ class World:
         return [
             told
             for part in self.to_handle(broker)
-            if isinstance(part.request, LeaderAndIsr)
+            if isinstance(part.request, requests.LeaderAndIsr)
             for told in part.request.states
         ]
 
-    def exchanges(self, broker: int, leader: int) -> tuple[Exchange, ...]:
+    def exchanges(self, broker: int, leader: int) -> tuple[requests.Exchange, ...]:
         """Return the requests in flight between a follower and its leader, oldest first."""
-        exchanges: tuple[Exchange, ...] = self.get(("exchanges", broker, leader)) or ()
+        exchanges: tuple[requests.Exchange, ...] = self.get(("exchanges", broker, leader)) or ()
         return exchanges
 
-    def put_exchanges(self, broker: int, leader: int, value: tuple[Exchange, ...]) -> None:
+    def put_exchanges(self, broker: int, leader: int, value: tuple[requests.Exchange, ...]) -> None:
         """Change the requests in flight between a follower and its leader."""
         self.put(("exchanges", broker, leader), value or None)
 
@@ -269,14 +263,14 @@ class World:
         epochs: tuple[int, ...] = self.get(("controllers",)) or ()
         return epochs
 
-    def controller(self, epoch: int) -> Controller:
+    def controller(self, epoch: int) -> requests.Controller:
         """Return the controller of an epoch."""
-        controller: Controller = self.get(("controller", epoch))
+        controller: requests.Controller = self.get(("controller", epoch))
         return controller
 
-    def outbox(self, epoch: int, broker: int) -> Outbox | None:
+    def outbox(self, epoch: int, broker: int) -> requests.Outbox | None:
         """Return a controller's outbox for a broker, None while it does not know the broker."""
-        outbox: Outbox | None = self.get(("outbox", epoch, broker))
+        outbox: requests.Outbox | None = self.get(("outbox", epoch, broker))
         return outbox
 
     # -- links ------------------------------------------------------------------------------

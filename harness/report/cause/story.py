@@ -7,13 +7,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.findings import Finding, Question
-from kchaos.checkers.model.values.events import (
-    BrokerRegistered,
-    BrokerUnregistered,
-    ControllerElected,
-    PartitionState,
-    TopicDeletion,
-)
+from kchaos.checkers.model.values import events
 from kchaos.checkers.model.values.prediction import Truncation
 from kchaos.checkers.outcome import worst_first
 from kchaos.checkers.segments.batch import Batch
@@ -78,13 +72,13 @@ class Story:
 
     loaded: Loaded
     finding: Finding
-    deleted: TopicDeletion | None
-    states: tuple[tuple[float, PartitionState], ...]
+    deleted: events.TopicDeletion | None
+    states: tuple[tuple[float, events.PartitionState], ...]
     replicas: tuple[ReplicaView, ...]
     rounds: tuple[AskedRound, ...]
     faults: Sequence[FaultSpan]
     decisions: Decisions
-    registered: tuple[tuple[float, BrokerRegistered], ...]
+    registered: tuple[tuple[float, events.BrokerRegistered], ...]
     unregistered: Mapping[int, float]
     controllers: tuple[tuple[float, int], ...]
     remote: tuple[RemoteView, ...]
@@ -179,21 +173,21 @@ def story_of(
         registered=tuple(
             (timed.time, timed.event)
             for timed in decisions.events
-            if isinstance(timed.event, BrokerRegistered)
+            if isinstance(timed.event, events.BrokerRegistered)
         ),
         unregistered=_unregistered(decisions),
         controllers=tuple(
             (timed.time, timed.event.broker)
             for timed in decisions.events
-            if isinstance(timed.event, ControllerElected)
+            if isinstance(timed.event, events.ControllerElected)
         ),
         remote=view.remote,
     )
 
 
 def _deleted_before(
-    loaded: Loaded, finding: Finding, states: Sequence[tuple[float, PartitionState]]
-) -> TopicDeletion | None:
+    loaded: Loaded, finding: Finding, states: Sequence[tuple[float, events.PartitionState]]
+) -> events.TopicDeletion | None:
     """The last deletion of a topic of that name before the topic that the finding is about.
 
     A finding about an earlier snapshot is about the topic that there was then.
@@ -212,9 +206,9 @@ def _deleted_before(
 def _unregistered(decisions: Decisions) -> Mapping[int, float]:
     ended: dict[int, float] = {}
     for timed in decisions.events:
-        if isinstance(timed.event, BrokerUnregistered):
+        if isinstance(timed.event, events.BrokerUnregistered):
             ended[timed.event.broker] = timed.time
-        elif isinstance(timed.event, BrokerRegistered):
+        elif isinstance(timed.event, events.BrokerRegistered):
             ended.pop(timed.event.broker, None)
     return ended
 

@@ -21,13 +21,7 @@ from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kafka_15241 import highest_of_latest_epoch
 from kchaos.checkers.model.releases.rules.producer_sequences import refuse_unless_next
-from kchaos.checkers.model.values.epoch_cache import (
-    UNDEFINED,
-    UNDEFINED_EPOCH,
-    Entries,
-    EpochEnd,
-    truncate_from_end,
-)
+from kchaos.checkers.model.values import epoch_cache
 from kchaos.checkers.model.values.events import NO_LEADER
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.replica import FetcherState, FetcherThread, FetchState, Replica
@@ -36,7 +30,7 @@ from kchaos.checkers.model.values.requests import FetchAnswer
 # -- the leader epoch cache ---------------------------------------------------------------------
 
 
-def load_no_entries(entries: Entries) -> Entries:
+def load_no_entries(entries: epoch_cache.Entries) -> epoch_cache.Entries:
     """Return no entries: there is no epoch cache."""
     return ()
 
@@ -46,19 +40,21 @@ def recover_every_epoch(leader_epoch: int) -> bool:
     return leader_epoch >= 0
 
 
-def keep_no_epoch(entries: Entries, epoch: int, offset: int) -> Entries:
+def keep_no_epoch(entries: epoch_cache.Entries, epoch: int, offset: int) -> epoch_cache.Entries:
     """Return the entries as they are: there is no epoch cache, or an election is not noted."""
     return entries
 
 
-def keep_entries(entries: Entries) -> Entries:
+def keep_entries(entries: epoch_cache.Entries) -> epoch_cache.Entries:
     """Return the entries as they are."""
     return entries
 
 
-def entries_after_truncation(entries: Entries, offset: int, is_shorter: bool) -> Entries:
+def entries_after_truncation(
+    entries: epoch_cache.Entries, offset: int, is_shorter: bool
+) -> epoch_cache.Entries:
     """Drop what begins at the new end, if the log was cut at all (kafka.log.Log.truncateTo)."""
-    return truncate_from_end(entries, offset) if is_shorter else entries
+    return epoch_cache.truncate_from_end(entries, offset) if is_shorter else entries
 
 
 # -- a leader -----------------------------------------------------------------------------------
@@ -104,7 +100,7 @@ def fetch_from_log_end(replica: Replica) -> FetchState:
     )
 
 
-def truncate(answer: EpochEnd, follower: FollowerLog) -> TruncationState:
+def truncate(answer: epoch_cache.EpochEnd, follower: FollowerLog) -> TruncationState:
     """Truncate to the high watermark, whatever was answered."""
     return TruncationState(offset=follower.high_watermark, completed=True)
 
@@ -193,7 +189,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         # Answer a follower of every epoch.
         refuse_epoch=lambda asked_leader_epoch, leader_epoch: "",
         # Return an undefined end.
-        answer_epoch=lambda entries, requested_epoch, log_end_offset: UNDEFINED,
+        answer_epoch=lambda entries, requested_epoch, log_end_offset: epoch_cache.UNDEFINED,
         # No answer names an epoch.
         tells_epoch=lambda version: False,
         # Look for no divergence: whatever a follower says that it has, it gets records.
@@ -229,7 +225,7 @@ def first_generation(name: str, versions: Versions) -> Generation:
         high_watermark_after_truncation=lambda high_watermark, log_end_offset: high_watermark,
         takes_epoch_answer=take_every_answer,
         # Say no last fetched epoch.
-        last_fetched_epoch=lambda fetch, entries: UNDEFINED_EPOCH,
+        last_fetched_epoch=lambda fetch, entries: epoch_cache.UNDEFINED_EPOCH,
         takes_fetch_answer=take_every_answer,
         high_watermark_at_divergence=own_high_watermark,
         # Return the fetch state as it is, whether records came or not.

@@ -14,12 +14,7 @@ from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.first_release import fetch_from_log_end
 from kchaos.checkers.model.releases.rules.initial_fetch_offset import truncate_first
-from kchaos.checkers.model.values.epoch_cache import (
-    UNDEFINED_OFFSET,
-    Entries,
-    EpochEnd,
-    latest_epoch,
-)
+from kchaos.checkers.model.values import epoch_cache
 from kchaos.checkers.model.values.replica import FetchState, Replica
 from kchaos.checkers.model.values.requests import FetchAnswer, PartitionRequest
 
@@ -29,20 +24,20 @@ def fetch_at_once_with_epoch(replica: Replica) -> FetchState:
     return fetch_from_log_end(replica) if replica.entries else truncate_first(replica)
 
 
-def fetch_with_epoch(fetch: FetchState, entries: Entries) -> int:
+def fetch_with_epoch(fetch: FetchState, entries: epoch_cache.Entries) -> int:
     """Say the last epoch that was fetched, else the last one in the log, -1 for none.
 
     The fetcher takes it from what it appends (AbstractFetcherThread.processFetchRequest), and reads
     the cache anew when it begins or truncates.
     """
-    return fetch.unnoted_epoch if fetch.unnoted_epoch >= 0 else latest_epoch(entries)
+    return fetch.unnoted_epoch if fetch.unnoted_epoch >= 0 else epoch_cache.latest_epoch(entries)
 
 
 def answer_diverging(
-    end: EpochEnd, asked: PartitionRequest, replica: Replica
+    end: epoch_cache.EpochEnd, asked: PartitionRequest, replica: Replica
 ) -> FetchAnswer | None:
     """Answer where the last fetched epoch ends, if the follower has more of it or a later one."""
-    if end.end_offset == UNDEFINED_OFFSET:
+    if end.end_offset == epoch_cache.UNDEFINED_OFFSET:
         return FetchAnswer(error="OFFSET_OUT_OF_RANGE")
     if end.epoch < asked.requested_epoch or end.end_offset < asked.fetch_offset:
         return FetchAnswer(diverging=end, high_watermark=replica.high_watermark)
@@ -50,7 +45,7 @@ def answer_diverging(
 
 
 def _truncate_on_fetch(known: Generation) -> Generation:
-    def truncate_once(answer: EpochEnd, follower: FollowerLog) -> TruncationState:
+    def truncate_once(answer: epoch_cache.EpochEnd, follower: FollowerLog) -> TruncationState:
         # What is left to truncate comes with the next Fetch response.
         return replace(known.truncate(answer, follower), completed=True)
 

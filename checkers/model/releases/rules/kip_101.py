@@ -11,45 +11,39 @@ from kchaos.checkers.model.releases.generation import FollowerLog, TruncationSta
 from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.first_release import fetch_from_log_end, keep_entries
-from kchaos.checkers.model.values.epoch_cache import (
-    UNDEFINED,
-    UNDEFINED_OFFSET,
-    Entries,
-    EpochEnd,
-    EpochEntry,
-    end_of_epoch,
-    latest_epoch,
-)
+from kchaos.checkers.model.values import epoch_cache
 from kchaos.checkers.model.values.replica import FetcherState, FetchState, Replica
 
 
-def assign_epoch(entries: Entries, epoch: int, offset: int) -> Entries:
+def assign_epoch(entries: epoch_cache.Entries, epoch: int, offset: int) -> epoch_cache.Entries:
     """Return the entries with a later epoch added; an epoch or offset that goes back is ignored."""
     last_offset = entries[-1].start_offset if entries else -1
-    if epoch > latest_epoch(entries) and offset >= last_offset:
-        return (*entries, EpochEntry(epoch, offset))
+    if epoch > epoch_cache.latest_epoch(entries) and offset >= last_offset:
+        return (*entries, epoch_cache.EpochEntry(epoch, offset))
     return entries
 
 
-def answer_epoch(entries: Entries, requested_epoch: int, log_end_offset: int) -> EpochEnd:
+def answer_epoch(
+    entries: epoch_cache.Entries, requested_epoch: int, log_end_offset: int
+) -> epoch_cache.EpochEnd:
     """Return where the requested epoch ends, or the start of the first epoch above it.
 
     Undefined for an epoch below the first cached and for one above the last. With an empty cache
     the latest epoch is -1, so that a question for -1 is answered with the log end offset
     (KAFKA-6857).
     """
-    if requested_epoch == latest_epoch(entries):
-        return EpochEnd(requested_epoch, log_end_offset)
-    if requested_epoch > latest_epoch(entries) or requested_epoch < entries[0].epoch:
-        return UNDEFINED
-    return end_of_epoch(entries, requested_epoch)
+    if requested_epoch == epoch_cache.latest_epoch(entries):
+        return epoch_cache.EpochEnd(requested_epoch, log_end_offset)
+    if requested_epoch > epoch_cache.latest_epoch(entries) or requested_epoch < entries[0].epoch:
+        return epoch_cache.UNDEFINED
+    return epoch_cache.end_of_epoch(entries, requested_epoch)
 
 
 def truncate_to_high_watermark_if_undefined(
-    answer: EpochEnd, follower: FollowerLog
+    answer: epoch_cache.EpochEnd, follower: FollowerLog
 ) -> TruncationState:
     """Truncate to the answered offset, or, if undefined, to the present HW (0.11.0.3 and 1.0.2)."""
-    if answer.end_offset == UNDEFINED_OFFSET:
+    if answer.end_offset == epoch_cache.UNDEFINED_OFFSET:
         return TruncationState(offset=follower.high_watermark, completed=True)
     offset = min(answer.end_offset, follower.log_end_offset)
     return TruncationState(offset=offset, completed=True)
