@@ -678,16 +678,19 @@ class RunEvidence:
         """
         isr: tuple[int, ...] | None = None
         eligible: tuple[int, ...] = ()
+        led, led_before = set[tuple[int, int]](), set[tuple[int, int]]()
         deletions = [*self.deletions.get(partition.topic, ())]
         for timed in self.events:
             event = timed.event
             while deletions and deletions[0].zxid <= timed.zxid:
                 isr, eligible = None, ()
+                led_before |= led
                 yield Excuse(kind="topic-deletion", broker=-1, time=deletions.pop(0).time)
             if isinstance(event, PartitionState) and (event.topic, event.partition) == partition:
                 if isr is not None and event.leader >= 0 and event.leader not in (*isr, *eligible):
-                    yield self._unclean_election(event, timed.time)
+                    yield self._unclean_election(event, timed.time, led_before)
                 isr = event.isr
+                led.add((event.leader, event.leader_epoch))
             elif (
                 isinstance(event, EligibleReplicas) and (event.topic, event.partition) == partition
             ):
@@ -706,21 +709,24 @@ class RunEvidence:
         for deletion in deletions:
             yield Excuse(kind="topic-deletion", broker=-1, time=deletion.time)
 
-    def _unclean_election(self, decided: PartitionState, time: float) -> Excuse:
+    def _unclean_election(
+        self, decided: PartitionState, time: float, led_before: set[tuple[int, int]]
+    ) -> Excuse:
         """An election from outside the ISR, with what its leader had.
 
-        Evidence of a topic that was deleted may be of another topic of that name.
+        Of a topic that was deleted and made again, replicas that did not lead may have old folders,
+        and what is said of a leader epoch that both topics had may be of either.
         """
         partition = TopicPartition(decided.topic, decided.partition)
+        term = LedEpoch(partition, decided.leader, decided.leader_epoch)
         start: int | None = None
         kept: dict[int, int] = {}
-        if not self.deletions.get(partition.topic):
-            term = LedEpoch(partition, decided.leader, decided.leader_epoch)
+        if (decided.leader, decided.leader_epoch) not in led_before:
             caches = (
                 self.copied.epoch_entries(snapshot.label, broker, partition)
                 for snapshot in self.snapshots
                 for broker in sorted(snapshot.brokers, key=lambda each: each != decided.leader)
-                if snapshot.time >= time
+                if snapshot.time >= time and (broker == decided.leader or not led_before)
             )
             start, cached = ends_cached(caches, decided.leader_epoch)
             kept = {**self._ends_answered.get(term, {}), **cached}

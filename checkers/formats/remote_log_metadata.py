@@ -7,6 +7,7 @@ AbstractApiMessageSerde for the frame around them; RemoteLogSegmentState for the
 
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 from kchaos.checkers.formats.fields import CompactReader, MalformedError
 
@@ -70,7 +71,7 @@ def parse_remote_segment(value: bytes) -> RemoteSegmentRecord | None:
             return None
         if version != 0:
             raise RemoteLogMetadataError(f"a record of kind {kind} has version {version}, not 0")
-        record = _segment(reader) if kind == SEGMENT else _update(reader)
+        record = _segment(reader, kind)
     except (struct.error, IndexError, UnicodeDecodeError, KeyError, MalformedError) as error:
         raise RemoteLogMetadataError(f"a record breaks off or is damaged: {error!r}") from error
     if reader.left:
@@ -78,58 +79,26 @@ def parse_remote_segment(value: bytes) -> RemoteSegmentRecord | None:
     return record
 
 
-def _segment(reader: CompactReader) -> RemoteSegmentRecord:
-    topic, topic_id, partition, segment_id = _identity(reader)
-    start_offset, end_offset = reader.number(">q"), reader.number(">q")
-    broker = reader.number(">i")
-    max_timestamp_ms = reader.number(">q")
-    time_ms = reader.number(">q")
-    epochs = []
-    for _ in range(reader.varint() - 1):
-        epochs.append((reader.number(">i"), reader.number(">q")))
-        reader.tags()
-    size_bytes = reader.number(">i")
+def _segment(reader: CompactReader, kind: int) -> RemoteSegmentRecord:
+    """Return a record of that kind; an update lacks what only the copy's begin says."""
+    segment: dict[str, Any] = {"topic": (reader.octets() or b"").decode()}
+    segment |= {"topic_id": reader.uuid(), "partition": reader.number(">i")}
+    reader.tags()
+    segment["segment_id"] = reader.uuid()
+    reader.tags()
+    if kind == SEGMENT:
+        segment |= {"start_offset": reader.number(">q"), "end_offset": reader.number(">q")}
+    segment["broker"] = reader.number(">i")
+    if kind == SEGMENT:
+        segment["max_timestamp_ms"] = reader.number(">q")
+    segment["time_ms"] = reader.number(">q")
+    if kind == SEGMENT:
+        epochs = []
+        for _ in range(reader.varint() - 1):
+            epochs.append((reader.number(">i"), reader.number(">q")))
+            reader.tags()
+        segment |= {"leader_epochs": tuple(sorted(epochs)), "size_bytes": reader.number(">i")}
     reader.octets()
-    state = STATES[reader.number(">b")]
+    segment["state"] = STATES[reader.number(">b")]
     reader.tags()
-    return RemoteSegmentRecord(
-        segment_id=segment_id,
-        topic_id=topic_id,
-        topic=topic,
-        partition=partition,
-        broker=broker,
-        time_ms=time_ms,
-        state=state,
-        start_offset=start_offset,
-        end_offset=end_offset,
-        leader_epochs=tuple(sorted(epochs)),
-        size_bytes=size_bytes,
-        max_timestamp_ms=max_timestamp_ms,
-    )
-
-
-def _update(reader: CompactReader) -> RemoteSegmentRecord:
-    topic, topic_id, partition, segment_id = _identity(reader)
-    broker, time_ms = reader.number(">i"), reader.number(">q")
-    reader.octets()
-    state = STATES[reader.number(">b")]
-    reader.tags()
-    return RemoteSegmentRecord(
-        segment_id=segment_id,
-        topic_id=topic_id,
-        topic=topic,
-        partition=partition,
-        broker=broker,
-        time_ms=time_ms,
-        state=state,
-    )
-
-
-def _identity(reader: CompactReader) -> tuple[str, str, int, str]:
-    topic = (reader.octets() or b"").decode()
-    topic_id = reader.uuid()
-    partition = reader.number(">i")
-    reader.tags()
-    segment_id = reader.uuid()
-    reader.tags()
-    return topic, topic_id, partition, segment_id
+    return RemoteSegmentRecord(**segment)

@@ -1,5 +1,7 @@
 """The text files beside the segments."""
 
+from collections.abc import Callable
+
 import pytest
 
 from kchaos.checkers.errors import CheckpointError
@@ -84,20 +86,6 @@ def test_meta_properties_are_read_without_their_comments() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("version=0\nbroker.id\n", "f, line 2: 'broker.id' is not name=value"),
-        ("broker.id=1\n", "f: no line gives the version"),
-        ("version=0\n", "f: neither broker.id nor node.id"),
-    ],
-)
-def test_broken_meta_properties_are_refused(text: str, why: str) -> None:
-    with pytest.raises(CheckpointError) as refused:
-        parse_meta_properties(text, file="f")
-    assert why in str(refused.value)
-
-
 def test_partition_metadata_is_read() -> None:
     text = "version: 0\ntopic_id: 3b8ZlKvgTtGQJV1sVYgSxw\n"
     assert parse_partition_metadata(text, file="f") == PartitionMetadataFile(
@@ -106,14 +94,17 @@ def test_partition_metadata_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("parse", "text", "why"),
     [
-        ("version: 0\n", "the line of topic_id is missing"),
-        ("version: 0\ntopic_id:\n", "line 2"),
-        ("version: x\ntopic_id: a\n", "line 1: the version 'x' is not a number"),
+        (parse_meta_properties, "version=0\nbroker.id\n", "line 2: 'broker.id' is not name=value"),
+        (parse_meta_properties, "broker.id=1\n", "f: no line gives the version"),
+        (parse_meta_properties, "version=0\n", "f: neither broker.id nor node.id"),
+        (parse_partition_metadata, "version: 0\n", "the line of topic_id is missing"),
+        (parse_partition_metadata, "version: 0\ntopic_id:\n", "line 2"),
+        (parse_partition_metadata, "version: x\ntopic_id: a\n", "line 1: the version 'x' is not"),
     ],
 )
-def test_broken_partition_metadata_is_refused(text: str, why: str) -> None:
+def test_broken_metadata_is_refused(parse: Callable[..., object], text: str, why: str) -> None:
     with pytest.raises(CheckpointError) as refused:
-        parse_partition_metadata(text, file="f")
+        parse(text, file="f")
     assert why in str(refused.value)

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from collections.abc import Mapping
 
 import pytest
 
@@ -21,6 +22,13 @@ FEATURE_LEVEL = """
     { "name": "FeatureLevel", "type": "int16", "versions": "0+" }
   ] }
 """
+
+
+def tagged(tag: int | str, since: str = "0+", *, nullable: bool = False) -> Mapping[str, object]:
+    fields = {"versions": since, "taggedVersions": since, "tag": tag}
+    return fields | ({"nullableVersions": since} if nullable else {})
+
+
 PARTITION_CHANGE = {
     "apiKey": 5,
     "type": "metadata",
@@ -30,31 +38,13 @@ PARTITION_CHANGE = {
     "fields": [
         {"name": "PartitionId", "type": "int32", "versions": "0+", "default": "-1"},
         {"name": "TopicId", "type": "uuid", "versions": "0+"},
-        {
-            "name": "Isr",
-            "type": "[]int32",
-            "default": "null",
-            "versions": "0+",
-            "nullableVersions": "0+",
-            "taggedVersions": "0+",
-            "tag": "0",
-        },
-        {
-            "name": "Leader",
-            "type": "int32",
-            "default": "-2",
-            "versions": "0+",
-            "taggedVersions": "0+",
-            "tag": 1,
-        },
+        {"name": "Isr", "type": "[]int32", "default": "null", **tagged("0", nullable=True)},
+        {"name": "Leader", "type": "int32", "default": "-2", **tagged(1)},
         {
             "name": "Directories",
             "type": "[]uuid",
             "default": "null",
-            "versions": "1+",
-            "nullableVersions": "1+",
-            "taggedVersions": "1+",
-            "tag": 8,
+            **tagged(8, "1+", nullable=True),
         },
     ],
 }

@@ -201,6 +201,22 @@ def test_an_election_from_outside_the_isr_and_a_lost_tail_are_excuses(tmp_path: 
     assert newest.excuses[1].leader_epoch == 3
 
 
+@pytest.mark.parametrize(("epoch", "start"), [(5, 11), (1, None)])
+def test_an_unclean_election_of_a_topic_made_again_shows_its_leaders_log(
+    epoch: int, start: int | None, tmp_path: Path
+) -> None:
+    """Where both topics had that leader in that epoch nobody knows of which the cache is."""
+    build = started(tmp_path / "run").delete_topic("t")
+    build.topic("t", [1, 0]).state(1, 0, [1, 0]).state(1, 0, [1]).state(0, epoch, [0])
+    caches = {0: [(0, 0), (epoch, 11)], 1: [(0, 0), (epoch, 7)]}
+    logs = {broker: [BOTH, A_ONLY] for broker in (0, 1)}
+
+    newest = last(build.snapshot("final", logs, epochs=caches, probed=False).seal())
+
+    excuses = [(excuse.kind, excuse.start_offset) for excuse in newest.excuses]
+    assert excuses == [("topic-deletion", None), ("unclean-election", start)]
+
+
 def test_who_lost_a_replica_to_a_reassignment_is_known_with_its_time(tmp_path: Path) -> None:
     build = started(tmp_path / "run").topic("t", [0]).state(0, 1, [0])
     build.topic("t", [0, 1]).state(0, 1, [0, 1])
