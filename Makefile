@@ -12,7 +12,7 @@ CHANGED := tests/mutants/test_mutants.py $(addprefix tests/checkers/model/,test_
 # Without compiled modules every process compiles the whole product and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quick check test test-all cases releases examples coverage semantic-mutants look-up
+.PHONY: quick check test test-all cases night releases examples coverage semantic-mutants look-up
 
 # No quick test draws examples, or looks at log records: the plugin for them goes through all loggers
 # six times for each test.
@@ -31,6 +31,14 @@ test-all: check ## all there is, as CI has it (.ci/run)
 
 cases: ## each case on each of its releases; CI judges stored runs
 	KCHAOS_ALL_CASES=1 $(PLAYS) tests/cases
+
+# What an entry did tonight is added to what it did before: `kchaos list` says when it was last seen.
+night: ## each entry, and each case on each of its releases, with new JVMs: hours
+	mkdir -p build kchaos-runs
+	rm -f build/night.jsonl
+	-$(PYTHON) -m kchaos measure --runs 1 --driver local --results build/night.jsonl
+	cat build/night.jsonl >>kchaos-runs/measurements.jsonl
+	KCHAOS_DRIVER=local $(MAKE) cases
 
 releases: ## each known release starts and serves, and threads are held on six; CI has a part
 	KCHAOS_ALL_RELEASES=1 $(PLAYS) tests/clusters/test_releases_start.py \

@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     disk's time. It is used where the folders of tests that passed are removed at once.
     """
     gc.disable()
-    os.fsync = _stays_with_the_kernel
+    os.fsync = stays_with_the_kernel
     if config.getini("tmp_path_retention_policy") == "failed" and can_be_worked_in(_IN_MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
     config.pluginmanager.register(SecondTries(config))
@@ -72,8 +72,25 @@ def can_be_worked_in(folder: Path) -> bool:
     return free_bytes >= _TESTS_NEED_BYTES and not system.f_flag & os.ST_NOEXEC
 
 
-def _stays_with_the_kernel(fd: Any) -> None:
-    """Take the place of `os.fsync`: no test loses power, and to wait for a disk takes minutes."""
+_FSYNC = os.fsync
+
+
+def stays_with_the_kernel(fd: Any) -> None:
+    """Take the place of `os.fsync`: to wait for a disk takes minutes, and few tests are of it."""
+
+
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """Let a test write through to the disk: what files had, by the name at their last `fsync`."""
+    files: dict[str, bytes] = {}
+
+    def fsync(fd: int) -> None:
+        _FSYNC(fd)
+        file = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        files[file.name] = file.read_bytes()
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return files
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -17,6 +17,7 @@ from kchaos.harness.commands.cli_complete import cases_of_entry, entries, releas
 from kchaos.harness.commands.cli_machine import add_machine_commands
 from kchaos.harness.commands.cli_nights import add_night_commands
 from kchaos.harness.commands.cli_options import (
+    RUNS_DIRECTORY,
     LocalPath,
     PlaceType,
     as_json,
@@ -92,23 +93,33 @@ def cli() -> None:
 
 
 @cli.command("list")
+@click.option(
+    "--measured",
+    type=LocalPath(dir_okay=False, path_type=Path),
+    default=Path(RUNS_DIRECTORY) / "measurements.jsonl",
+    show_default=True,
+    help="Results of kchaos measure: they say when an entry was last seen.",
+)
 @own_parts
 @as_json
-def list_entries(parts: tuple[str, ...], as_json: bool) -> None:
-    """Show the known bugs, and on which releases each shows."""
+def list_entries(measured: Path, parts: tuple[str, ...], as_json: bool) -> None:
+    """Show the known bugs, and where and when each shows."""
     from kchaos.harness.catalogue import entries_there
-    from kchaos.harness.commands.show import MATRIX_KEY, matrix_lines
+    from kchaos.harness.commands.measure import last_seen, results_in
+    from kchaos.harness.commands.show import MATRIX_KEY, last_seen_lines, matrix_lines
     from kchaos.harness.run.own_parts import broken_parts, parts_named
 
     entries = entries_there(map(parts_named, parts)).values()
     for why in broken_parts():
         click.echo(f"kchaos: warning: {printable(why)}", err=True)
+    seen = last_seen(results_in(measured))
     if as_json:
         for entry in entries:
-            click.echo(json.dumps(_entry_json(entry)))
+            click.echo(json.dumps(_entry_json(entry) | {"last_seen": seen.get(entry.name)}))
         return
     click.echo("\n".join(matrix_lines(entries)))
     click.echo(f"\n{MATRIX_KEY}\nkchaos show NAME tells the story of a bug")
+    click.echo("\n".join(last_seen_lines(entries, seen)))
 
 
 @cli.command()

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -21,7 +22,6 @@ _RUNS_OF = {("KAFKA-6361", "1.1.1"): 20, ("KAFKA-6361", "2.0.1"): 20}
 _NEEDED = {"entry", "case", "expected", "seconds"}
 _OF_ONE_RUN = (
     "report",
-    "started_at",
     "played_by",
     "judged_by",
     "witness",
@@ -87,6 +87,16 @@ def measure(
 def results_in(file: Path) -> list[dict[str, Any]]:
     """The lines of a results file, none if it does not exist."""
     return list(read_lines(file, NEEDED | _NEEDED)) if file.is_file() else []
+
+
+def last_seen(lines: Iterable[Line]) -> dict[str, str]:
+    """Return the day, in UTC, of each entry's newest run that was as expected."""
+    days: dict[str, str] = {}
+    for line in lines:
+        if line["expected"] is True and line.get("started_at"):
+            day = datetime.fromtimestamp(line["started_at"], UTC).date().isoformat()
+            days[line["entry"]] = max(day, days.get(line["entry"], day))
+    return days
 
 
 def append_result(file: Path, line: Line) -> None:

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kchaos.checkers.evidence.about import marked, short_build
@@ -59,6 +59,18 @@ def matrix_lines(entries: Iterable[Entry]) -> list[str]:
         " ".join([f"{name:<{names}}", *map(str.ljust, marks, widths)]).rstrip()
         for name, marks in table
     ]
+
+
+def last_seen_lines(entries: Iterable[Entry], seen: Mapping[str, str]) -> list[str]:
+    """Return the days on which entries were last seen as expected, the newest first."""
+    names: dict[str, list[str]] = {}
+    for entry in entries:
+        names.setdefault(seen.get(entry.name, "never"), []).append(entry.name)
+    days = sorted(names.keys() - {"never"}, reverse=True)
+    lines = [f"last seen {day}: {', '.join(names[day])}" for day in days]
+    if days and "never" in names:
+        lines.append(f"never seen: {', '.join(names['never'])}")
+    return [part for line in lines for part in wrapped(line)]
 
 
 def entry_lines(entry: Entry) -> list[str]:

@@ -18,6 +18,7 @@ from tests.golden import stored
 from tests.support.drivers import play_options
 from tests.support.plays_of_ci import (
     ENTRIES_PLAYED,
+    ON_NEW_JVMS,
     STORED_ENTRIES,
     Cell,
     candidates_for,
@@ -49,7 +50,8 @@ def test_an_entry_gives_what_it_says_and_conforms(
 ) -> None:
     said: list[str] = []
     scenario = scenario_of(entry_named(name), case, release)
-    run = play(scenario, options=play_options(tmp_path), say=said.append)
+    options = play_options(tmp_path, new_jvms=(name, case, release) in ON_NEW_JVMS)
+    run = play(scenario, options=options, say=said.append)
     played = judged(run, said.append)
     shown = "\n".join(
         [str(played.results.unknown), played.results.reason, *map(str, played.results.findings)]

@@ -10,7 +10,13 @@ import pytest
 from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.run.runner import RunOptions, play
 from tests.support.drivers import play_options
-from tests.support.plays_of_ci import IN_CONTAINERS, Cell, in_one_process, scenario_of_cell
+from tests.support.plays_of_ci import (
+    IN_CONTAINERS,
+    ON_NEW_JVMS,
+    Cell,
+    in_one_process,
+    scenario_of_cell,
+)
 
 pytestmark = [pytest.mark.docker, pytest.mark.cluster, pytest.mark.usefixtures("docker_base")]
 
@@ -45,8 +51,9 @@ def test_both_drivers_give_the_same_verdict_and_findings(
 ) -> None:
     containers = line_of(cell, RunOptions(runs_directory=tmp_path, driver="docker"))
     # A second try plays both.
-    processes = played_with_processes.pop(cell, None) or line_of(cell, play_options(tmp_path))
+    options = play_options(tmp_path, new_jvms=cell in ON_NEW_JVMS)
+    processes = played_with_processes.pop(cell, None) or line_of(cell, options)
     assert containers["driver"] == "docker"
-    assert processes["driver"] == play_options(tmp_path).driver != "docker"
+    assert processes["driver"] == options.driver != "docker"
     assert compared(containers) == compared(processes)
     assert containers["expected"] is True

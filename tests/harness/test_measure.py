@@ -1,10 +1,12 @@
 """Measuring: the results file and the table that is made of it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kchaos.harness.commands.cli import run
 from kchaos.harness.commands.measure import append_result, results_in, table_of
 from kchaos.harness.errors import UsageError
 
@@ -69,10 +71,36 @@ def test_a_line_that_is_no_runs_is_named(tmp_path: Path, line: str) -> None:
 
 
 def test_what_is_of_interest_for_one_run_only_is_not_kept(tmp_path: Path) -> None:
-    more = {"report": "r", "started_at": 1.0, "witness": [], "crashes": [], "not_checked": []}
+    more = {"report": "r", "witness": [], "crashes": [], "not_checked": []}
     told = RED | more | {"findings": [{**RED["findings"][0], "message": "they differ"}]}
     append_result(tmp_path / "results.jsonl", told)
     assert results_in(tmp_path / "results.jsonl") == [RED | {"run": "one"}]
+
+
+def test_the_list_says_when_an_entry_was_last_seen_as_expected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "results.jsonl"
+    day = 86_400.0
+    for line in (
+        RED | {"started_at": 9 * day},
+        RED | {"started_at": 8 * day},
+        UNKNOWN | {"started_at": 20 * day},
+        RED | {"entry": "KAFKA-7415", "started_at": 7 * day},
+    ):
+        append_result(file, line)
+
+    assert run(["list", "--measured", str(file)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "last seen 1970-01-10: KAFKA-6361 last seen 1970-01-08: KAFKA-7415 never seen:" in told
+
+    assert run(["list", "--json", "--measured", str(file)]) == 0
+    lines = map(json.loads, capsys.readouterr().out.splitlines())
+    seen = {line["entry"]: line["last_seen"] for line in lines}
+    assert (seen["KAFKA-6361"], seen["KAFKA-6119"]) == ("1970-01-10", None)
+
+    assert run(["list", "--measured", str(tmp_path / "none")]) == 0
+    assert "seen" not in capsys.readouterr().out
 
 
 def test_the_table_counts_what_was_expected_and_hides_nothing() -> None:

@@ -19,30 +19,28 @@ from tests.support.plays_of_ci import (
     CASES_PLAYED,
     ENTRIES_PLAYED,
     IN_CONTAINERS,
+    ON_NEW_JVMS,
     PERFORMED_BY_TESTS,
     PLAYED,
+    SEEDS,
     SHARED,
     STARTED_WITH_KRAFT,
     STORED_ENTRIES,
     Cell,
     all_cells,
     exercised,
+    is_green,
     measured_cells,
+    plays_of_seed,
     scenario_of_cell,
     started_by_tests,
 )
 
 _TESTS = Path(__file__).parents[1]
-SEEDS = ("KIP-279", "KIP-380", "KIP-405", "KIP-501", "KAFKA-7601")
 
 
 def exercised_by(plays: list[Cell]) -> set[str]:
     return set().union(*(exercised(scenario_of_cell(cell)) for cell in plays))
-
-
-def is_green(cell: Cell) -> bool:
-    entry, *side = cell
-    return CATALOGUE[entry].expectations[side[0], side[1]].is_green
 
 
 def test_every_entry_is_played_or_stored_that_has_more_than_long_cases() -> None:
@@ -53,12 +51,10 @@ def test_every_entry_is_played_or_stored_that_has_more_than_long_cases() -> None
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_of_every_seed_red_and_green_are_played(seed: str) -> None:
-    of_seed = [
-        cell for cell in ENTRIES_PLAYED if cell[0].startswith(seed) or cell[0] == BORDERS.get(seed)
-    ]
+def test_of_every_seed_red_and_green_are_played_on_new_jvms(seed: str) -> None:
+    played = ON_NEW_JVMS & {*plays_of_seed(seed)}
 
-    assert {is_green(cell) for cell in of_seed} == {True, False}
+    assert {is_green(cell) for cell in played} == {True, False}
 
 
 @pytest.mark.parametrize("name", BORDERS.values())

@@ -30,6 +30,7 @@ from kchaos.harness.steps.scenario_steps import STEPS
 from tests.cases.plays import CASES, STORED_CASES, newest_release, scenario_of_case
 from tests.golden import stored
 
+SEEDS = ("KIP-279", "KIP-380", "KIP-405", "KIP-501", "KAFKA-7601")
 BORDERS: Mapping[str, str] = {
     "KIP-279": "KAFKA-6361",
     "KIP-380": "KIP-380-stale-leader-and-isr",
@@ -218,6 +219,27 @@ def candidates_for(name: str) -> list[Cell]:
 PLAYED: tuple[Cell, ...] = tuple(_chosen())
 ENTRIES_PLAYED = tuple(cell for cell in PLAYED if cell[0])
 CASES_PLAYED = tuple((case, release) for entry, case, release in PLAYED if not entry)
+
+
+def is_green(cell: Cell) -> bool:
+    """Return whether the bug of an entry does not show in a play."""
+    name, case, release = cell
+    return entry_named(name).expectations[case, release].is_green
+
+
+def plays_of_seed(seed: str) -> list[Cell]:
+    """Return the plays of the entries that are made of a seed."""
+    return [
+        cell for cell in ENTRIES_PLAYED if cell[0].startswith(seed) or cell[0] == BORDERS.get(seed)
+    ]
+
+
+ON_NEW_JVMS = frozenset(
+    next(cell for cell in plays_of_seed(seed) if is_green(cell) is green)
+    for seed in SEEDS
+    for green in (True, False)
+)
+"""A red and a green play of each seed, by the driver that a user has who chooses none."""
 IN_CONTAINERS = tuple((name, *side) for name in BOTH_DRIVERS for side in sides_of(name)[:1] if side)
 
 
