@@ -19,7 +19,6 @@ import struct
 import threading
 import time
 
-from benchmarks.links import percentile, read_frame
 from kchaos.clusters.links import Links
 from kchaos.harness.play.client_lines import ClientLines
 from tests.support.segment_encoder import batch
@@ -27,6 +26,24 @@ from tests.support.segment_encoder import batch
 _SIZE = struct.Struct(">i")
 _TURN = 50
 _KINDS = {"1 record": 1, "100 records": 100}
+
+
+def read_frame(sock: socket.socket, buffer: memoryview) -> int:
+    """Read one frame into the buffer; returns its size, 0 at the end of the stream."""
+    have, size = 0, 4
+    while have < size:
+        count = sock.recv_into(buffer[have : max(size, 4)])
+        if count == 0:
+            return 0
+        have += count
+        if have >= 4 and size == 4:
+            size = 4 + _SIZE.unpack_from(buffer)[0]
+    return size
+
+
+def percentile(seconds: list[float], share: float) -> float:
+    """The value that this share of the measurements does not exceed."""
+    return sorted(seconds)[min(len(seconds) - 1, int(len(seconds) * share))]
 
 
 def produce_request(correlation_id: int, records: bytes) -> bytes:

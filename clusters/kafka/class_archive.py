@@ -151,7 +151,7 @@ def _write_in_background(key: str, distribution: Distribution, java_home: Path) 
 
 
 def await_archives() -> None:
-    """Return when no archive is being written by this process; for benchmarks."""
+    """Return when no archive is being written by this process."""
     for thread in _under_way.values():
         thread.join(_WRITE_S)
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
@@ -65,10 +65,8 @@ class JvmCluster:
     """A cluster of real JVMs; see ``clusters.api.Cluster`` for what each name promises.
 
     ``work_directory`` is made and owned by the cluster and stays after it; ``offline`` forbids
-    every fetch; ``say`` is told in plain words what happens; ``host`` is where the JVMs run.
-    ``jvm_flags``, ``side_by_side`` and
-    ``share_classes`` exist for the start-up benchmark: the flags of every JVM, whether brokers
-    start at once, and whether class-data archives are used.
+    every fetch; ``say`` is told in plain words what happens; ``host`` is where the JVMs run;
+    ``share_classes`` says whether class-data archives are used.
     """
 
     def __init__(
@@ -79,8 +77,6 @@ class JvmCluster:
         work_directory: Path,
         offline: bool = False,
         say: Callable[[str], None] | None = None,
-        jvm_flags: Sequence[str] = FAST_JVM_FLAGS,
-        side_by_side: bool = True,
         share_classes: bool = True,
     ) -> None:
         self.spec = spec
@@ -91,8 +87,6 @@ class JvmCluster:
         self._say = say or (lambda _text: None)
         self._host = host
         self._offline = offline
-        self._jvm_flags = tuple(jvm_flags)
-        self._side_by_side = side_by_side
         self._class_sharing = (
             ClassSharing("kraft" if spec.is_kraft else "") if share_classes else None
         )
@@ -265,7 +259,7 @@ class JvmCluster:
         first = self.spec.first_broker
         in_turn = sorted(self._brokers.values(), key=lambda broker: broker.id != first)
         held: dict[int, Cut] = {}
-        if self.links is not None and self._side_by_side:
+        if self.links is not None:
             for broker in in_turn:
                 held[broker.id] = self.links.cut(CutZooKeeper(broker=broker.id))
                 broker.start()
@@ -279,14 +273,10 @@ class JvmCluster:
                 broker.start()
             if broker.id == first:
                 self._await_controller(broker)
-            if not self._side_by_side:
-                broker.await_ready()
 
     def _start_kraft_brokers(self) -> None:
         for broker in self._brokers.values():
             broker.start()
-            if not self._side_by_side:
-                broker.await_ready()
         for controller in self._controllers.values():
             controller.await_ready()
 
@@ -370,7 +360,7 @@ class JvmCluster:
         )
 
     def _flags_of(self, distribution: Distribution, directory: Path) -> list[str]:
-        flags = list(self._jvm_flags)
+        flags = list(FAST_JVM_FLAGS)
         if self._class_sharing is not None and not distribution.image:
             home = self._java_of(distribution)
             flags += self._class_sharing.flags(distribution, home, directory)

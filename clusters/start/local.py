@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from kchaos.checkers.folders import plain
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.clusters.start.configuration import FAST_JVM_FLAGS
 from kchaos.clusters.start.host import LocalHost
 from kchaos.clusters.start.jvm_cluster import JvmCluster
 
@@ -22,8 +21,6 @@ class LocalCluster(JvmCluster):
         work_directory: Path,
         offline: bool = False,
         say: Callable[[str], None] | None = None,
-        jvm_flags: Sequence[str] = FAST_JVM_FLAGS,
-        side_by_side: bool = True,
         share_classes: bool = True,
     ) -> None:
         super().__init__(
@@ -32,7 +29,5 @@ class LocalCluster(JvmCluster):
             work_directory=work_directory,
             offline=offline,
             say=say,
-            jvm_flags=jvm_flags,
-            side_by_side=side_by_side,
             share_classes=share_classes,
         )

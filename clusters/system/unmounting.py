@@ -38,9 +38,8 @@ def _mounts_below(folder: Path) -> list[str]:
 
 
 def _is_ours(line: str) -> bool:
-    # benchmarks.slow_disk mounts an image of its own.
     kind, source = line.partition(" - ")[2].split()[:2]
-    return (kind, source) == ("fuse", FILE_SYSTEM) or source.startswith("/dev/loop")
+    return (kind, source) == ("fuse", FILE_SYSTEM)
 
 
 def _unmount(mount: str) -> None:

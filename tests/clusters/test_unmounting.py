@@ -13,7 +13,7 @@ def test_only_what_kchaos_mounts_below_the_folder_is_taken_away_the_innermost_fi
     table, folder = tmp_path / "mountinfo", tmp_path / "work"
     mounts = [
         (folder, "fuse", "kchaos"),
-        (folder / "broker-1" / "data", "ext4", "/dev/loop3"),
+        (folder / "broker-1" / "data", "fuse", "kchaos"),
         (folder / "theirs", "ext4", "/dev/sda1"),
         (folder / "sshfs", "fuse", "somebody"),
         (tmp_path / "work-too", "fuse", "kchaos"),
