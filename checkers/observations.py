@@ -148,11 +148,6 @@ class BrokerRegistered(BrokerSeen):
     """A broker registered again."""
 
 
-@_kind("broker-resumed")
-class BrokerResumed(BrokerSeen):
-    """A broker that was paused goes on."""
-
-
 @_kind("broker-started")
 class BrokerStarted(BrokerSeen):
     """A broker started again, and is registered.
@@ -193,20 +188,6 @@ class Delivered(Observation):
 
     broker: int
     state: LeaderAndIsr
-
-
-@_kind("free-clients-started")
-class FreeClientsStarted(Observation):
-    """Clients that never wait began: so many of each kind, and so many records a second of each.
-
-    Clients that another command runs have no topic; their kind is the command.
-    """
-
-    name: str
-    topic: str
-    partitions: int
-    kinds: Mapping[str, int]
-    rate: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,13 +256,6 @@ class HighWatermarkKept(_OfPartition):
     value: int
 
 
-@_kind("high-watermark-not-pinned")
-class HighWatermarkNotPinned(Observation):
-    """Settling waited in vain for a checkpoint to hold the last high watermark."""
-
-    detail: str
-
-
 @_kind("injected")
 class Injected(Observation):
     """A fault is injected, and its effect was seen.
@@ -320,13 +294,6 @@ class LinkHealed(Observation):
     messages_passed: Mapping[str, int]
 
 
-@_kind("local-segments")
-class LocalSegments(_OfReplica):
-    """Base offsets of the segments that a broker has on its own disk."""
-
-    base_offsets: tuple[int, ...]
-
-
 @_kind("log")
 class LogLines(Observation):
     """Lines that a gate waited for in a broker's server.log."""
@@ -358,26 +325,6 @@ class MetadataRead(Observation):
     offsets: tuple[int, ...]
 
 
-@_kind("network-reconnected")
-class NetworkReconnected(BrokerSeen):
-    """A broker has its network again."""
-
-
-@_kind("no-final-snapshot")
-class NoFinalSnapshot(Observation):
-    """A run that ended early left no last snapshot."""
-
-    reason: str
-
-
-@_kind("not-fetching")
-class NotFetching(Observation):
-    """A follower was not seen to fetch."""
-
-    broker: int
-    detail: str
-
-
 @_kind("not-possible")
 class StepNotPossible(Observation):
     """A step that was only tried was not possible; how long that took."""
@@ -385,44 +332,6 @@ class StepNotPossible(Observation):
     name: str
     reason: str
     seconds: float
-
-
-@_kind("not-quiet")
-class NotQuiet(Observation):
-    """A cluster did not come to rest between two steps."""
-
-    detail: str
-
-
-@_kind("not-read")
-class NotRead(_OfReplica):
-    """A tiered log was not read from a broker."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HitsAtPoint:
-    """Number of threads that came to a point in one life of a broker (its starts, from 1)."""
-
-    broker: int
-    life: int
-    point: str
-    hits: int
-
-
-@_kind("point-hits")
-class PointHits(Observation):
-    """Number of threads that came to points, written when all brokers have stopped."""
-
-    counts: tuple[HitsAtPoint, ...]
-
-
-@_kind("probe-not-replicated")
-class ProbeNotReplicated(Observation):
-    """A probe write did not reach every replica."""
-
-    detail: str
 
 
 @_kind("reassigned-again")
@@ -502,13 +411,6 @@ class StaleRequestLost(Observation):
 
     target: int
     api: str
-
-
-@_kind("start-up")
-class StartUp(Observation):
-    """The cluster serves; how long its start took."""
-
-    seconds: float
 
 
 @_kind("state")
@@ -604,6 +506,13 @@ class GaveUp(Observation):
     """The run ended early, and is unknown."""
 
     reason: str
+
+
+@_kind("waited-in-vain")
+class WaitedInVain(Observation):
+    """A condition did not hold in time, and the run goes on without it."""
+
+    detail: str
 
 
 @_kind("wrote-where-told")

@@ -18,8 +18,7 @@
       hits.jsonl          where brokers run with an agent: each thread that was held, delayed or
                           turned back at a point, and when it went on or was gone; what a leader
                           knew of its followers ("told"); of those that passed the first of each
-                          broker's life and point (in observations.jsonl "point-hits" counts them
-                          all). Fields: number, time, broker, life (its
+                          broker's life and point. Fields: number, time, broker, life (its
                           starts, from 1), point, thread, reader, seen, fate, hold
       tier.jsonl          where logs are tiered: what each reader got, Fetch by Fetch ("read"), and
                           what leaders said of the ends of their logs ("offsets")

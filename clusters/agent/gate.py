@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from kchaos.checkers.acts import HoldPoint
 from kchaos.checkers.formats.point_hit import Fate, PointHit
@@ -141,14 +140,6 @@ class Gate:
                 for (of_broker, of_life, of_point), count in self._counts.items()
                 if (of_broker, of_point) == (broker, point) and life in (None, of_life)
             )
-
-    def counts(self) -> list[dict[str, Any]]:
-        """Return how many hits each point of each life of a broker had, as JSON values."""
-        with self.changed:
-            return [
-                {"broker": broker, "life": life, "point": point, "hits": count}
-                for (broker, life, point), count in sorted(self._counts.items())
-            ]
 
     def records(self) -> list[PointHit]:
         """Return every record so far, oldest first."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts, observations
+from kchaos.checkers import acts
 from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Broker, Cluster, Pausable
 from kchaos.clusters.system.waiting import await_until
@@ -81,11 +81,9 @@ class PauseBroker:
             if broker.is_running:
                 broker.resume()
         _await_paused(broker, False)
-        after = observe_broker(cluster, self.broker)
         if self.await_return and before.czxid is not None:
             _await_answer(broker)
-            after = await_heard(cluster, before, heard)
-        journal.observed(observations.BrokerResumed(**after.to_json()))
+            await_heard(cluster, before, heard)
 
 
 def answers(address: str, timeout_s: float) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kchaos.checkers import acts, observations
+from kchaos.checkers import acts
 from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Broker, Cluster, Disconnectable
 from kchaos.clusters.ask.probe import answers_at
@@ -102,8 +102,7 @@ class DisconnectNetwork:
         if not broker.is_running:
             return
         _await_clients(broker)
-        after = await_heard(cluster, before, heard)
-        journal.observed(observations.NetworkReconnected(**after.to_json()))
+        await_heard(cluster, before, heard)
 
 
 def _await_clients(broker: Broker) -> None:

@@ -173,7 +173,7 @@ def _refused(probed: Probed, *, answer: Produced | Exception, number: int, end: 
         try:
             probed.await_end(end)
         except AwaitTimeout as error:
-            probed.play.observed(observations.ProbeNotReplicated(detail=str(error)))
+            probed.play.observed(observations.WaitedInVain(detail=str(error)))
         else:
             detail = (
                 f"{number} probe writes with acks=all are on every in-sync disk, and for "

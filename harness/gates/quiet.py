@@ -60,7 +60,7 @@ def await_quiet(play: Play, *, level: bool = False, untold: Collection[int] = ()
             last_seen=lambda: "; ".join(missing),
         )
     except AwaitTimeout as error:
-        play.observed(observations.NotQuiet(detail=str(error)))
+        play.observed(observations.WaitedInVain(detail=str(error)))
 
 
 def _missing(play: Play, *, level: bool, untold: Collection[int]) -> Iterator[str]:

@@ -100,14 +100,14 @@ def lasting_difference(
         try:
             fetching.await_fetches(play, follower, leader, 2, timeout_s=timeout_s, abort=abort)
         except AwaitTimeout as error:
-            play.observed(observations.NotFetching(broker=follower, detail=str(error)))
+            play.observed(observations.WaitedInVain(detail=str(error)))
     try:
         is_open = play.cluster.has_given_addresses
         gates.await_log_end(
             play, partition, in_sync, end, timeout_s=timeout_s, or_beyond=is_open, abort=abort
         )
     except AwaitTimeout as error:
-        play.observed(observations.ProbeNotReplicated(detail=str(error)))
+        play.observed(observations.WaitedInVain(detail=str(error)))
     return first_difference(play, partition, in_sync)
 
 
@@ -145,7 +145,7 @@ def await_high_watermarks(
     try:
         gates.await_high_watermark(play, partition, quick, end, timeout_s=_HIGH_WATERMARK_S)
     except AwaitTimeout as error:
-        play.observed(observations.HighWatermarkNotPinned(detail=str(error)))
+        play.observed(observations.WaitedInVain(detail=str(error)))
 
 
 def _checkpoint_interval_s(play: Play, broker: int) -> float:

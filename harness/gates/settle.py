@@ -339,7 +339,7 @@ def _await_followers(
                 play, partition, broker, seen["leader"], timeout_s=timeout_s, abort=abort
             )
         except AwaitTimeout as error:
-            play.observed(observations.NotFetching(broker=broker, detail=str(error)))
+            play.observed(observations.WaitedInVain(detail=str(error)))
 
 
 def _await_rest(

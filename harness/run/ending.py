@@ -65,10 +65,6 @@ def finish(
     now.cluster.stop()
     now.clients.join()
     _write_clients(now)
-    if now.cluster.gate is not None:
-        # Counted where no broker can come to a point any more: the lines are all written.
-        counts = tuple(observations.HitsAtPoint(**hits) for hits in now.cluster.gate.counts())
-        now.observed(observations.PointHits(counts=counts))
     collect_brokers(now.run, now.cluster)
     now.watch.stop()
     stood_still = tuple(observations.Standstill(**asdict(each)) for each in now.watch.seen)
@@ -124,7 +120,7 @@ def _come_to_rest(now: Play, failure: Exception | None, settle_bound_s: float | 
         try:
             take_snapshot(now, FINAL, is_final=True)
         except PLANNED as problem:
-            now.observed(observations.NoFinalSnapshot(reason=str(problem)))
+            now.observed(observations.WaitedInVain(detail=str(problem)))
     try:
         _check_evidence(now)
     except PLANNED as error:

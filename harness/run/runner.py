@@ -200,7 +200,6 @@ def begin(
     run = _new_run(scenario, cluster, options, brokers, started)
     now = Play(cluster=cluster, run=run, say=say, is_offline=options.offline)
     now.watch.start()
-    now.observed(observations.StartUp(seconds=time.time() - started))
     _record_links(now)
     _record_clients(now)
     _record_hits(now)

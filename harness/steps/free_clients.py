@@ -3,7 +3,6 @@
 import time
 from dataclasses import dataclass
 
-from kchaos.checkers import observations
 from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates.gates import check_causes_of_death
@@ -76,15 +75,6 @@ class StartClients:
         )
         play.free_clients[self.name] = start_free_clients(
             settings, folder, timeout_s=self.timeout_s
-        )
-        play.observed(
-            observations.FreeClientsStarted(
-                name=self.name,
-                topic=self.topic,
-                partitions=self.partitions,
-                kinds={kind: count for kind, count in self.kinds.items() if count},
-                rate=self.rate,
-            )
         )
 
 
@@ -167,12 +157,6 @@ class StartWorkload:
         _check_startable(play, self.name)
         play.free_clients[self.name] = start_workload(
             self.name, self.command, play.cluster.bootstrap_servers, play.cluster.work_directory
-        )
-        kinds = {self.command[0]: 1}
-        play.observed(
-            observations.FreeClientsStarted(
-                name=self.name, topic="", partitions=0, kinds=kinds, rate=0.0
-            )
         )
 
 

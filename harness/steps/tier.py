@@ -110,14 +110,6 @@ class AwaitLocalStart:
             remedy="is it copied, and local.retention.bytes small enough? see its server.log",
             abort=gates.no_exit(play),
         )
-        play.observed(
-            observations.LocalSegments(
-                broker=self.broker,
-                topic=self.topic,
-                partition=self.partition,
-                base_offsets=tuple(base_offsets),
-            )
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

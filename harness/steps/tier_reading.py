@@ -208,7 +208,8 @@ def _read_from(
 
 
 def _not_read(play: Play, partition: TopicPartition, broker: int, why: str) -> None:
-    play.observed(observations.NotRead(**partition._asdict(), broker=broker, why=why))
+    detail = f"{partition.name} was not read from broker {broker}: {why}"
+    play.observed(observations.WaitedInVain(detail=detail))
 
 
 def listed(

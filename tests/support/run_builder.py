@@ -26,7 +26,6 @@ from kchaos.checkers.observations import (
     Observation,
     SettleOutcome,
     SettleProbe,
-    StartUp,
     StepBegun,
 )
 from kchaos.checkers.run_directory import RunDirectory
@@ -551,7 +550,7 @@ class RunBuilder:
                 line["step"] = len(self.steps)
             self.run.append("history.jsonl", line)
         if not (self.run.path / "observations.jsonl").exists():
-            self.observe(StartUp(seconds=0), -1)
+            self.run.begin("observations.jsonl")
 
     def write_zookeeper(self, member: int = 1) -> None:
         folder = self.run.path / "zookeeper" / f"member-{member}"
