@@ -52,13 +52,9 @@ _REPLICA_FIELDS = [field.name for field in fields(ReplicaEvidence)]
 
 
 def run_evidence(
-    evidence: RunEvidence, prediction: Prediction | None, *, with_segments: bool = True
+    evidence: RunEvidence, prediction: Prediction | None
 ) -> Iterator[PartitionEvidence]:
     """Yields the evidence of each partition at each snapshot.
-
-    Args:
-        with_segments: Whether segments are read; otherwise the observed replicas have no batches
-            and no findings.
 
     Raises:
         SegmentError: A snapshot's files cannot be segments at all.
@@ -79,7 +75,7 @@ def run_evidence(
                 leader_epoch=state.leader_epoch,
                 isr=state.isr,
                 min_insync_replicas=evidence.min_insync_replicas(partition, state.leader),
-                replicas=tuple(_observed(evidence, partition, snapshot, with_segments)),
+                replicas=tuple(_observed(evidence, partition, snapshot)),
                 predicted=_predicted(prediction, partition, snapshot.label),
                 earlier=() if before is None else tuple(_earlier(before)),
                 copied_from=snapshot.copied_from,
@@ -204,7 +200,7 @@ def reader_findings(contents: PartitionContents) -> tuple[Finding, ...]:
 
 
 def _observed(
-    evidence: RunEvidence, partition: TopicPartition, snapshot: TakenSnapshot, with_segments: bool
+    evidence: RunEvidence, partition: TopicPartition, snapshot: TakenSnapshot
 ) -> Iterator[ReplicaEvidence]:
     label, copied = snapshot.label, evidence.copied
     with_files = {
@@ -215,7 +211,7 @@ def _observed(
             # What lies in a folder that the snapshot does not name is nobody's.
             yield ReplicaEvidence(broker=broker, is_running=False)
             continue
-        contents = copied.contents(label, broker, partition) if with_segments else None
+        contents = copied.contents(label, broker, partition)
         findings = reader_findings(contents) if contents else ()
         segments = copied.segments(label, broker, partition)
         broken: list[str] = []

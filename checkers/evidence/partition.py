@@ -1,19 +1,8 @@
-"""Input of a rule: everything about one partition at one snapshot, as plain values.
-
-The same values are built from one run in memory (`checkers.evidence.assembling`) and from rows of
-many runs that Spark has grouped by run, topic, partition and snapshot. The rows of one group are
-`context_row`, one for the group, and `batch_rows`, one for each batch and for each finding of the
-segment reader; `partition_evidence` joins them. Nothing is lost on the way.
-
-Evidence can be made without reading a segment: its `batch_rows` are then the predicted ones. Who
-reads segments elsewhere adds a row for each batch with the side "observed", and the same row once
-more for the snapshot that follows, with the side "observed-before".
-"""
+"""Input of a rule: everything about one partition at one snapshot, as plain values."""
 
 import dataclasses
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from kchaos.checkers.evidence.broker_epochs import ControlRequest
@@ -22,16 +11,11 @@ from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.markers import Marker
 from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.json_form import from_json, members
 from kchaos.checkers.model.values import prediction
 
 Side = Literal["observed", "predicted"]
 OBSERVED: Side = "observed"
 PREDICTED: Side = "predicted"
-BEFORE = "-before"
-"""Suffix of the side in a row that shows the snapshot before."""
-
-KEY_COLUMNS = ("run", "topic", "partition", "snapshot")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,106 +326,3 @@ class PartitionEvidence:
 def finding_to_json(finding: Finding) -> dict[str, Any]:
     """The finding as plain JSON values; `from_json` undoes it."""
     return dataclasses.asdict(finding) | {"brokers": list(finding.brokers)}
-
-
-def context_row(evidence: PartitionEvidence) -> dict[str, Any]:
-    """The row of everything but batches and the reader's findings, as JSON in `context`."""
-    return _key(evidence) | {"context": json.dumps(evidence, default=_bare)}
-
-
-def _bare(value: Any) -> dict[str, Any]:
-    """The fields of a value, those empty for which replicas have rows of their own."""
-    told = members(value)
-    if isinstance(value, (ReplicaEvidence, EarlierReplica)):
-        told |= {name: () for name in ("batches", "findings") if name in told}
-    return told
-
-
-def batch_rows(evidence: PartitionEvidence) -> Iterator[dict[str, Any]]:
-    """One row for each batch of either side, and one for each of the reader's findings.
-
-    Batches of the snapshot before have rows as well, with sides of their own.
-    """
-    yield from rows_of_snapshot(evidence)
-    for earlier in evidence.earlier:
-        start = _key(evidence) | {"side": earlier.side + BEFORE, "broker": earlier.broker}
-        yield from _rows(start, earlier.batches)
-
-
-def rows_of_snapshot(evidence: PartitionEvidence) -> Iterator[dict[str, Any]]:
-    """The `batch_rows` without those of the snapshot before."""
-    for side in (OBSERVED, PREDICTED):
-        for replica in evidence.side(side):
-            start = _key(evidence) | {"side": side, "broker": replica.broker}
-            yield from _rows(start, replica.batches)
-            for finding in replica.findings:
-                nothing = dict.fromkeys(BATCH_COLUMNS)
-                yield start | nothing | {"finding": json.dumps(finding_to_json(finding))}
-
-
-def partition_evidence(
-    context: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
-) -> PartitionEvidence:
-    """The evidence of one group: its context row and its batch rows, these in any order.
-
-    Batches are put in the order of file and position, and predicted ones in that of their offsets.
-    """
-    batches: dict[tuple[str, int], list[BatchEvidence]] = {}
-    findings: dict[tuple[str, int], list[Finding]] = {}
-    for row in rows:
-        owner = (row["side"], row["broker"])
-        if row["finding"] is not None:
-            finding = from_json(Finding, json.loads(row["finding"]))
-            findings.setdefault(owner, []).append(finding)
-        else:
-            columns = {name: row[name] for name in BATCH_COLUMNS}
-            batches.setdefault(owner, []).append(BatchEvidence(**columns))
-    return with_batches(
-        from_json(PartitionEvidence, json.loads(context["context"])), batches, findings
-    )
-
-
-def with_batches(
-    evidence: PartitionEvidence,
-    batches: Mapping[tuple[str, int], Sequence[BatchEvidence]],
-    findings: Mapping[tuple[str, int], Sequence[Finding]],
-) -> PartitionEvidence:
-    """The same evidence with these batches and findings, by side (of a row) and broker."""
-
-    def of(side: str, broker: int) -> tuple[BatchEvidence, ...]:
-        return tuple(sorted(batches.get((side, broker), ()), key=_place))
-
-    def joined(side: Side, replicas: Sequence[ReplicaEvidence]) -> tuple[ReplicaEvidence, ...]:
-        return tuple(
-            replace(
-                replica,
-                batches=of(side, replica.broker),
-                findings=tuple(findings.get((side, replica.broker), ())),
-            )
-            for replica in replicas
-        )
-
-    return replace(
-        evidence,
-        replicas=joined(OBSERVED, evidence.replicas),
-        predicted=None if evidence.predicted is None else joined(PREDICTED, evidence.predicted),
-        earlier=tuple(
-            replace(replica, batches=of(replica.side + BEFORE, replica.broker))
-            for replica in evidence.earlier
-        ),
-    )
-
-
-def _rows(start: Mapping[str, Any], batches: Iterable[BatchEvidence]) -> Iterator[dict[str, Any]]:
-    for batch in batches:
-        columns = {name: getattr(batch, name) for name in BATCH_COLUMNS}
-        yield {**start, **columns, "finding": None}
-
-
-def _key(evidence: PartitionEvidence) -> dict[str, Any]:
-    return {column: getattr(evidence, column) for column in KEY_COLUMNS}
-
-
-def _place(batch: BatchEvidence) -> tuple[str, int, int]:
-    # Names of segments have leading zeros: their order is that of their base offsets.
-    return batch.file or "", batch.position or 0, batch.base_offset

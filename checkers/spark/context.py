@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import io
 import os
-import re
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,6 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -121,25 +119,6 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
-def threads_of_start(master: str | None) -> int:
-    """Number of tasks at a time of the JVM that `spark_context` will start on this machine.
-
-    It is 0 where there is a context or a JVM already, and where the master may be elsewhere:
-    Spark's own configuration may name another one.
-    """
-    if SparkContext._active_spark_context is not None or _GATEWAY_PORT in os.environ:
-        return 0
-    if master is None:
-        configured = Path(os.environ.get("SPARK_CONF_DIR", Path(_find_spark_home()) / "conf"))
-        if "PYSPARK_SUBMIT_ARGS" in os.environ or configured.is_dir():
-            return 0
-        master = LOCAL_MASTER
-    if not is_local(master):
-        return 0
-    threads = re.fullmatch(r"local(?:\[(\d+).*)?", master)
-    return int(threads[1] or 1) if threads else len(os.sched_getaffinity(0))
-
-
 def ship_package(context: SparkContext) -> None:
     """Gives our Python package to the executors of a remote master, once for each context.
 
@@ -237,13 +216,6 @@ def _defaults(master: str) -> Mapping[str, str]:
         defaults |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.python.daemon.module": "kchaos.checkers.spark.daemon",
-            "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
-            # Generated code pays for itself after many rows; most rows here are Python's work,
-            # and compiling it was a quarter of a short job's time.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.sql.adaptive.enabled": "false",
         }
     return defaults
 

@@ -2,9 +2,7 @@
 
 A task takes a run as the plain judge does, reads and follows it once, and writes its rows: the
 batches of both sides to `batches`, what the rules say to `findings`, the verdict to `results`. A
-run whose segments are larger than a part is read by several tasks (a data source); its batches are
-grouped by run, topic, partition and snapshot, and given to the same rules. A run that is unsealed
-or torn, or over which a rule fails, is unknown, and the others go on.
+run that is unsealed or torn, or over which a rule fails, is unknown, and the others go on.
 
 A run may be a pack on an object store. The task that judges it fetches it, with what its own
 environment says of the store; the driver reads none. The tables may be there too: each task puts
@@ -19,10 +17,7 @@ import contextlib
 import functools
 import heapq
 import json
-import multiprocessing
-import os
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -34,42 +29,16 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
 from kchaos.checkers.errors import SparkError
-from kchaos.checkers.evidence.partition import BEFORE, KEY_COLUMNS, OBSERVED, PREDICTED
 from kchaos.checkers.folders import WORKING, held, plain, remove_abandoned_in
 from kchaos.checkers.json_form import from_json
 from kchaos.checkers.model.follow.search import PATIENCE
 from kchaos.checkers.packs import SUFFIX
 from kchaos.checkers.results import Results
-from kchaos.checkers.spark.batch_source import NAME, BatchSource
-from kchaos.checkers.spark.context import is_local, ship_package, spark_context, threads_of_start
-from kchaos.checkers.spark.early import EarlyJudge, Judging
-from kchaos.checkers.spark.parts import PART_BYTES
-from kchaos.checkers.spark.rows import (
-    BATCH_TABLE,
-    BATCHES,
-    FINDING_TABLE,
-    FINDINGS,
-    RESULT_TABLE,
-    RESULTS,
-    SNAPSHOT_AFTER,
-    TABLES,
-    ddl,
-)
-from kchaos.checkers.spark.tasks import (
-    ENDED,
-    Refused,
-    Run,
-    Told,
-    judge_group,
-    predicted_batches,
-    results_with,
-    runs_ended,
-    whole_runs,
-)
+from kchaos.checkers.spark.context import ship_package, spark_context
+from kchaos.checkers.spark.rows import RESULTS, TABLES
+from kchaos.checkers.spark.tasks import ENDED, Run, judge_share, runs_ended
 from kchaos.checkers.store import Place, StoredPlace, files_in, place_of
 
 JUDGEMENTS_FOLDER = "judgements-spark"
@@ -112,10 +81,7 @@ def judge_runs(
     master: str | None = None,
     java_home: Path | None = None,
     class_archive: Path | None = None,
-    whole_bytes: int = PART_BYTES,
-    part_bytes: int = PART_BYTES,
     patience: int = PATIENCE,
-    early: int | None = None,
     progress: Callable[[int, int], None] = lambda _ended, _runs: None,
 ) -> SparkJudgement:
     """Judges runs with Spark; what comes out is what `checkers.judge.judge` says of each.
@@ -124,15 +90,10 @@ def judge_runs(
         runs: Run directories, and addresses of packs; no two may have the same name.
         output: The folder to make, which must not exist; None makes the next number in
             `judgements-spark/` beside the first run, or here if that is on a store. With one on a
-            store no progress is told, and no run is split over several tasks.
+            store no progress is told.
         master: See `spark_context`, like `java_home` and `class_archive`.
-        whole_bytes: A run whose segments have more bytes is split over several tasks.
-        part_bytes: About how many bytes of segments one task reads.
         patience: How many states may explain no more of a run until the model gives up,
             and conformance is unknown.
-        early: How many processes may judge runs of this machine's disks while Spark starts on it,
-            by the same function as Spark's tasks, which then get the rest. There are no more of
-            them than threads of Spark. None for as many as this process has cores.
         progress: Called with how many runs are judged, and of how many, while they are: as soon as
             one is, and then every few seconds.
 
@@ -143,74 +104,16 @@ def judge_runs(
     places = _distinct(runs)
     beside = places[0].parent if isinstance(places[0], Path) else Path.cwd()
     with _new_folder(beside, output) as (folder, place):
-        work = _Work(
-            places=places,
-            tables=output if isinstance(output, StoredPlace) else folder,
-            log=folder / LOG,
-            whole_bytes=whole_bytes,
-            part_bytes=part_bytes,
-            patience=patience,
-        )
+        tables = output if isinstance(output, StoredPlace) else folder
+        log = folder / LOG
         with (
-            _early(work, master, early) as judges,
-            _telling(work, progress),
-            _spark(master, java_home, class_archive, work.log) as context,
+            _telling(tables, len(places), progress),
+            _spark(master, java_home, class_archive, log) as context,
         ):
-            _judge(context, work, judges)
-        _finish(work.tables)
+            _judge(context, places, tables, log, patience)
+        _finish(tables)
         named = place()
     return SparkJudgement(output=named)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
-    """Runs to judge, and the place for their results.
-
-    Attributes:
-        tables: The folder of the tables.
-        log: What Spark prints goes there.
-        whole_bytes: As of `judge_runs`, like `part_bytes` and `patience`.
-    """
-
-    places: Sequence[Place]
-    tables: Place
-    log: Path
-    whole_bytes: int
-    part_bytes: int
-    patience: int
-
-    @property
-    def runs(self) -> list[Run]:
-        """Each with its position."""
-        return [*enumerate(map(str, self.places))]
-
-    @property
-    def judging(self) -> Judging:
-        """Function that judges some of the runs and writes their rows, here or in a task."""
-        # Where tables go to a store no run is split over tasks, which would share a disk.
-        most_bytes = sys.maxsize if isinstance(self.tables, StoredPlace) else self.whole_bytes
-        return functools.partial(
-            whole_runs, patience=self.patience, most_bytes=most_bytes, folder=self.tables
-        )
-
-
-@contextlib.contextmanager
-def _early(work: _Work, master: str | None, most: int | None) -> Iterator[Sequence[EarlyJudge]]:
-    """So many judges at most while Spark starts on this machine; none if it starts elsewhere.
-
-    With runs or tables on a store there is none either: only tasks fetch from a store, and write to
-    it. There is none where this process must not be forked: a daemonic process may have no child,
-    and the copy of a process with threads would have locks that nobody gives back.
-    """
-    is_on_disk = all(isinstance(place, Path) for place in (*work.places, work.tables))
-    may_fork = not multiprocessing.current_process().daemon and threading.active_count() == 1
-    most = len(os.sched_getaffinity(0)) if most is None else most
-    judges = min(most, threads_of_start(master), len(work.runs)) if is_on_disk and may_fork else 0
-    with contextlib.ExitStack() as ending:
-        yield [
-            ending.enter_context(EarlyJudge(judge, work.runs[judge::judges], work.judging))
-            for judge in range(judges)
-        ]
 
 
 @contextlib.contextmanager
@@ -228,7 +131,7 @@ def _spark(
         master,
         java_home=java_home,
         log_file=log,
-        temporary=_as_java_takes_it(temporary),
+        temporary=plain(temporary.parent) / _TEMPORARY,
         class_archive=class_archive,
     ) as context:
         try:
@@ -238,40 +141,19 @@ def _spark(
     shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _judge(context: SparkContext, work: _Work, early: Sequence[EarlyJudge]) -> None:
-    ship_package(context)
-    runs = work.runs
-    if early:
-        _start_workers(context)
-        runs = sorted(run for judge in early for run in judge.take_rest())
-    told = _judged(context, runs, work.judging, first=len(early)) if runs else []
-    for judge in early:
-        told += judge.told()
-    for each in told:
-        if isinstance(each, Refused):
-            raise _failed(each.why, work.log)
-    large = sorted(each for each in told if not isinstance(each, Refused))
-    if large:
-        # Those are none of packs: they lie on disks.
-        _split(context, [(at, Path(str(work.places[at]))) for at in large], work)
+def _judge(
+    context: SparkContext, places: Sequence[Place], tables: Place, log: Path, patience: int
+) -> None:
+    """Judges runs in tasks, which write their rows; there is no session of Spark SQL.
 
-
-def _start_workers(context: SparkContext) -> None:
-    """Has each of this machine's Python workers started, by a task that does nothing."""
-    workers = context.defaultParallelism
-    context.parallelize(range(workers), workers).map(abs).collect()
-
-
-def _judged(
-    context: SparkContext, runs: Sequence[Run], judging: Judging, *, first: int
-) -> list[Told]:
-    """Judges runs in tasks, whose numbers begin with `first`; returns what these told.
-
-    A run's rows are made by one task, which reads and follows it once, and writes them. Without
-    Spark SQL, which has nothing to plan here, such a job starts much earlier.
+    SQL has nothing to plan here, and without it such a job starts much earlier.
     """
-    shares = [*enumerate(_shares(runs, at_a_time=context.defaultParallelism), start=first)]
-    return list(context.parallelize(shares, len(shares)).flatMap(judging).collect())
+    ship_package(context)
+    runs = [*enumerate(map(str, places))]
+    shares = [*enumerate(_shares(runs, at_a_time=context.defaultParallelism))]
+    judge = functools.partial(judge_share, patience=patience, folder=tables)
+    for why in context.parallelize(shares, len(shares)).flatMap(judge).collect():
+        raise _failed(why, log)
 
 
 def _shares(runs: Sequence[Run], *, at_a_time: int) -> Iterator[Sequence[Run]]:
@@ -301,9 +183,8 @@ def _finish(tables: Place) -> None:
 
 
 @contextlib.contextmanager
-def _telling(work: _Work, progress: Callable[[int, int], None]) -> Iterator[None]:
+def _telling(folder: Place, runs: int, progress: Callable[[int, int], None]) -> Iterator[None]:
     """While the block runs, tells how many runs are judged: the first at once; none of a store."""
-    folder = work.tables
     if isinstance(folder, StoredPlace):
         yield
         return
@@ -315,7 +196,7 @@ def _telling(work: _Work, progress: Callable[[int, int], None]) -> Iterator[None
             ended = runs_ended(folder)
             if ended > told and time.monotonic() >= due:
                 told, due = ended, time.monotonic() + _TELL_S
-                progress(ended, len(work.places))
+                progress(ended, runs)
 
     teller = threading.Thread(target=tell, name="progress", daemon=True)
     teller.start()
@@ -324,83 +205,6 @@ def _telling(work: _Work, progress: Callable[[int, int], None]) -> Iterator[None
     finally:
         is_over.set()
         teller.join()
-
-
-def _split(context: SparkContext, large: Sequence[tuple[int, Path]], work: _Work) -> None:
-    """Adds runs that are too large for one task to the tables: several read one, others judge it.
-
-    Such a run's small files are read, and the run is followed, in two of these tasks.
-
-    Args:
-        large: Each with its position among all.
-    """
-    assert isinstance(work.tables, Path)
-    is_here = is_local(str(context.master))
-    folder = _as_java_takes_it(work.tables) if is_here else work.tables
-    session = SparkSession.getActiveSession() or SparkSession(context)
-    session.dataSource.register(BatchSource)
-    runs = session.createDataFrame(
-        [(position, path.name, str(path)) for position, path in large],
-        "position int, run string, path string",
-    )
-    observed = (
-        session.read.format(NAME)
-        .option("runs", json.dumps([str(path) for _, path in large]))
-        .option("part_bytes", str(work.part_bytes))
-        .load()
-    )
-    predicted = runs.mapInArrow(
-        functools.partial(predicted_batches, patience=work.patience), ddl(BATCH_TABLE)
-    )
-    names = [path.name for _, path in large]
-    batches = _added(observed.unionByName(predicted), folder, BATCHES, names)
-    said = (
-        _with_batches_before(batches)
-        .groupBy(*KEY_COLUMNS)
-        .applyInArrow(judge_group, ddl(FINDING_TABLE))
-    )
-    findings = _added(said, folder, FINDINGS, names)
-    results = (
-        findings.unionByName(runs, allowMissingColumns=True)
-        .groupBy("run")
-        .applyInArrow(results_with(work.patience), ddl(RESULT_TABLE))
-        .sortWithinPartitions("position")
-    )
-    _added(results, folder, RESULTS, names)
-
-
-def _added(rows: DataFrame, folder: Path, name: str, runs: Sequence[str]) -> DataFrame:
-    """The rows, added to a table, and those of these runs read from there.
-
-    A folder for each run would be some files for each run: with two hundred small runs they cost
-    eight times what everything else in the JVM does. The rows of a run lie together instead, so
-    whoever filters by run skips what Parquet's statistics exclude.
-    """
-    place = (folder / name).as_uri()
-    rows.write.mode("append").parquet(place)
-    table = rows.sparkSession.read.schema(ddl(TABLES[name])).parquet(place)
-    return table.where(f.col("run").isin([*runs]))
-
-
-def _with_batches_before(batches: DataFrame) -> DataFrame:
-    """Each batch once for its own snapshot, and once as what was there before the next one."""
-    here = f.struct(f.col("snapshot"), f.col("side"))
-    next_one = f.struct(
-        f.col(SNAPSHOT_AFTER).alias("snapshot"),
-        f.concat(f.col("side"), f.lit(BEFORE)).alias("side"),
-    )
-    shown_twice = (
-        f.col(SNAPSHOT_AFTER).isNotNull()
-        & f.col("side").isin(OBSERVED, PREDICTED)
-        & f.col("base_offset").isNotNull()
-    )
-    shown = f.explode(f.when(shown_twice, f.array(here, next_one)).otherwise(f.array(here)))
-    return (
-        batches.withColumn("shown", shown)
-        .withColumn("snapshot", f.col("shown.snapshot"))
-        .withColumn("side", f.col("shown.side"))
-        .drop("shown")
-    )
 
 
 def _rows_in(file: Place) -> Iterator[dict[str, Any]]:
@@ -462,11 +266,6 @@ def _new_folder(beside: Path, output: Place | None) -> Iterator[tuple[Path, Call
             with contextlib.suppress(FileNotFoundError):
                 (working / LOG).rename(kept)
             raise type(error)(str(error).replace(str(working / LOG), str(kept))) from error
-
-
-def _as_java_takes_it(folder: Path) -> Path:
-    """The folder by a path that Java and Hadoop do not misread, on this machine."""
-    return plain(folder.parent) / folder.name
 
 
 def _named(working: Path, root: Path, output: Place | None) -> Place:

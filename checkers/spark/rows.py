@@ -1,25 +1,15 @@
-"""The tables of the Spark job: their columns, as Spark's DDL and as Arrow schemas.
+"""The tables of the Spark job: their columns, as Arrow schemas.
 
-`batches` is `checkers.evidence`'s rows, batch rows and context rows in one table: SIDE is
-"observed" or "predicted" in a batch row, and in a context row "context". A run or a part of one
-that could not be read has a row with the side "error". SNAPSHOT_AFTER names the snapshot that
-follows, for which the same batch is evidence of what was there before.
+`batches` has the batches of both sides, "observed" and "predicted", at each snapshot.
 """
 
 import json
-import traceback
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kchaos.checkers.errors import CheckError, ModelError
-from kchaos.checkers.evidence.partition import BATCH_COLUMNS
+from kchaos.checkers.evidence.partition import BATCH_COLUMNS, OBSERVED, PREDICTED, PartitionEvidence
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.json_form import from_json, members
-
-CONTEXT = "context"
-ERROR = "error"
-SNAPSHOT_AFTER = "snapshot_after"
+from kchaos.checkers.json_form import members
 
 _TEXT, _INT, _LONG = "string", "int", "bigint"
 _KINDS = {
@@ -31,20 +21,15 @@ BATCH_TABLE: Mapping[str, str] = {
     "topic": _TEXT,
     "partition": _INT,
     "snapshot": _TEXT,
-    SNAPSHOT_AFTER: _TEXT,
     "side": _TEXT,
     "broker": _INT,
     **{name: _KINDS.get(name, _LONG) for name in BATCH_COLUMNS},
-    "finding": _TEXT,
-    "context": _TEXT,
 }
-"""One row for each batch, finding of the segment reader, context, and error."""
+"""One row for each batch."""
 
 FOUND = "found"
 PREDICTED_TOO = "predicted"
 CRASH = "crash"
-DAMAGE = "damage"
-"""Kind of the row of an error that says what is wrong with the evidence; of others, "crash"."""
 FINDING_TABLE: Mapping[str, str] = {
     "run": _TEXT,
     "topic": _TEXT,
@@ -63,9 +48,8 @@ FINDING_TABLE: Mapping[str, str] = {
 """One row for each thing that a rule said; what has no offset has null.
 
 `role` is "found" of the observed replicas, "predicted" of the predicted ones (what the safety rules
-say of the model's own answer), "crash" for a rule that failed, and "error" for what could not be
-read; the last two have a traceback in `evidence`. Only what was found has a fingerprint, and it has
-none where several tasks judged one large run.
+say of the model's own answer), and "crash" for a rule that failed, which has a traceback in
+`evidence`. Only what was found has a fingerprint.
 """
 
 RESULT_TABLE: Mapping[str, str] = {
@@ -97,11 +81,6 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 """The tables of a judgement by the names of their folders."""
 
 
-def ddl(table: Mapping[str, str]) -> str:
-    """The table's columns as Spark's DDL."""
-    return ", ".join(f"`{name}` {kind}" for name, kind in table.items())
-
-
 def arrow_schema(table: Mapping[str, str]) -> Any:
     """The table's columns as a `pyarrow.Schema`."""
     import pyarrow as pa
@@ -117,6 +96,21 @@ def arrow_schema(table: Mapping[str, str]) -> Any:
     return pa.schema([(name, kinds[kind]) for name, kind in table.items()])
 
 
+def key_of(partition: PartitionEvidence) -> dict[str, Any]:
+    """The columns that say where a row belongs: a run, a partition and a snapshot."""
+    return {name: getattr(partition, name) for name in ("run", "topic", "partition", "snapshot")}
+
+
+def batch_rows(partition: PartitionEvidence) -> Iterator[dict[str, Any]]:
+    """Yields a row of `BATCH_TABLE` for each batch of either side."""
+    key = key_of(partition)
+    for side in (OBSERVED, PREDICTED):
+        for replica in partition.side(side):
+            for batch in replica.batches:
+                columns = {name: getattr(batch, name) for name in BATCH_COLUMNS}
+                yield {**key, "side": side, "broker": replica.broker, **columns}
+
+
 _OFFSETS = ("first_offset", "last_offset")
 
 
@@ -127,14 +121,6 @@ def finding_row(run: str, role: str, finding: Finding) -> dict[str, Any]:
     told |= {name: None for name in _OFFSETS if told[name] < 0}
     told["fingerprint"] = told["fingerprint"] or None
     return told | {"run": run, "role": role, "question": finding.question.value}
-
-
-def finding_of_row(row: Mapping[str, Any]) -> Finding:
-    """The finding that `finding_row` put into a row; its fingerprint comes later."""
-    columns = {field.name: row[field.name] for field in fields(Finding) if field.name in row}
-    # What is null is what a finding has by default.
-    given = {name: value for name, value in columns.items() if value is not None}
-    return from_json(Finding, given | {"evidence": json.loads(row["evidence"])})
 
 
 def with_fingerprints(
@@ -151,26 +137,6 @@ def with_fingerprints(
 def _identity(finding: Mapping[str, Any]) -> tuple[Any, ...]:
     names = ("kind", "topic", "partition", "snapshot", "message")
     return (*(finding[name] for name in names), tuple(finding["brokers"]))
-
-
-def told_error(error: Exception) -> str:
-    """An exception as JSON, for `error_row`."""
-    trace = "".join(traceback.format_exception(error))
-    is_damage = isinstance(error, CheckError) and not isinstance(error, ModelError)
-    shown = str(error) if is_damage else repr(error)
-    return json.dumps({"error": shown, "traceback": trace, "kind": DAMAGE if is_damage else CRASH})
-
-
-def error_row(run: str, told: str) -> dict[str, Any]:
-    """A row of `BATCH_TABLE` that says what could not be read; see `told_error`."""
-    return {
-        "run": run,
-        "topic": "",
-        "partition": -1,
-        "snapshot": "",
-        "side": ERROR,
-        "context": told,
-    }
 
 
 def record_batch(table: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Any:

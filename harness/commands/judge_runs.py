@@ -17,7 +17,6 @@ from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.kafka.class_archive import spark_archive
 from kchaos.clusters.kafka.java import spark_java_home
-from kchaos.clusters.system.memory import usable_cores
 from kchaos.harness.commands.exits import machine_error_in
 from kchaos.harness.commands.show import result_lines
 from kchaos.harness.errors import UsageError
@@ -146,7 +145,7 @@ def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> Path |
 def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], None]) -> bool:
     """Judges each run in a task of Spark; compares with its newest judgement in plain Python."""
     paths = find_runs(runs)
-    lines = _with_spark(paths, master=None, output=None, early=0, offline=offline, say=say)
+    lines = _with_spark(paths, master=None, output=None, offline=offline, say=say)
     agreed = 0
     for path, line in zip(paths, lines, strict=True):
         plain = _newest_judgement(path)
@@ -216,7 +215,6 @@ def _with_spark(
     *,
     master: str | None,
     output: Place | None,
-    early: int | None = None,
     offline: bool,
     say: Callable[[str], None],
 ) -> Iterator[dict[str, Any]]:
@@ -229,7 +227,6 @@ def _with_spark(
         master=master,
         java_home=java_home,
         class_archive=spark_archive(java_home),
-        early=int(usable_cores()) if early is None else early,
         progress=lambda ended, of: say(f"{ended} of {of} runs are judged"),
     )
     say(f"batches, findings and results as Parquet: {judgement.output}")

@@ -9,8 +9,6 @@ from kchaos.checkers.evidence.partition import (
     BatchEvidence,
     PartitionEvidence,
     RemoteEvidence,
-    context_row,
-    partition_evidence,
 )
 from kchaos.checkers.evidence.tier import FetchedRecord, TierFetch, TierReading
 from kchaos.checkers.model.values.prediction import PredictedBatch, PredictedRead
@@ -204,12 +202,6 @@ def test_a_segment_that_the_model_does_not_know_is_not_as_predicted():
 
 def test_before_the_end_readers_are_not_judged():
     assert shown(tier_reads(replace(CLEAN, is_final=False), OBSERVED)) == []
-
-
-def test_the_evidence_of_a_tiered_log_survives_the_way_through_rows():
-    again = partition_evidence(context_row(CLEAN), [])
-    assert (again.remote, again.readings) == (CLEAN.remote, CLEAN.readings)
-    assert again.predicted_reads == CLEAN.predicted_reads
 
 
 def test_empty_answers_are_counted_and_what_else_they_may_mean_is_said():

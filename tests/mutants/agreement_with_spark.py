@@ -49,7 +49,6 @@ def _disagreements(made: Sequence[tuple[str, RunDirectory]]) -> list[str]:
             java_home=java_home,
             class_archive=spark_archive(java_home),
             patience=FEW_STATES,
-            early=0,
         )
         told = {result.run: result for result in judgement.results}
     collected = []

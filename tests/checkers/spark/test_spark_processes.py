@@ -71,39 +71,6 @@ with spark_context("local[1]", log_file=log, class_archive=archive) as context:
 """
 
 
-EARLY = """
-import itertools, json, sys
-from pathlib import Path
-from kchaos.checkers.results import results_to_json
-from kchaos.checkers.spark import early, job
-from kchaos.checkers.spark.tasks import runs_ended
-from kchaos.clusters.system.waiting import await_until
-
-output, *runs = sys.argv[1:]
-not_begun, start_workers = early._not_begun, job._start_workers
-
-
-def first_two_of_each(*given):
-    return itertools.islice(not_begun(*given), 2)
-
-
-def once_both_are_judged(context):
-    start_workers(context)
-    (working,) = Path(output).parent.glob(".working-*")
-    await_until(
-        lambda: runs_ended(working) == 4,
-        timeout_s=60,
-        waiting_for="four runs that are judged while Spark starts",
-        last_seen=lambda: runs_ended(working),
-    )
-
-
-early._not_begun, job._start_workers = first_two_of_each, once_both_are_judged
-judgement = job.judge_runs(runs, output=Path(output), master="local[2]", early=2)
-print(json.dumps({each.run: results_to_json(each) for each in judgement.results}))
-"""
-
-
 class Standalone:
     """A master and its workers, each a child of this process."""
 
@@ -210,33 +177,6 @@ def test_a_standalone_master_with_two_workers_says_what_the_plain_judge_says(
     assert told["results"] == {path.name: plain(path) for path in runs}
     assert told["executors"] == WORKERS
     assert ".zip" in told["imported_from"][0], "the package is sent, not found by chance"
-
-
-def test_what_is_judged_while_spark_starts_is_as_what_its_tasks_judge(tmp_path: Path) -> None:
-    from pyarrow import dataset
-
-    runs = [kafka_6361(tmp_path / "runs" / name, "n20", "1.1.1").path for name in "abcde"]
-    torn = torn_segment_before_the_last(tmp_path / "runs" / "torn").path
-    runs.insert(1, torn)
-    done = subprocess.run(
-        [sys.executable, "-c", EARLY, str(tmp_path / "out"), *map(str, runs)],
-        env=os.environ | {"JAVA_HOME": str(spark_java_home())},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert json.loads(done.stdout) == {path.name: plain(path) for path in runs}
-    judged = [
-        dataset.dataset(file).to_table()["position"].to_pylist()
-        for file in sorted((tmp_path / "out" / "results").glob("*.parquet"))
-    ]
-    assert judged == [[0, 2], [1, 3], [4], [5]]
-    tables = {"batches", "findings", "results", "spark.log"}
-    assert {entry.name for entry in (tmp_path / "out").iterdir()} == tables
 
 
 def plain(path: Path) -> Any:

@@ -15,28 +15,16 @@ from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import results_to_json
 from kchaos.checkers.rules import Judged
 from kchaos.checkers.spark import tasks
-from kchaos.checkers.spark.parts import PART_BYTES
-from kchaos.checkers.spark.rows import (
-    BATCHES,
-    CONTEXT,
-    FINDINGS,
-    RESULTS,
-    TABLES,
-    finding_of_row,
-    finding_row,
-)
+from kchaos.checkers.spark.rows import BATCHES, FINDINGS, RESULTS, TABLES, finding_row
 from kchaos.checkers.store import Place, StoredPlace
 from tests.golden.stored import unpacked
 from tests.support.clean_runs import clean_run, clean_snapshot
 from tests.support.object_store import environment_for
 
 
-def of_run(
-    position: int, path: Path, *, most_bytes: int = PART_BYTES
-) -> dict[str, list[dict[str, Any]]]:
+def of_run(position: int, path: Path) -> dict[str, list[dict[str, Any]]]:
     """The rows of one run as they are written, by table."""
-    made = tasks._whole_run(position, path, PATIENCE, most_bytes)
-    assert made is not None
+    made = tasks.rows_of_run(position, path, PATIENCE)
     return {table: rows.to_pylist() for table, rows in tasks._batches_of_runs([made]).items()}
 
 
@@ -45,16 +33,15 @@ def test_a_rule_that_fails_makes_the_run_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
-    contexts = [row for row in tasks.run_rows(run.path) if row["side"] == CONTEXT]
-    assert contexts
     crashed = Judged(crashes=("Traceback\nTypeError: two",))
     monkeypatch.setattr(tasks, "apply_rules", lambda evidence: crashed)
 
-    said = [each for row in contexts for each in tasks._said_of_group(run.name, [row])]
-    result = tasks.results_row(0, run.path, said)
+    rows = of_run(0, run.path)
 
+    (result,) = rows[RESULTS]
     assert (result["conforms"], result["safe"], result["expected"]) == (None, None, False)
     assert "a rule failed: TypeError: two" in result["unknown"]
+    assert {row["role"] for row in rows[FINDINGS]} == {"crash"}
 
 
 @pytest.mark.slow
@@ -92,23 +79,13 @@ def test_a_task_reads_and_follows_a_run_once_and_says_what_the_judge_says(
     assert {finding.fingerprint for finding in plain.findings if finding.kind == chosen[0]} <= told
     assert None not in {row["fingerprint"] for row in rows[FINDINGS] if row["role"] == "found"}
     sides = {row["side"] for row in rows[BATCHES]}
-    assert sides == {"context", "observed", "predicted"}
+    assert sides == {"observed", "predicted"}
 
 
-def test_a_finding_without_offsets_has_null_in_its_row_and_comes_back_as_it_was() -> None:
+def test_a_finding_without_offsets_has_null_in_its_row() -> None:
     finding = Finding(kind="replication-stopped", topic="t", partition=0, brokers=(1,), message="m")
     row = finding_row("a-run", "found", finding)
     assert (row["first_offset"], row["last_offset"], row["fingerprint"]) == (None, None, None)
-    assert finding_of_row(row) == finding
-
-
-@pytest.mark.slow
-def test_a_run_with_larger_segments_is_left_to_several_tasks(tmp_path: Path) -> None:
-    run = unpacked("1.1.1", tmp_path)
-    size = tasks.segment_bytes(run.path)
-    assert size > 0
-    assert tasks._whole_run(1, run.path, PATIENCE, size - 1) is None
-    assert len(of_run(1, run.path, most_bytes=size)[BATCHES]) > 1
 
 
 @pytest.mark.slow
@@ -151,9 +128,8 @@ RUNS = [(number, f"/nowhere/{number}") for number in range(3)]
 """Runs as Spark gives them to a task; there is none at these paths."""
 
 
-def judged(runs: Iterable[tuple[int, str]], folder: Place, **bounds: int) -> list[tasks.Told]:
-    bounds = {"patience": PATIENCE, "most_bytes": PART_BYTES} | bounds
-    return [*tasks.whole_runs((0, runs), folder=folder, **bounds)]
+def judged(runs: Iterable[tuple[int, str]], folder: Place) -> list[str]:
+    return [*tasks.judge_share((0, runs), patience=PATIENCE, folder=folder)]
 
 
 @pytest.mark.slow
@@ -176,14 +152,6 @@ def test_a_task_counts_each_run_as_it_ends_and_leaves_one_file_of_each_table(
     ] * 3
     table = dataset.dataset(tmp_path / RESULTS).to_table()
     assert table["position"].to_pylist() == [0, 1, 2]
-
-
-@pytest.mark.slow
-def test_a_task_names_the_runs_that_it_leaves_to_several_tasks(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    runs = [(7, str(unpacked("1.1.1", tmp_path).path)), RUNS[0]]
-    assert judged(runs, tmp_path / "tables", most_bytes=1) == [7]
-    assert tasks.runs_ended(tmp_path / "tables") == 1
 
 
 @pytest.mark.slow
@@ -219,7 +187,6 @@ def test_a_store_that_cannot_take_the_tables_is_told_before_a_run_is_judged(
             begun.append(run)
             yield run
 
-    (refused,) = judged(given(), StoredPlace("bucket", "judged"))
-    assert isinstance(refused, tasks.Refused)
-    assert "(http://127.0.0.1:9) does not answer" in refused.why
+    (why,) = judged(given(), StoredPlace("bucket", "judged"))
+    assert "(http://127.0.0.1:9) does not answer" in why
     assert begun == []

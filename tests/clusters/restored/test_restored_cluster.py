@@ -101,7 +101,7 @@ def test_each_life_of_a_broker_comes_to_its_points_restored_or_not(
                 lambda: gate.hits(1, "send-fetch", life=life) > 0,
                 timeout_s=60,
                 waiting_for=f"broker 1 to fetch in its life {life}",
-                last_seen=gate.counts,
+                last_seen=gate.records,
             )
 
         await_fetch(life=1)
