@@ -7,7 +7,7 @@ from typing import Literal
 from kchaos.checkers.acts import Mode
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.releases.generation import Generation, Versions
-from kchaos.checkers.model.releases.probes import Probe
+from kchaos.checkers.model.releases.probes import Probe as Probe
 from kchaos.checkers.model.releases.versions import (
     WITHOUT_ZOOKEEPER,
     ReleaseRange,

@@ -9,8 +9,7 @@ kafka.server.AbstractFetcherThread.processFetchRequest, 0.10.2.2, 0.11.0.0 to 0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 ANSWER_BEFORE_TRUNCATION = Rule(
     name="fetch answer before a truncation",

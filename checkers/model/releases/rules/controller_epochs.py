@@ -1,7 +1,6 @@
 """Requests of a controller that has been replaced are refused."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 CONTROLLER_EPOCHS = Rule(
     name="controller epochs",

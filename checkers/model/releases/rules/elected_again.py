@@ -6,8 +6,7 @@ Read from kafka.controller.PartitionStateMachine.electLeaderForPartitions, 1.1.1
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 ELECTED_AGAIN = Rule(
     name="all are elected again",

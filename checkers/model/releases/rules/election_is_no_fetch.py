@@ -6,8 +6,7 @@ Since 3.3.0. Read from kafka.cluster.Replica.resetReplicaState, 3.2.3 (resetLast
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 NO_FETCH_AT_ELECTION = Rule(
     name="no fetch at an election",

@@ -6,8 +6,7 @@ and 4.3.0. No Jira: pull request 20716.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 ELIGIBLE_OF_ASSIGNED = Rule(
     name="eligible replicas of an assigned directory",

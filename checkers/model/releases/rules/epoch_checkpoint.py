@@ -7,8 +7,7 @@ at once. Read from org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 ASYNCHRONOUS = Rule(
     name="asynchronous epoch checkpoint",

@@ -17,8 +17,7 @@ from kchaos.checkers.model.releases.generation import (
     TruncationState,
     Versions,
 )
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.releases.rules.kafka_15241 import highest_of_latest_epoch
 from kchaos.checkers.model.releases.rules.producer_sequences import refuse_unless_next
 from kchaos.checkers.model.values import epoch_cache

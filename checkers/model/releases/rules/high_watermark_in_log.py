@@ -12,8 +12,7 @@ attempt ends with OFFSET_OUT_OF_RANGE (Log.fetchHighWatermarkMetadata). Only 2.4
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.releases.rules.kafka_3978 import restart_at_log_start
 
 HIGH_WATERMARK_IN_LOG = Rule(

@@ -7,8 +7,7 @@ DelayedFetch with KIP-392, 2.4.0; taken back in 2.6.0).
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 HIGH_WATERMARK_WAKES = Rule(
     name="high watermark wakes fetches",

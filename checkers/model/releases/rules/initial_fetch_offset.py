@@ -8,8 +8,7 @@ and kafka.server.ReplicaManager.makeFollowers, 0.11.0.0, 1.0.2 and 1.1.0.
 from dataclasses import replace
 
 from kchaos.checkers.model.releases.generation import FollowerLog, TruncationState
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_OFFSET, EpochEnd
 from kchaos.checkers.model.values.replica import FetcherState, FetchState, Replica
 

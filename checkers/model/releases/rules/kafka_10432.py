@@ -5,8 +5,7 @@ Read from kafka.log.LogSegment.recover, 2.5.1 and 2.6.3; released in 2.6.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.releases.rules.first_release import recover_every_epoch
 
 KAFKA_10432 = Rule(

@@ -10,8 +10,7 @@ is gated by inter-broker protocol 2.7-IV1; a leader answers so whenever a Fetch 
 from dataclasses import replace
 
 from kchaos.checkers.model.releases.generation import FollowerLog, Generation, TruncationState
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.releases.rules.first_release import fetch_from_log_end
 from kchaos.checkers.model.releases.rules.initial_fetch_offset import truncate_first
 from kchaos.checkers.model.values import epoch_cache

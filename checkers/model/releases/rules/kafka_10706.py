@@ -7,8 +7,7 @@ and the follower asks without end. Read from kafka.log.Log.truncateTo, 2.5.1 and
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.values.epoch_cache import truncate_from_end
 
 KAFKA_10706 = Rule(

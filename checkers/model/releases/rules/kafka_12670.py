@@ -5,8 +5,7 @@ Read from org.apache.kafka.controller.ConfigurationControlManager, 3.8.1 and 3.9
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_12670 = Rule(
     name="KAFKA-12670",

@@ -1,7 +1,6 @@
 """KAFKA-12686: a LeaderAndIsr while an AlterIsr is in flight."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_12686 = Rule(
     name="KAFKA-12686",

@@ -1,7 +1,6 @@
 """KAFKA-12751: the answer that an ISR is already as it was asked for."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_12751 = Rule(
     name="KAFKA-12751",

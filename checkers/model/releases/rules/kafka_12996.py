@@ -6,8 +6,7 @@ kafka.cluster.Partition.readRecords, 2.8.0 and 2.8.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.releases.rules.kafka_10554 import answer_diverging
 from kchaos.checkers.model.values.epoch_cache import EpochEnd
 from kchaos.checkers.model.values.replica import Replica

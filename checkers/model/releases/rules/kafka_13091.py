@@ -6,8 +6,7 @@ kafka.cluster.Partition.handleAlterIsrResponse, 2.8.2 and 3.1.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_13091 = Rule(
     name="KAFKA-13091",

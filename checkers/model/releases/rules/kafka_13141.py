@@ -6,8 +6,7 @@ kafka.server.ReplicaManager.updateFollowerFetchState, 2.8.0 and 2.8.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_13141 = Rule(
     name="KAFKA-13141",

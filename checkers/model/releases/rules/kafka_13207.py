@@ -1,7 +1,6 @@
 """KAFKA-13207: a diverging epoch counts only for a partition that the fetcher still has."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_13207 = Rule(
     name="KAFKA-13207",

@@ -1,7 +1,6 @@
 """KAFKA-13790: partition epochs are compared."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_13790 = Rule(
     name="KAFKA-13790",

@@ -7,8 +7,7 @@ them after that. Read from kafka.server.ReplicaManager.fetchMessages and readFro
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_13837 = Rule(
     name="KAFKA-13837",

@@ -8,8 +8,7 @@ request that failed, and refuses another.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_13254 = Rule(
     name="KAFKA-13254",

@@ -1,7 +1,6 @@
 """KAFKA-14154: a controller that knows less than a leader says that it is none."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_14154 = Rule(
     name="KAFKA-14154",

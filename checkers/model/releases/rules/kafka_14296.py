@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 LEADERS_IGNORED = Rule(
     name="leaders ignored in shutdown",

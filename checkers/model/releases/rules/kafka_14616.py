@@ -6,8 +6,7 @@ kafka.server.metadata.BrokerMetadataPublisher (`findStrayPartitions`), 3.6.2.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_14616 = Rule(
     name="KAFKA-14616",

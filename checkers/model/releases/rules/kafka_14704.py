@@ -5,8 +5,7 @@ Read from kafka.server.AbstractFetcherThread.processFetchRequest, 3.4.0 and 3.4.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.releases.rules.first_release import own_high_watermark
 
 KAFKA_14704 = Rule(

@@ -5,8 +5,7 @@ Read from kafka.cluster.Partition.maybeIncrementLeaderHW, 3.5.2 and 3.6.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.releases.rules.kip_841 import is_alive
 
 KAFKA_15021 = Rule(

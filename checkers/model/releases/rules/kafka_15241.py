@@ -6,8 +6,7 @@ been truncated below that (kafka.log.remote.RemoteLogManager.findHighestRemoteOf
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.values.epoch_cache import Entries
 from kchaos.checkers.model.values.requests import RemoteSegment
 

@@ -10,8 +10,7 @@ diverging epoch meanwhile. Read from kafka.server.AbstractFetcherThread (`proces
 from dataclasses import replace
 
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.releases.rules.kafka_10554 import fetch_with_epoch
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH, Entries
 from kchaos.checkers.model.values.replica import FetchState, LastFetchedEpoch, Replica

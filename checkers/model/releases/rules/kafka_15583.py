@@ -6,8 +6,7 @@ kafka.cluster.Partition (`maybeIncrementLeaderHW`, `effectiveMinIsr`), 3.6.0 and
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 
 def has_enough(isr: tuple[int, ...], min_insync_replicas: int) -> bool:

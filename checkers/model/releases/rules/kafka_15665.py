@@ -5,8 +5,7 @@ Read from org.apache.kafka.controller.PartitionReassignmentReplicas, 3.7.1 and 3
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_15665 = Rule(
     name="KAFKA-15665",

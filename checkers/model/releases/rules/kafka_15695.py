@@ -7,8 +7,7 @@ and 3.7.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_15695 = Rule(
     name="KAFKA-15695",

@@ -7,8 +7,7 @@ one whose copy began and never ended; each attempt names another one
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_17062 = Rule(
     name="KAFKA-17062",

@@ -6,8 +6,7 @@ KAFKA-18635 has it.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_18106 = Rule(
     name="KAFKA-18106",

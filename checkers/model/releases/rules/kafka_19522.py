@@ -6,8 +6,7 @@ Read from org.apache.kafka.controller.PartitionChangeBuilder.canElectLastKnownLe
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_19522 = Rule(
     name="KAFKA-19522",

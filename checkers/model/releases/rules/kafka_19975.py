@@ -5,8 +5,7 @@ Read from org.apache.kafka.controller.PartitionReassignmentReplicas, 4.2.1 and 4
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 
 def end_unless_fewer_in_sync(

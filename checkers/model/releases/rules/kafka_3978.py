@@ -6,8 +6,7 @@ kafka.cluster.Replica.convertHWToLocalOffsetMetadata, 1.0.1, 1.0.2 and 2.3.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.values.log import Log
 
 

@@ -7,8 +7,7 @@ Until then a fetcher thread calls System.exit, and the shutdown hook waits for t
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_4039 = Rule(
     name="KAFKA-4039",

@@ -5,8 +5,7 @@ Read from kafka.log.Log.deletableSegments, 0.11.0.0 and 1.1.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_5634 = Rule(
     name="KAFKA-5634",

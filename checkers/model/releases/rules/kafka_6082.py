@@ -1,7 +1,6 @@
 """KAFKA-6082: ZooKeeper fences a controller that has been replaced."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_6082 = Rule(
     name="KAFKA-6082",

@@ -6,8 +6,7 @@ from kafka.server.epoch.LeaderEpochFileCache.endOffsetFor, 0.11.0.2, 1.0.1 and 1
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.releases.rules.kip_101 import answer_epoch
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED, UNDEFINED_EPOCH, Entries, EpochEnd
 

@@ -7,8 +7,7 @@ kafka.cluster.Partition.appendRecordsToFollowerOrFutureReplica, 1.1.0 and 1.1.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_6975 = Rule(
     name="KAFKA-6975",

@@ -6,8 +6,7 @@ LogReadResult.updateLeaderReplicaInfo, 1.0.0, 1.0.2, 1.1.0 and 1.1.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 STATE_AFTER_THE_FETCH = Rule(
     name="leader's state after the fetch",

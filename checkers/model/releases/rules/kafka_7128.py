@@ -7,8 +7,7 @@ kafka.cluster.Partition.maybeExpandIsr (`leaderEpochStartOffsetOpt`), 2.0.0 and 
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_7128 = Rule(
     name="KAFKA-7128",

@@ -6,8 +6,7 @@ kafka.cluster.Partition.getOutOfSyncReplicas, 2.0.1 and 2.1.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 
 def is_behind(follower_end_offset: int, leader_end_offset: int) -> bool:

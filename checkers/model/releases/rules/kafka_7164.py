@@ -5,8 +5,7 @@ Read from kafka.cluster.Partition.makeFollower, 2.0.0 and 2.0.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 
 def skip_next_epoch_of_known_leader(is_same_leader: bool, known_epoch: int, new_epoch: int) -> bool:

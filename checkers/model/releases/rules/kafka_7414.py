@@ -6,8 +6,7 @@ FatalExitError) and 2.0.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_7414 = Rule(
     name="KAFKA-7414",

@@ -6,8 +6,7 @@ kafka.cluster.Partition.makeLeader, 2.0.1 and 2.1.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.values.epoch_cache import (
     UNDEFINED,
     UNDEFINED_EPOCH,

@@ -1,7 +1,6 @@
 """KAFKA-7482: what a broker in controlled shutdown was not told until then."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_7482 = Rule(
     name="shutting down without being told",

@@ -6,8 +6,7 @@ log end offset. Read from kafka.log.Log.append, 2.2.0 and 2.2.2; released in 2.2
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.values.epoch_cache import Entries
 
 

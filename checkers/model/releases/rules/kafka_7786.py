@@ -5,8 +5,7 @@ Read from kafka.server.AbstractFetcherThread.truncateToEpochEndOffsets, 2.1.0 an
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 
 def was_asked_in_this_epoch(asked_leader_epoch: int, leader_epoch: int) -> bool:

@@ -7,8 +7,7 @@ follower then truncates far too much. Read from kafka.log.Log.initializeLeaderEp
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.releases.rules.first_release import keep_no_epoch, load_no_entries
 
 

@@ -1,7 +1,6 @@
 """KAFKA-8306: a log that ends below its checkpointed start begins empty there."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_8306 = Rule(
     name="KAFKA-8306",

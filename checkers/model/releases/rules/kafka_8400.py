@@ -8,8 +8,7 @@ before. Read from kafka.server.ReplicaManager.readFromLocalLog and kafka.cluster
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_8400 = Rule(
     name="KAFKA-8400",

@@ -8,8 +8,7 @@ and 2.8.2, and updateReplicaLogReadResult, 2.3.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_8841 = Rule(
     name="KAFKA-8841",

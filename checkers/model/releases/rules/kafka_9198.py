@@ -9,8 +9,7 @@ makeFollowers) and kafka.server.DelayedFetch, 2.1.1, 2.3.1 and 2.4.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_9198 = Rule(
     name="KAFKA-9198",

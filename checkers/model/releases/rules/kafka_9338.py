@@ -6,8 +6,7 @@ kafka.server.CachedPartition, 2.4.1 and 2.5.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.values.requests import PartitionRequest
 
 

@@ -9,8 +9,7 @@ and 2.4.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_9491 = Rule(
     name="KAFKA-9491",

@@ -8,8 +8,7 @@ over the new leader epoch before it leads in it, and no longer leads before it t
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_9579 = Rule(
     name="KAFKA-9579",

@@ -1,7 +1,6 @@
 """KAFKA-9835: a read and an append at the same time."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KAFKA_9835 = Rule(
     name="KAFKA-9835",

@@ -6,8 +6,7 @@ the controller does. Read from kafka.server.KafkaApis.isBrokerEpochStale, 2.5.0 
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.releases.rules.kip_380 import STALE, is_for_an_earlier_generation
 
 

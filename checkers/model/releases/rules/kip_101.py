@@ -8,8 +8,7 @@ Jira KAFKA-1211 and KAFKA-3919. Read from kafka.server.epoch.LeaderEpochFileCach
 from dataclasses import replace
 
 from kchaos.checkers.model.releases.generation import FollowerLog, TruncationState
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.releases.rules.first_release import fetch_from_log_end, keep_entries
 from kchaos.checkers.model.values import epoch_cache
 from kchaos.checkers.model.values.replica import FetcherState, FetchState, Replica

@@ -1,7 +1,6 @@
 """KIP-106: the default of unclean.leader.election.enable."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KIP_106 = Rule(
     name="KIP-106",

@@ -7,8 +7,7 @@ from kafka.server.ReplicaFetcherThread (fetchRequestVersion, processPartitionDat
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KIP_107 = Rule(
     name="KIP-107",

@@ -1,7 +1,6 @@
 """KIP-207: a new leader's answers to ListOffsets."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KIP_207 = Rule(
     name="KIP-207",

@@ -7,8 +7,7 @@ it had begun to follow anew meanwhile (kafka.server.CachedPartition.maybeUpdateR
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KIP_227 = Rule(
     name="KIP-227",

@@ -8,8 +8,7 @@ inter-broker protocol 2.0-IV0 on; before it the answer has no epoch and the old 
 from dataclasses import replace
 
 from kchaos.checkers.model.releases.generation import FollowerLog, TruncationState
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
 
 

@@ -12,8 +12,7 @@ LeaderAndIsr looks for offline replicas only, and nothing is sent again.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 STALE = "STALE_BROKER_EPOCH"
 UNKNOWN = "UNKNOWN_SERVER_ERROR"

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.releases.generation import Failed, Stopped
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.values.replica import FetcherThread
 
 

@@ -8,8 +8,7 @@ inter-broker protocol 2.7-IV2.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KIP_497 = Rule(
     name="KIP-497",

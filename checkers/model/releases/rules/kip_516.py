@@ -11,8 +11,7 @@ LogManager.getOrCreateLog, 3.0.2, 3.1.2 and 3.8.0). It compares before it looks 
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.values.replica import Replica
 
 

@@ -1,7 +1,6 @@
 """KIP-537: the default of replica.lag.time.max.ms."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.releases.versions import Version
 
 KIP_537 = Rule(

@@ -12,8 +12,7 @@ its own protocol is, and obeys where none is told.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KIP_570 = Rule(
     name="KIP-570",

@@ -5,8 +5,7 @@ Read from kafka.cluster.Partition.isReplicaIsrEligible, 3.2.3 and 3.3.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 
 def is_alive(follower: int, live: frozenset[int]) -> bool:

@@ -6,8 +6,7 @@ Read from kafka.server.ReplicaManager and kafka.log.UnifiedLog, 3.5.2, 3.6.0 and
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KIP_890 = Rule(
     name="KIP-890",

@@ -6,8 +6,7 @@ Read from kafka.cluster.Partition (`isBrokerEpochIsrEligible`) and kafka.cluster
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 KIP_903 = Rule(
     name="KIP-903",

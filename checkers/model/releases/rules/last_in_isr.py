@@ -6,8 +6,7 @@ KafkaController.removeReplicaFromIsr, 1.0.2.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 
 def keep_last_member(isr: tuple[int, ...], broker: int, _is_unclean: bool) -> tuple[int, ...]:

@@ -6,8 +6,7 @@ Read from org.apache.kafka.controller.PartitionChangeBuilder.maybeUpdateLastKnow
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.values.events import NO_LEADER
 
 

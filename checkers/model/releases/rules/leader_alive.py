@@ -1,7 +1,6 @@
 """A follower needs its leader in its own metadata cache."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 LEADER_ALIVE = Rule(
     name="leader alive in the metadata cache",

@@ -7,8 +7,7 @@ kafka.log.ProducerStateManager, 0.11.0.3-rc0, 1.1.1, 2.3.1 and 2.4.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 from kchaos.checkers.model.values.producers import (
     NO_EPOCH,
     NO_SEQUENCE,

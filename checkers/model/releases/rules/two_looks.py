@@ -1,7 +1,6 @@
 """Looks for followers that lag: how many it takes until a leader shrinks the ISR."""
 
-from kchaos.checkers.model.releases.probes import Probe
-from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.rule import Probe, Rule
 
 TWO_LOOKS = Rule(
     name="two looks before the ISR shrinks",
