@@ -9,10 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 from kchaos.checkers import observations
 from kchaos.checkers.acts import Act, fields_of
 from kchaos.checkers.observations import Observation
-from kchaos.clusters.api import Cluster
+from kchaos.clusters.api import Cluster as Cluster
 from kchaos.clusters.links import Links
 from kchaos.faults.errors import NotAvailable
-from kchaos.faults.view import ClusterView, view_of
+from kchaos.faults.view import ClusterView as ClusterView
+from kchaos.faults.view import view_of
 
 
 class Journal(Protocol):

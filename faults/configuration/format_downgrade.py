@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts
-from kchaos.clusters.api import Cluster
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import (
     BROKER_FORMAT,
@@ -14,7 +13,7 @@ from kchaos.clusters.settings import (
     broker_settings_refused,
     magic_of_format,
 )
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import Cluster, Injection, Journal, require_available
 from kchaos.faults.configuration.configure_topic import ConfigureTopic
 from kchaos.faults.errors import NotAvailable
 from kchaos.faults.process.roll_broker import RollBroker

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from kchaos.checkers import acts
-from kchaos.clusters.api import Cluster
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import Cluster, Injection, Journal, require_available
 from kchaos.faults.configuration.configure_topic import ConfigureTopic, await_taken_over
 from kchaos.faults.view import ClusterView, needs_zookeeper, unable
 

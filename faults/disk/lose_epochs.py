@@ -7,10 +7,8 @@ from typing import ClassVar
 
 from kchaos.checkers import acts
 from kchaos.checkers.formats.checkpoints import RECOVERY_POINTS
-from kchaos.clusters.api import Cluster
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import Cluster, ClusterView, Injection, Journal, require_available
 from kchaos.faults.disk.epoch_checkpoint import epoch_checkpoint, stopped_with_epochs
-from kchaos.faults.view import ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

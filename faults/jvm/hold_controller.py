@@ -7,10 +7,8 @@ from typing import ClassVar
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
-from kchaos.clusters.api import Cluster
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import Cluster, ClusterView, Injection, Journal, require_available
 from kchaos.faults.jvm.holding import holding, unholdable
-from kchaos.faults.view import ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
 from kchaos.clusters.agent import POINTS, Gate, PointHold
 from kchaos.clusters.agent.byteman import complaints
 from kchaos.clusters.agent.points import CONTROLLED_SHUTDOWN, REGISTERED
-from kchaos.clusters.api import Cluster
-from kchaos.faults.api import Injection, Journal
+from kchaos.faults.api import Cluster, Injection, Journal
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.view import ClusterView, name_in_use, needs_zookeeper, unable, unlinked
 

@@ -8,10 +8,8 @@ from typing import ClassVar, Literal
 from kchaos.checkers import acts
 from kchaos.checkers.acts import Readers
 from kchaos.clusters.agent.points import FETCH_READ, FETCH_REQUEST, LOG_READ
-from kchaos.clusters.api import Cluster
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import Cluster, ClusterView, Injection, Journal, require_available
 from kchaos.faults.jvm.holding import holding, unholdable
-from kchaos.faults.view import ClusterView
 
 Where = Literal["request", "read", "log"]
 _POINTS: Mapping[str, str] = {"request": FETCH_REQUEST, "read": FETCH_READ, "log": LOG_READ}

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts, observations
-from kchaos.clusters.api import Cluster
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import Cluster, Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.fencing import fence_registered
 from kchaos.faults.observation import await_registered, observe_broker

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts
-from kchaos.clusters.api import Cluster
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import Cluster, ClusterView, Injection, Journal, require_available
 from kchaos.faults.process.pause_broker import PauseBroker
-from kchaos.faults.view import ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from kchaos.checkers import acts, observations
 from kchaos.checkers.observations import BrokerSeen
-from kchaos.clusters.api import Cluster
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import Cluster, Injection, Journal, require_available
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.view import ClusterView, needs_kraft, unable
 from kchaos.faults.wire.cut_link import CutLink

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts, observations
-from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Cut, LinkKey, Links
-from kchaos.faults.api import Injection, Journal, links_of, require_available
-from kchaos.faults.view import ClusterView
+from kchaos.faults.api import Cluster, ClusterView, Injection, Journal, links_of, require_available
 from kchaos.faults.wire.rule_at_links import why_no_rule
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts
-from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Forgery
-from kchaos.faults.api import Injection, Journal, links_of, require_available
+from kchaos.faults.api import Cluster, Injection, Journal, links_of, require_available
 from kchaos.faults.view import ClusterView, needs_zookeeper
 from kchaos.faults.wire.rule_at_links import installed, why_no_rule
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts
-from kchaos.clusters.api import Cluster
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import Cluster, Injection, Journal, require_available
 from kchaos.faults.view import ClusterView, unable
 from kchaos.faults.wire.cut_controllers import CutControllers
 from kchaos.faults.wire.cut_link import CutLink

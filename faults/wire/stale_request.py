@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from kchaos.checkers import acts, observations
-from kchaos.clusters.api import Cluster
 from kchaos.clusters.links.control_requests import (
     EPOCH_SINCE,
     WRITABLE,
@@ -17,7 +16,7 @@ from kchaos.clusters.links.control_requests import (
 )
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.system.exchange import NoAnswer, NotSent
-from kchaos.faults.api import Injection, Journal, links_of, require_available
+from kchaos.faults.api import Cluster, Injection, Journal, links_of, require_available
 from kchaos.faults.errors import FaultError, NoEffect
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.view import ClusterView, down, needs_zookeeper, unable

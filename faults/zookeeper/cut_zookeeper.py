@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from kchaos.checkers import acts, observations
 from kchaos.checkers.observations import BrokerSeen
-from kchaos.clusters.api import Cluster
 from kchaos.clusters.links import Cut
-from kchaos.faults.api import Injection, Journal, links_of, require_available
+from kchaos.faults.api import Cluster, Injection, Journal, links_of, require_available
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.view import ClusterView, name_in_use, needs_zookeeper, unable, unlinked
 from kchaos.faults.zookeeper.activity import await_heard, packets_of

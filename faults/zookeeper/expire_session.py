@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from kchaos.checkers import acts, observations
 from kchaos.checkers.observations import BrokerSeen
-from kchaos.clusters.api import Cluster
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import Cluster, Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.fencing import fence_registered
 from kchaos.faults.observation import await_registered, await_registration_gone, observe_broker

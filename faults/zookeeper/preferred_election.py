@@ -7,11 +7,10 @@ from typing import ClassVar, Literal
 
 from kchaos.checkers import acts
 from kchaos.checkers.formats.api_keys import ApiKey
-from kchaos.clusters.api import Cluster
 from kchaos.clusters.ask.requests import send
 from kchaos.clusters.metadata.api import LeaderAndIsr, MetadataRefused
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import Cluster, Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.view import ClusterView, needs_zookeeper, view_of
 
