@@ -1,19 +1,17 @@
 """A disk that is slow: what the kernel asks of it for one broker takes longer."""
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import ClassVar
 
 from kchaos.checkers import acts
 from kchaos.clusters.agent.point import DISK_OPERATIONS, DiskOperation
 from kchaos.clusters.agent.points import POINTS, disk_point
-from kchaos.faults.api import Cluster, ClusterView, Injection, Journal, require_available
-from kchaos.faults.jvm.holding import holding, unholdable
+from kchaos.faults.api import ClusterView
+from kchaos.faults.jvm.holding import AtPoint, unholdable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlowDisk:
+class SlowDisk(AtPoint):
     """Each read, write or flush of a broker's disk takes so much longer, whoever in it asks.
 
     The broker's log.dir lies on a file system that kchaos serves (`clusters.disk`) while it runs.
@@ -36,9 +34,6 @@ class SlowDisk:
     topic: str | None = None
     partition: int | None = None
 
-    lasting: ClassVar[bool] = True
-    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.HoldPoint, acts.ReleasePoint)
-
     @property
     def needs(self) -> Mapping[int, tuple[str, ...]]:
         """The point of the disk; none for an operation that `available` refuses."""
@@ -50,21 +45,13 @@ class SlowDisk:
             return f"operation is {self.operation!r}; use {' or '.join(map(repr, DISK_OPERATIONS))}"
         if self._point not in POINTS:
             return f"behind the page cache nobody waits for a {self.operation}: take a flush"
-        return unholdable(view, self._act())
-
-    def inject(self, cluster: Cluster, journal: Journal) -> AbstractContextManager[Injection]:
-        """Delays from the next operation on; lets on, at once, what waits on leaving.
-
-        Raises:
-            NoEffect: On leaving: nothing came to the disk, or nothing waited to the end.
-        """
-        require_available(self, cluster)
-        return holding("SlowDisk", self._act(), cluster, journal)
+        return unholdable(view, self._act)
 
     @property
     def _point(self) -> str:
         return disk_point(self.operation, is_cached=self.page_cache)
 
+    @property
     def _act(self) -> acts.HoldPoint:
         return acts.HoldPoint(
             name=f"{self._point}-{self.broker}",

@@ -1,18 +1,15 @@
 """A controller that is slow to handle that brokers came or went."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import ClassVar
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
-from kchaos.faults.api import Cluster, ClusterView, Injection, Journal, require_available
-from kchaos.faults.jvm.holding import holding, unholdable
+from kchaos.faults.api import ClusterView
+from kchaos.faults.jvm.holding import AtPoint, unholdable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldController:
+class HoldController(AtPoint):
     """The controller's event thread stands still as soon as it has a broker change to handle.
 
     The broker itself goes on: it serves as leader and follower, keeps its session, and answers
@@ -27,30 +24,14 @@ class HoldController:
 
     broker: int
 
-    lasting: ClassVar[bool] = True
-    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.HoldPoint, acts.ReleasePoint)
-
-    @property
-    def needs(self) -> Mapping[int, tuple[str, ...]]:
-        """The point at which a broker change begins to be handled."""
-        return {self.broker: (CONTROLLER_BROKER_CHANGE,)}
-
     def available(self, view: ClusterView) -> str:
         """The broker is the controller, and runs with the point."""
-        why_not = unholdable(view, self._act())
+        why_not = unholdable(view, self._act)
         if why_not or view.controller == self.broker:
             return why_not
         return f"broker {self.broker} is not the controller: broker {view.controller} is"
 
-    def inject(self, cluster: Cluster, journal: Journal) -> AbstractContextManager[Injection]:
-        """Holds from the next broker change on; releases on leaving.
-
-        Raises:
-            NoEffect: On leaving: no broker came or went while it was held.
-        """
-        require_available(self, cluster)
-        return holding("HoldController", self._act(), cluster, journal)
-
+    @property
     def _act(self) -> acts.HoldPoint:
         return acts.HoldPoint(
             name=f"controller-{self.broker}", broker=self.broker, point=CONTROLLER_BROKER_CHANGE

@@ -1,15 +1,17 @@
 """A hold at a point of a broker's code, its proof and its release, shared by the JVM faults."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import ClassVar
 
 from kchaos.checkers import acts, observations
 from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
 from kchaos.clusters.agent import POINTS, Gate, PointHold
 from kchaos.clusters.agent.byteman import complaints
 from kchaos.clusters.agent.points import CONTROLLED_SHUTDOWN, REGISTERED
-from kchaos.faults.api import Cluster, Injection, Journal
+from kchaos.faults.api import Cluster, Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.view import ClusterView, name_in_use, needs_zookeeper, unable, unlinked
 
@@ -19,6 +21,37 @@ _WITH_KRAFT = {
     REGISTERED: "hold BrokerRegistration responses with HoldRequests",
 }
 """Remedy where a point is not reached."""
+
+
+class AtPoint:
+    """A fault that keeps threads of one broker at one point until it is healed.
+
+    `available` and `inject` are those of `Fault`. On leaving, NoEffect says that nothing came to
+    the point while it was held.
+    """
+
+    __slots__ = ()
+
+    lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.HoldPoint, acts.ReleasePoint)
+
+    @property
+    def _act(self) -> acts.HoldPoint:
+        raise NotImplementedError
+
+    @property
+    def needs(self) -> Mapping[int, tuple[str, ...]]:
+        """By broker, the point that it must run with."""
+        return {self._act.broker: (self._act.point,)}
+
+    def available(self, view: ClusterView) -> str:
+        """Return why no thread can be kept there, or ""."""
+        return unholdable(view, self._act)
+
+    def inject(self, cluster: Cluster, journal: Journal) -> AbstractContextManager[Injection]:
+        """Keep what comes to the point from now on; let it go on when left."""
+        require_available(self, cluster)
+        return holding(type(self).__name__, self._act, cluster, journal)
 
 
 def unholdable(view: ClusterView, act: acts.HoldPoint) -> str:

@@ -1,22 +1,21 @@
 """A broker that is slow to read its log for those who fetch."""
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import Readers
 from kchaos.clusters.agent.points import FETCH_READ, FETCH_REQUEST, LOG_READ
-from kchaos.faults.api import Cluster, ClusterView, Injection, Journal, require_available
-from kchaos.faults.jvm.holding import holding, unholdable
+from kchaos.faults.api import ClusterView
+from kchaos.faults.jvm.holding import AtPoint, unholdable
 
 Where = Literal["request", "read", "log"]
 _POINTS: Mapping[str, str] = {"request": FETCH_REQUEST, "read": FETCH_READ, "log": LOG_READ}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlowFetchReads:
+class SlowFetchReads(AtPoint):
     """Reads for Fetch requests wait, all of them or those of followers or of consumers only.
 
     The request has arrived. Where it waits decides what else waits (KIP-501): at "request" a
@@ -40,9 +39,6 @@ class SlowFetchReads:
     topic: str | None = None
     partition: int | None = None
 
-    lasting: ClassVar[bool] = True
-    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.HoldPoint, acts.ReleasePoint)
-
     @property
     def needs(self) -> Mapping[int, tuple[str, ...]]:
         """The point where reads wait; none for a place that `available` refuses."""
@@ -54,17 +50,9 @@ class SlowFetchReads:
             return f"where is {self.where!r}; use {' or '.join(map(repr, _POINTS))}"
         if self.delay_ms is not None and self.delay_ms <= 0:
             return f"delay_ms is {self.delay_ms}: a delay is longer than 0, None holds"
-        return unholdable(view, self._act())
+        return unholdable(view, self._act)
 
-    def inject(self, cluster: Cluster, journal: Journal) -> AbstractContextManager[Injection]:
-        """Holds or delays from the next read on; releases on leaving.
-
-        Raises:
-            NoEffect: On leaving: no such read came.
-        """
-        require_available(self, cluster)
-        return holding("SlowFetchReads", self._act(), cluster, journal)
-
+    @property
     def _act(self) -> acts.HoldPoint:
         return acts.HoldPoint(
             name=f"{self.readers}-{self.where}-{self.broker}",
