@@ -42,12 +42,12 @@ def read_frame(sock: socket.socket, buffer: memoryview) -> int:
 
 
 def percentile(seconds: list[float], share: float) -> float:
-    """The value that this share of the measurements does not exceed."""
+    """Return the value that this share of the measurements does not exceed."""
     return sorted(seconds)[min(len(seconds) - 1, int(len(seconds) * share))]
 
 
 def produce_request(correlation_id: int, records: bytes) -> bytes:
-    """A Produce with acks=all to t-0."""
+    """Return a Produce with acks=all to t-0."""
     header = struct.pack(">hhih", 0, 3, correlation_id, 5) + b"bench"
     body = struct.pack(">hhii", -1, -1, 30_000, 1) + struct.pack(">h1s", 1, b"t")
     body += struct.pack(">iii", 1, 0, len(records)) + records
@@ -55,7 +55,7 @@ def produce_request(correlation_id: int, records: bytes) -> bytes:
 
 
 def produce_response(correlation_id: int) -> bytes:
-    """The answer that it lies at offset 7."""
+    """Return the response with base offset 7."""
     body = struct.pack(">iih1s", correlation_id, 1, 1, b"t")
     body += struct.pack(">iihqqi", 1, 0, 0, 7, -1, 0)
     return _SIZE.pack(len(body)) + body

@@ -151,7 +151,7 @@ def _judged(run: RunDirectory) -> tuple[float, float]:
 
 
 def plainly(paths: Sequence[str]) -> None:
-    """Judges the runs in a loop and prints seconds and answers as JSON."""
+    """Judge the runs in a loop; print seconds and answers as JSON."""
     begin = time.perf_counter()
     answers = []
     for path in paths:
@@ -161,7 +161,7 @@ def plainly(paths: Sequence[str]) -> None:
 
 
 def with_spark(paths: Sequence[str]) -> None:
-    """Judges the runs with Spark, and once more with a Spark that runs already; prints the same."""
+    """Judge the runs with Spark, and again with the running Spark; print the same."""
     from kchaos.checkers.spark import judge_runs, spark_context
     from kchaos.clusters.kafka.class_archive import spark_archive
     from kchaos.clusters.kafka.java import spark_java_home
@@ -191,7 +191,7 @@ def with_spark(paths: Sequence[str]) -> None:
 
 
 def _tell(measured: dict[str, Any]) -> None:
-    """Prints what was measured, and this process's most memory, as JSON."""
+    """Print the measurements, and this process's peak memory, as JSON."""
     memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(measured | {"memory_mb": memory_mb}))
 

@@ -45,7 +45,7 @@ class WorkerFolders:
 
     @classmethod
     def make(cls, folder: Path, *, driver: str) -> "WorkerFolders":
-        """A cache with what was fetched before, by links to it."""
+        """Create a cache with links to everything already fetched."""
         (folder / "cache").mkdir(parents=True)
         for name in _FETCHED:
             (folder / "cache" / name).symlink_to(cache_directory() / name)
@@ -70,7 +70,7 @@ class WorkerFolders:
         return {**os.environ, **own, "KCHAOS_DRIVER": self.driver}
 
     def start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Starts a command of kchaos; nobody reads what it says."""
+        """Start a command of kchaos whose output nobody reads."""
         nowhere = subprocess.DEVNULL
         return subprocess.Popen(
             [*KCHAOS, *command],
@@ -82,7 +82,7 @@ class WorkerFolders:
         )
 
     def processes(self) -> list[int]:
-        """Processes of its commands that still run; what is in a container is not among them."""
+        """Return its commands' running processes, except in containers."""
         pids = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
@@ -97,7 +97,7 @@ class WorkerFolders:
 def kill_at(
     place: WorkerFolders, command: Sequence[str], moment_s: float, *, since_run: bool
 ) -> Counter[str]:
-    """Kills a command at a moment; returns what is left then, by kind.
+    """Kill a command at a moment; return the kinds of its leftovers.
 
     Args:
         moment_s: Since its start, or with `since_run` since it has begun to write into `runs`.
@@ -135,7 +135,7 @@ def _left(place: WorkerFolders) -> Iterator[tuple[str, str]]:
 
 
 def _runs(place: WorkerFolders) -> Counter[str]:
-    """Outcome of the runs of a place; they are removed."""
+    """Return the outcomes of a place's runs, and remove them."""
     states: Counter[str] = Counter()
     for path in place.runs.glob("*"):
         # What a killed Spark job had begun is named so, and goes with the next one.
@@ -184,7 +184,7 @@ def kills(
     work: Path,
     length_s: float | None = None,
 ) -> Counter[str]:
-    """Kills a command so many times; returns what was left, and how the runs turned out.
+    """Kill a command `count` times; return the leftovers and the runs' outcomes.
 
     Args:
         length_s: Seconds that the command takes when nobody kills it; None to measure them.
@@ -219,7 +219,7 @@ BAD = COLUMNS[:-2]
 
 
 def main() -> int:
-    """Prints the table; returns 0 if nothing was left and no run was wrong."""
+    """Print the table; return 0 if nothing was left and no run was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--driver", choices=["local", "docker"], default="local")

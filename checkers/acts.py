@@ -242,7 +242,7 @@ class HealLink:
     target: int | None = None
 
     def heals(self, cut: CutLink) -> bool:
-        """Whether it undoes this cut."""
+        """Return whether healing it undoes this cut."""
         if self.name:
             return cut.name == self.name
         return {cut.source, cut.target} == {self.source, self.target}
@@ -488,12 +488,12 @@ _Kind = TypeVar("_Kind", bound=Act)
 
 
 def act_of(kind: type[_Kind], value: Any) -> _Kind:
-    """The act with those fields of `value` that this kind of act has."""
+    """Return the act of this kind made from the fields of `value` that the kind has."""
     return kind(**{field.name: getattr(value, field.name) for field in fields(kind)})
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """The fields of an act, or of another such value, as plain JSON values by name."""
+    """Return the fields of an act, or of a similar value, as plain JSON values by name."""
     return {
         field.name: _plain(getattr(value, field.name))
         for field in fields(value)
@@ -502,7 +502,7 @@ def fields_of(value: Any) -> dict[str, Any]:
 
 
 def unknown_style(cut: CutLink | CutZooKeeper) -> str:
-    """Why there is no such cut, or ""."""
+    """Return why there is no such cut, or ""."""
     styles = get_args(ZooKeeperCutStyle if isinstance(cut, CutZooKeeper) else CutStyle)
     known = " or ".join(map(repr, styles))
     return "" if cut.style in styles else f"style is {cut.style!r}; use {known}"

@@ -167,7 +167,7 @@ def _covered_s(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def measure(evidence: RunEvidence) -> Availability:
-    """Returns what a run's evidence says of its availability.
+    """Measure a run's availability from its evidence.
 
     Raises:
         CheckError: Evidence cannot be read.
@@ -223,7 +223,7 @@ def measure(evidence: RunEvidence) -> Availability:
 
 
 def _unseen(evidence: RunEvidence) -> str:
-    """Why it is not known what clients wrote and read, or ""."""
+    """Return why the clients' reads and writes are unknown, or ""."""
     if evidence.clients is None:
         return "the run has no links in front of its brokers (client_links)"
     if not evidence.files.has(CLIENTS):
@@ -369,7 +369,7 @@ class _Writes:
             yield from (spell for spell in spells.values() if spell.seconds >= SHORTEST_S)
 
     def first_unread(self, partition: TopicPartition, position: int, since: float) -> float | None:
-        """When the first record from `position` on was acknowledged, at `since` the earliest.
+        """Return the time of the first acknowledgement from `position` on, at least `since`.
 
         None where none was.
         """
@@ -446,7 +446,7 @@ class _Readers:
     def stalls(
         self, name: str, writes: _Writes, transactional: Mapping[TopicPartition, frozenset[int]]
     ) -> tuple[list[Outage], bool]:
-        """The stalls of a consumer, and whether anything tells that it did not stall elsewhere.
+        """Return a consumer's stalls, and whether the evidence excludes any others.
 
         When a record of a transaction may be read is not followed.
         """
@@ -476,7 +476,7 @@ class _Readers:
 
 
 def _waits(looks: Sequence[_Look]) -> Iterator[tuple[_Look, _Look]]:
-    """Yields where each wait began and what ended it: records, or the end of all that was seen."""
+    """Yield where each wait began and what ended it: records, or the end of the observations."""
     served = [look for look in looks if look.is_given]
     ends = [looks[0], *served, *([looks[-1]] if not looks[-1].is_given else [])]
     yield from pairwise(ends)
@@ -511,7 +511,7 @@ def _consumer(
 def _faults(
     evidence: RunEvidence, outages: Sequence[Outage], end: float
 ) -> Iterator[FaultAvailability]:
-    """Yields what each fault did to the service, in their order."""
+    """Yield the effect of each fault on the service, in the order of the faults."""
     spans = acted_faults(evidence.observed)
     for number, span in enumerate(spans):
         began, heal, fault = span.began, span.healed, span.injected
@@ -561,7 +561,7 @@ class Bounds:
 
 
 def bounds_of(expectation: object) -> Bounds | None:
-    """The bounds in a scenario's expectation; None without any.
+    """Return the bounds in a scenario's expectation, or None if it has none.
 
     Raises:
         ScenarioDataError: They are not of that form.
@@ -599,7 +599,7 @@ _OF_PARTITIONS = {
 
 
 def bounded(availability: Availability) -> Iterator[Bounded]:
-    """Yields each value that was measured and may be bounded."""
+    """Yield each measured value that an expectation can bound."""
     for partition in availability.partitions:
         for bound, what in _OF_PARTITIONS.items():
             seconds = getattr(partition, bound)
@@ -630,7 +630,7 @@ def bounded(availability: Availability) -> Iterator[Bounded]:
 
 
 def bounds_not_measured(bounds: Bounds, availability: Availability) -> Iterator[str]:
-    """Yields each bound of which nothing tells whether it was kept.
+    """Yield each bound that the evidence cannot check.
 
     Without a fault the time until the service is back is kept.
     """

@@ -12,7 +12,7 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 def dying_with_parent() -> Callable[[], None]:
-    """Function that a child of this process calls between fork and exec (`preexec_fn`).
+    """Return a function for `preexec_fn`, which a child process calls between fork and exec.
 
     It is killed when the *thread* that started it ends, and with it when this process does, however
     that happens. What it becomes by exec inherits that; what it forks does not.

@@ -64,7 +64,7 @@ class Fingerprints:
     _last_seen: Mapping[str, Any]
 
     def of(self, finding: Finding) -> str:
-        """The finding's fingerprint: twelve hexadecimal digits."""
+        """Return the finding's fingerprint: twelve hexadecimal digits."""
         told = [finding.kind, *_what(finding), self._roles(finding), self._shape]
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:_DIGITS]
 
@@ -76,7 +76,7 @@ class Fingerprints:
 
 
 def fingerprints_of(scenario: ScenarioAbout, outcome: Outcome) -> Fingerprints:
-    """The function that makes fingerprints of a run's findings, from its scenario and its end."""
+    """Return the function that computes fingerprints of a run's findings."""
     numbers = _Numbers()
     is_drawn = scenario.entry == DRAWN
     shape = DRAWN if is_drawn else shape_of(scenario, numbers)
@@ -88,7 +88,7 @@ def fingerprints_of(scenario: ScenarioAbout, outcome: Outcome) -> Fingerprints:
 def with_fingerprints(
     findings: Sequence[Finding], scenario: ScenarioAbout, outcome: Outcome
 ) -> tuple[Finding, ...]:
-    """The findings of a run, each with its fingerprint."""
+    """Return the findings of a run, each with its fingerprint."""
     made = fingerprints_of(scenario, outcome) if findings else None
     return tuple(
         replace(finding, fingerprint=made.of(finding)) for finding in findings if made is not None
@@ -96,7 +96,7 @@ def with_fingerprints(
 
 
 def shape_of(scenario: ScenarioAbout, numbers: _Numbers | None = None) -> Any:
-    """The scenario as plain JSON values without numbers of its own."""
+    """Return the scenario as plain JSON values, without its own numbers."""
     numbers = numbers if numbers is not None else _Numbers()
     steps: list[Any] = []
     for step in map(_done, scenario.steps):
@@ -123,7 +123,7 @@ def shape_of(scenario: ScenarioAbout, numbers: _Numbers | None = None) -> Any:
 
 
 def _settings(properties: Mapping[str, str]) -> list[str]:
-    """The settings by name, and those that are modes with their values."""
+    """Return the names of the settings; settings that are modes have their values too."""
     return sorted(
         name if value[:1].isdigit() else f"{name}={value}" for name, value in properties.items()
     )
@@ -154,7 +154,7 @@ def _normal(value: Any, key: str, numbers: _Numbers) -> Any:
 
 
 def _what(finding: Finding) -> Sequence[str]:
-    """Subject of the rule, where one rule has several."""
+    """Return the subject of a rule that has several."""
     evidence = finding.evidence
     return [str(evidence[name]) for name in ("what", "point", "reason") if _is_word(evidence, name)]
 

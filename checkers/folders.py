@@ -33,7 +33,7 @@ class NoPlainPath(OSError):
 
 @contextlib.contextmanager
 def held(above: Path, prefix: str) -> Iterator[Path]:
-    """A new folder in `above`, locked for the block; what is left of it afterwards is removed.
+    """Yield a new folder in `above`, locked for the block, and remove its rest afterwards.
 
     Its name is `prefix` and random letters. `above` is made if it is not there.
 
@@ -51,7 +51,7 @@ def held(above: Path, prefix: str) -> Iterator[Path]:
 
 
 def is_abandoned(folder: Path) -> bool:
-    """Whether nobody holds the folder's lock any more; False where nobody can tell."""
+    """Return whether the folder's lock is free; False if that is unknown."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -63,7 +63,7 @@ def is_abandoned(folder: Path) -> bool:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether somebody holds the folder's lock; False where nobody can tell.
+    """Return whether the folder's lock is held; False if that is unknown.
 
     Several may ask at once: nobody who asks is taken for the holder.
     """
@@ -90,7 +90,7 @@ class Hold:
         self._locks: dict[Path, int] = {}
 
     def take(self, folder: Path) -> None:
-        """Takes the folder's lock, unless somebody has it, or the file system has no locks."""
+        """Take the folder's lock, unless it is held or the file system has no locks."""
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         if _locks(lock):
             self._locks[folder] = lock
@@ -98,7 +98,7 @@ class Hold:
             os.close(lock)
 
     def let_go(self, folder: Path) -> None:
-        """Lets go of the folder's lock, if it is held here, also in forked processes."""
+        """Let go of the folder's lock, if it is held here, also in forked processes."""
         lock = self._locks.pop(folder, None)
         if lock is not None:
             fcntl.flock(lock, fcntl.LOCK_UN)
@@ -106,7 +106,7 @@ class Hold:
 
 
 def remove_abandoned(folder: Path) -> bool:
-    """Removes the folder if nobody holds its lock; returns whether it did.
+    """Remove the folder unless its lock is held; return whether it was removed.
 
     Raises:
         OSError: Something in it cannot be removed; the rest may be gone.
@@ -126,7 +126,7 @@ def remove_abandoned(folder: Path) -> bool:
 
 
 def remove_abandoned_in(above: Path, prefix: str) -> None:
-    """Removes what nobody holds any more of the folders whose names begin so.
+    """Remove each unlocked folder whose name begins with the prefix.
 
     What cannot be removed stays: it is in nobody's way.
     """
@@ -136,12 +136,12 @@ def remove_abandoned_in(above: Path, prefix: str) -> None:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether class paths, properties files and URLs all take the absolute path as it is."""
+    """Return whether class paths, properties files and URLs accept the absolute path as it is."""
     return _PLAIN.fullmatch(str(path)) is not None
 
 
 def plain(path: Path) -> Path:
-    """The path, or a link to it without characters that class paths and properties misread.
+    """Return the path, or a link to it without characters that class paths misread.
 
     The link lies in the folder for temporary files, is named after the path, and stays: it is the
     same one for every process of the user.
@@ -166,7 +166,7 @@ def plain(path: Path) -> Path:
 
 
 def plain_folder(path: Path) -> Path:
-    """A folder of this user's own at a plain path that belongs to `path`, made if need be.
+    """Return the user's folder at a plain path that belongs to `path`, creating it if need be.
 
     For what cannot live behind a link: Java looks up where it really is.
 
@@ -219,7 +219,7 @@ def _plain_places() -> list[Path]:
 
 
 def _linked(link: Path, target: str) -> bool:
-    """Whether the link is ours and leads there; makes it if it is not there."""
+    """Return whether the link is ours and has this target; create a missing link."""
     unfinished = link.with_name(f"{link.name}-{secrets.token_hex(4)}")
     with contextlib.suppress(OSError):
         if not link.is_symlink():

@@ -34,7 +34,7 @@ class ShapeError(ValueError):
 
 
 def from_json(kind: type[_T], value: Any, *, allow_more: bool = False, **given: Any) -> _T:
-    """The dataclass of that kind that the JSON value describes.
+    """Return the dataclass of that kind that the JSON value describes.
 
     Args:
         allow_more: Whether fields that the dataclass does not have are passed over, in it and in
@@ -50,13 +50,13 @@ def from_json(kind: type[_T], value: Any, *, allow_more: bool = False, **given: 
 
 
 def check_json(kind: type[Any], value: Any) -> None:
-    """Raises ShapeError as `from_json` does with `allow_more`, and makes no instance."""
+    """Raise ShapeError as `from_json` does with `allow_more`, without making an instance."""
     hint: Any = kind
     _dataclass(hint, True, False)(value, {})
 
 
 def to_json(value: Any) -> dict[str, Any]:
-    """The JSON that `from_json` reads as this dataclass, without optional defaults.
+    """Return the JSON that `from_json` reads as this dataclass, without optional defaults.
 
     The dataclasses in its fields, tuples and mappings are written likewise.
     """
@@ -79,7 +79,7 @@ def _written(value: Any) -> Any:
 
 
 def members(value: Any) -> dict[str, Any]:
-    """Every field of a dataclass by its name, as it is.
+    """Return every field of a dataclass by its name, unconverted.
 
     `json.dumps(value, default=members)` writes a dataclass as `dataclasses.asdict` shows it, and
     copies nothing of it.
@@ -94,7 +94,7 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 
 def lacking(kind: Any, value: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the place of each field that has a default and neither is there nor may be left out.
+    """Yield the place of each absent field that has a default and yet must be given.
 
     A null counts as nothing where null is the default.
 
@@ -142,7 +142,7 @@ def _reader(hint: Any, allow_more: bool, makes: bool) -> _Read:
 
 @cache
 def _defaulted(kind: Any) -> tuple[tuple[str, bool], ...]:
-    """Each field that must be there although it has a default, and whether that is null."""
+    """Return each field that must be given despite its default, and whether that is null."""
     return tuple(
         (field.name, field.default is None)
         for field in dataclasses.fields(kind)
@@ -157,7 +157,7 @@ def _has_default(field: "dataclasses.Field[Any]") -> bool:
 
 @cache
 def _nested(kind: Any) -> tuple[tuple[str, Callable[[Any], Iterator[str]]], ...]:
-    """Each field with dataclasses in it, and what yields the places that they lack."""
+    """Return each field with dataclasses in it, and a function that yields their missing places."""
     hints = get_type_hints(kind)
     inners = ((field.name, _inner(hints[field.name])) for field in dataclasses.fields(kind))
     return tuple((name, inner) for name, inner in inners if inner is not None)

@@ -71,7 +71,7 @@ Rules = Callable[[RunEvidence, Prediction | None], Judged]
 def judge(
     run: RunDirectory, *, predict: Predict = predict_run, rules: Rules | None = None
 ) -> Results:
-    """Judges one run; reads only.
+    """Judge one run without changing it.
 
     A run that is not sealed, whose evidence is damaged, that did not finish or in which nothing was
     acknowledged is unknown, and so is one over which a checker fails: then `crashes` has the
@@ -98,13 +98,13 @@ def judge(
 
 
 def rules_of(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
-    """Findings of the rules for one run: every partition, every snapshot, the run as a whole."""
+    """Return all rules' findings of a run: each partition and snapshot, and the run as a whole."""
     parts = [apply_rules(partition) for partition in run_evidence(evidence, prediction)]
     return joined([*parts, Judged(findings=tuple(about_the_run(evidence, prediction)))])
 
 
 def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Iterable[Finding]:
-    """Yields a finding for what is forbidden and no partition's evidence has.
+    """Yield a finding for each violation that no partition's evidence has.
 
     These are decisions that their writers could not take, directories of partitions that nobody
     made, what others wrote, what their clients were told against Kafka's promises, followers that
@@ -211,7 +211,7 @@ class _Judging:
     def results(
         self, read: RunEvidence | None, prediction: Prediction | None, judged: Judged
     ) -> Results:
-        """Everything put together; `read` is None where the evidence could not be read."""
+        """Combine all results; `read` is None if the evidence could not be read."""
         deleted = [] if read is None else [*deleted_by_others(read)]
         unfollowed = {partition for partition, _ in deleted}
         unfollowed |= set() if read is None else {*read.unfollowed_clients, *read.untold_cleaning}
@@ -309,7 +309,7 @@ def _own_version() -> str:
 
 
 def _ran(evidence: RunEvidence) -> str:
-    """Releases of brokers, where there were more than one; else ""."""
+    """Return the brokers' releases if they differ, else ""."""
     return evidence.ran if len(evidence.started_as) + len(evidence.rolled_to) > 1 else ""
 
 

@@ -119,7 +119,7 @@ class LogEntry:
 
 
 def read_node(node: int, files: Sequence[tuple[str, bytes]]) -> NodeLog:
-    """One node's copy, from name and content of its files; other files are passed over.
+    """Return one node's copy from its files' names and content, ignoring other files.
 
     The last segment may end within a batch: the node was killed, or still wrote it.
 
@@ -157,7 +157,7 @@ def read_node(node: int, files: Sequence[tuple[str, bytes]]) -> NodeLog:
 
 
 def committed(copies: Sequence[NodeLog]) -> tuple[CopiedBatch, ...]:
-    """The longest run of batches that a majority of the voters shares, from the least offset on.
+    """Return the longest prefix of batches that a majority of the voters shares.
 
     Args:
         copies: Those of the voters, all of them: an empty one of a voter that has none.
@@ -186,7 +186,7 @@ def committed(copies: Sequence[NodeLog]) -> tuple[CopiedBatch, ...]:
 
 
 def differing(copy: NodeLog, shared: Sequence[CopiedBatch]) -> CopiedBatch | None:
-    """The first batch of a copy in whose place the voters share another one; None if none is.
+    """Return the first batch of a copy that differs from the voters' shared one, or None.
 
     A node that was away may still have the tail of a leader that was deposed. All of that is of
     an older epoch than what is shared there, so it is no difference.
@@ -210,7 +210,7 @@ def differing(copy: NodeLog, shared: Sequence[CopiedBatch]) -> CopiedBatch | Non
 
 
 def entries(batches: Sequence[CopiedBatch], definitions: RecordDefinitions) -> Iterator[LogEntry]:
-    """Yields the records of batches in their order; control records of other kinds are left out.
+    """Yield the records of batches in order, without control records of other kinds.
 
     What a transaction of the controller wrote comes where it stands, once the transaction has
     ended; of one that was aborted, or has not ended, nothing does (KIP-868).
@@ -305,7 +305,7 @@ def _copied(name: str, content: bytes, batch: Batch) -> CopiedBatch:
 
 
 def voters_of(copies: Mapping[int, NodeLog]) -> frozenset[int]:
-    """The voters that any copy's leader changes name; none without such a record."""
+    """Return the voters that any copy's leader changes name; none without such a record."""
     voters: set[int] = set()
     for copy in copies.values():
         for copied in (batch for batch in copy.batches if batch.is_control):

@@ -104,7 +104,7 @@ Matters = Callable[[RunEvidence], Iterator[Reach]]
 
 
 def not_modelled(evidence: RunEvidence) -> Iterator[NotModelled]:
-    """Yields each rule that is not followed and may be why a run is not as predicted.
+    """Yield each rule that the model does not follow and that may explain a difference.
 
     Besides, who may have been shut down by its controller because of a late request, and which
     topic was made again where that matters.
@@ -149,7 +149,7 @@ def _together(places: Iterable[tuple[_K, Reach]]) -> Iterator[tuple[_K, tuple[Re
 
 
 def _asked_to_shut_down(evidence: RunEvidence) -> Iterator[tuple[int, Reach]]:
-    """Yields whose late ControlledShutdown came where no link shows the controller's StopReplica.
+    """Yield brokers whose late ControlledShutdown came without the controller's StopReplica.
 
     It is not predicted, nor that the controller tells such a broker no later leader epoch
     (KafkaController.doControlledShutdown and ReplicaStateMachine, 2.1.1).
@@ -163,7 +163,7 @@ def _asked_to_shut_down(evidence: RunEvidence) -> Iterator[tuple[int, Reach]]:
 
 
 def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[tuple[str, Reach]]:
-    """Yields each topic that was made again where a broker may look at a Fetch from before.
+    """Yield each recreated topic of which a broker may still handle an earlier Fetch.
 
     It does so in an append too, whose partition then fails, and not where another partition of that
     Fetch ends it first (Partition.appendRecordsToLeader and DelayedFetch.tryComplete, 2.1.1 and

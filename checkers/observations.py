@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def _kind(name: str) -> Callable[[type[_T]], type[_T]]:
-    """Makes a class a frozen dataclass that is read and written as lines of that kind."""
+    """Make a class a frozen dataclass that is read and written as lines of that kind."""
 
     def register(of: type[_T]) -> type[_T]:
         KINDS[name] = made = dataclass(frozen=True, slots=True, kw_only=True)(of)
@@ -77,7 +77,7 @@ class BrokerSeen(Observation):
     znode: str | None
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain values."""
+        """Return the fields as plain values."""
         return to_json(self)
 
 
@@ -551,12 +551,12 @@ _ACTS: Mapping[str, type[Any]] = {act.__name__: act for act in get_args(acts.Act
 
 
 def kind_of(what: Observation) -> str:
-    """The kind that its line has."""
+    """Return the kind of the observation's line."""
     return what.kind if isinstance(what, Noted) else _NAMES[type(what)]
 
 
 def fields_of(what: Observation) -> dict[str, Any]:
-    """Values of its line besides time, step and kind, for `json.dumps`."""
+    """Return the values of the observation's line besides time, step and kind, for `json.dumps`."""
     match what:
         case Noted():
             return dict(what.fields)
@@ -568,7 +568,7 @@ def fields_of(what: Observation) -> dict[str, Any]:
 
 
 def observation_in(line: Mapping[str, Any]) -> Observation:
-    """The observation in a line; fields that its kind does not have are passed over.
+    """Return the observation in a line, ignoring fields that its kind does not have.
 
     Raises:
         ShapeError: A field is missing or has another type, or the act has no such field.

@@ -56,7 +56,7 @@ def refuse_what_is_no_file(directory: Path) -> None:
 
 
 def read_bounded(file: Path | str) -> bytes:
-    """The bytes of a file, which must be a regular one.
+    """Return the bytes of a file, which must be a regular one.
 
     Raises:
         OSError: It cannot be opened, or is a link.
@@ -75,7 +75,7 @@ def read_bounded(file: Path | str) -> bytes:
 
 
 def bounded_json(content: bytes) -> Any:
-    """The value of a JSON text.
+    """Return the value of a JSON text.
 
     Raises:
         ValueError: It is no JSON, is nested too deep, or has what nothing that kchaos writes has: a
@@ -98,7 +98,7 @@ def _place(directory: Path, entry: os.DirEntry[str]) -> str:
 
 
 def entries(directory: Path | str, depth: int = 0) -> Iterator[os.DirEntry[str]]:
-    """Yields every entry below a directory.
+    """Yield every entry below a directory.
 
     Raises:
         RunDirectoryError: It cannot be listed, or folders are nested too deep.

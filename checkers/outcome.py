@@ -66,14 +66,14 @@ SENTENCES = {
 
 
 def worst_first(findings: Iterable[Finding]) -> Sequence[Finding]:
-    """The safety findings, those of the worst kind first."""
+    """Return the safety findings, the worst kind first."""
     order = list(SENTENCES)
     about_safety = [each for each in findings if each.question is Question.SAFETY]
     return sorted(about_safety, key=lambda finding: order.index(finding.kind))
 
 
 def facts_of(findings: Iterable[Finding]) -> Sequence[str]:
-    """The safety findings as clauses, the worst first; those of one kind and partition together."""
+    """Return the safety findings as clauses, worst first, grouped by kind and partition."""
     together: dict[tuple[str, str], list[Finding]] = {}
     for finding in worst_first(findings):
         together.setdefault((finding.kind, partition_of(finding)), []).append(finding)
@@ -93,13 +93,13 @@ def _fact(kind: str, partition: str, findings: Sequence[Finding]) -> str:
 
 
 def _until(findings: Sequence[Finding]) -> str:
-    """How long loops went on, by their findings."""
+    """Return the duration of loops, from their findings."""
     told = [str(each.evidence.get("until", "again and again")) for each in findings]
     return " and ".join(dict.fromkeys(told))
 
 
 def brokers_text(brokers: Sequence[int]) -> str:
-    """Broker ids as people name them: "broker 1", "brokers 0 and 1"."""
+    """Return broker ids for people: "broker 1", "brokers 0 and 1"."""
     if not brokers:
         return "brokers"
     names = [str(broker) for broker in brokers]
@@ -109,7 +109,7 @@ def brokers_text(brokers: Sequence[int]) -> str:
 
 
 def partition_of(finding: Finding) -> str:
-    """The finding's partition as Kafka names its directory; "" if it has none."""
+    """Return the finding's partition as Kafka names its directory; "" if it has none."""
     return f"{finding.topic}-{finding.partition}" if finding.topic else ""
 
 
@@ -127,7 +127,7 @@ def _offsets_text(findings: Sequence[Finding]) -> str:
 
 
 def _singular(text: str) -> str:
-    """Verbs after a single broker."""
+    """Return the text with singular verbs, for a single broker."""
     for plural, singular in (
         (" hold ", " holds "),
         (" do not ", " does not "),

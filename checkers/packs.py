@@ -21,7 +21,7 @@ _FETCHED = "kchaos-pack-"
 
 
 def pack(path: Path, output: Place | None = None) -> Place:
-    """Writes a run into an archive, and returns where it is: beside the run, unless told.
+    """Write a run into an archive, by default beside the run; return its place.
 
     It has the evidence and the newest judgement; earlier ones and the report can be made again. The
     same run gives the same bytes.
@@ -47,7 +47,7 @@ def pack_name(run: str) -> str:
 
 
 def packed(run: RunDirectory) -> bytes:
-    """The archive of a run.
+    """Return the archive of a run.
 
     Raises:
         OSError: The run cannot be read.
@@ -63,7 +63,7 @@ def packed(run: RunDirectory) -> bytes:
 
 
 def unpack(archive: Place, output: Path) -> RunDirectory:
-    """Unpacks an archive into a folder; returns the run, whose seal was looked at.
+    """Unpack an archive into a folder; return the run after checking its seal.
 
     Raises:
         RunDirectoryError: It is no archive of one run, its run is there already, the seal is
@@ -94,7 +94,7 @@ def unpack(archive: Place, output: Path) -> RunDirectory:
 
 
 def packs_in(place: StoredPlace) -> Sequence[Place]:
-    """The packs on a store: the one that is named, or all in a folder and below it.
+    """Return the packs on a store: the named one, or all in a folder and below it.
 
     Raises:
         StoreError: The store cannot be asked.
@@ -110,7 +110,7 @@ def packs_in(place: StoredPlace) -> Sequence[Place]:
 
 @contextlib.contextmanager
 def run_at(place: Place) -> Iterator[Path]:
-    """Where the run lies, for the block: a pack of a store is fetched, and goes away afterwards.
+    """Yield the run's path for the block; fetch a store's pack and remove it afterwards.
 
     Raises:
         RunDirectoryError: It is no pack of a run, or a torn one.
@@ -126,7 +126,7 @@ def run_at(place: Place) -> Iterator[Path]:
 
 
 def _packed(run: RunDirectory) -> Iterator[Path]:
-    """Yields the files of a run that nobody could make again, in order."""
+    """Yield the files of a run that cannot be made again, in order."""
     newest = run.judgements()[-1:]
     for file in sorted(run.path.rglob("*")):
         parts = file.relative_to(run.path).parts

@@ -131,7 +131,7 @@ def _actions(evidence: RunEvidence, links: list[Seen]) -> Iterator[Seen]:
 
 
 def _first_sign(links: list[Seen], broker: int, since: float) -> float:
-    """When a process was first sent what it then answered, or asked something itself.
+    """Return the time of a process's first own message, or first answered one.
 
     The first brokers of a run are written down as started only when they are ready.
     """
@@ -159,7 +159,7 @@ def _first_sign(links: list[Seen], broker: int, since: float) -> float:
 
 
 def _sent_by_others(evidence: RunEvidence) -> Iterator[Seen]:
-    """Yields what clients that are not kchaos's own sent, as far as the model follows it."""
+    """Yield the produces of clients other than kchaos's, as far as the model follows them."""
     for operation in evidence.operations:
         if _is_of_others(operation) and _is_followed(evidence, operation):
             produce = events.Produce(
@@ -177,7 +177,7 @@ def _sent_by_others(evidence: RunEvidence) -> Iterator[Seen]:
 
 
 def _markers(evidence: RunEvidence) -> Iterator[Seen]:
-    """Yields what transaction coordinators had written to partitions, and what came of it.
+    """Yield the writes of transaction coordinators to partitions, with their outcomes.
 
     Their topics may be deleted by the end, as those of the records before the markers.
     """
@@ -215,7 +215,7 @@ def _is_followed(evidence: RunEvidence, operation: Operation) -> bool:
 
 
 def _answers(evidence: RunEvidence) -> Iterator[Seen]:
-    """Yields the answers to produces, while the links record what explains them.
+    """Yield the responses to produces, while the links record their causes.
 
     That ends with the last snapshot. Clients that are not kchaos's own are answered until brokers
     stop.
@@ -240,7 +240,7 @@ def _answers(evidence: RunEvidence) -> Iterator[Seen]:
 
 
 def _copied(evidence: RunEvidence) -> Iterator[Seen]:
-    """Copies to the remote tier, when a broker says that they began or ended.
+    """Yield the copies to the remote tier, when a broker reports their begin or end.
 
     A broker's time is cut to milliseconds; what let it begin came before.
     """
@@ -261,7 +261,7 @@ def _copied(evidence: RunEvidence) -> Iterator[Seen]:
 
 
 def _copies(evidence: RunEvidence, label: str, time: float) -> Iterator[Seen]:
-    """Copies of each broker, between the times at which its last reading began and ended.
+    """Yield each broker's copies, between the begin and the end of its last reading.
 
     A snapshot that does not say them was taken in the moments before `time`.
     """
@@ -311,6 +311,6 @@ def _files(
 def _local_start(
     evidence: RunEvidence, label: str, broker: int, partition: acts.TopicPartition
 ) -> int | None:
-    """Where the first segment of a log begins on a disk."""
+    """Return the base offset of the first segment on a disk."""
     files = evidence.copied.segments(label, broker, partition)
     return int(files[0].stem) if files else None

@@ -22,7 +22,7 @@ _MOST_FACTS = 2
 
 
 def is_unknown(line: Mapping[str, Any]) -> bool:
-    """Whether a run left something unknown that can be answered of its cluster.
+    """Return whether a run left a question open that its cluster could answer.
 
     Of a KRaft run that is safety alone. A bound of availability that nobody could measure counts
     too; a run with a finding that was not expected is red. `line` is results.json, or what `--json`
@@ -137,12 +137,12 @@ class Results:
         return first.split(": ")[0] if first == NOT_PREDICTED else first
 
     def __repr__(self) -> str:
-        """The outcome, since a failed assertion shows it."""
+        """Return the outcome, which a failed assertion shows."""
         return f"<{self.outcome}; run: {self.path}>"
 
 
 def read_judgement(run: RunDirectory, name: str) -> Results:
-    """The judgement of that name, as `write_judgement` wrote it.
+    """Return the judgement of that name, as `write_judgement` wrote it.
 
     Raises:
         RunDirectoryError: A file is missing or has another shape than this kchaos writes.
@@ -180,7 +180,7 @@ def _stored(run: RunDirectory, name: str, kind: type[_T], value: Any, **given: A
 
 
 def write_judgement(run: RunDirectory, results: Results) -> Path:
-    """Writes `judgements/NNNN/` with prediction.json, findings.jsonl and results.json.
+    """Write `judgements/NNNN/` with prediction.json, findings.jsonl and results.json.
 
     Nothing is overwritten. Returns the new folder. The run goes on no more.
     """
@@ -202,13 +202,13 @@ _NOT_TOLD = ("prediction", "path")
 
 
 def results_to_json(results: Results) -> dict[str, Any]:
-    """The content of results.json: every field but the prediction and the path."""
+    """Return the content of results.json: every field but the prediction and the path."""
     told = asdict(replace(results, prediction=None))
     return {name: value for name, value in told.items() if name not in _NOT_TOLD}
 
 
 def results_text(results: Results) -> str:
-    """The content of results.json as one line of text, of which nothing is copied before."""
+    """Return the content of results.json as one line of text, without copying its values."""
     told = {name: value for name, value in members(results).items() if name not in _NOT_TOLD}
     return json.dumps(told, default=members)
 

@@ -81,7 +81,7 @@ class RunDirectory:
     def create(
         cls, path: Path, *, run: Mapping[str, Any], scenario: Mapping[str, Any]
     ) -> "RunDirectory":
-        """A new run directory with `run.json` and `scenario.json` in it.
+        """Return a new run directory with `run.json` and `scenario.json` in it.
 
         Raises:
             RunDirectoryError: Something exists at `path` already, or nothing can be made there.
@@ -103,7 +103,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
-        """The run directory at `path`, sealed or not.
+        """Return the run directory at `path`, sealed or not.
 
         Raises:
             RunDirectoryError: No run is there, it has another format, or it holds what is no
@@ -121,11 +121,11 @@ class RunDirectory:
         return self.path.name
 
     def hold(self) -> None:
-        """Says to everybody, by a lock on the directory, that its run goes on: until `let_go`."""
+        """Lock the directory until `let_go`, to show that its run goes on."""
         _HOLD.take(self.path)
 
     def let_go(self) -> None:
-        """The run goes on no more: it was judged, or it was given up."""
+        """Give up the lock: the run was judged, or it was given up."""
         _HOLD.let_go(self.path)
 
     @property
@@ -139,7 +139,7 @@ class RunDirectory:
         return (self.path / MANIFEST).is_file()
 
     def write(self, name: str, value: Mapping[str, Any], *, replace: bool = False) -> None:
-        """Writes one JSON object as evidence, whole or not at all.
+        """Write one JSON object as evidence, whole or not at all.
 
         Args:
             replace: The file may exist: its value grows while the run goes on.
@@ -155,7 +155,7 @@ class RunDirectory:
         _write_whole(target, json.dumps(value, indent=1) + "\n")
 
     def begin(self, name: str) -> None:
-        """An empty file of evidence to which lines may be appended.
+        """Create an empty file of evidence to which lines can be appended.
 
         Raises:
             RunDirectoryError: The run is sealed.
@@ -164,7 +164,7 @@ class RunDirectory:
         (self.path / name).touch()
 
     def append(self, name: str, value: Mapping[str, Any]) -> None:
-        """Appends one JSON object as a line of evidence and hands it to the operating system.
+        """Append one JSON object as a line of evidence, and hand it to the operating system.
 
         Raises:
             RunDirectoryError: The run is sealed.
@@ -175,7 +175,7 @@ class RunDirectory:
             file.write(line)
 
     def content(self, name: str) -> bytes:
-        """The bytes of one file.
+        """Return the bytes of one file.
 
         Raises:
             RunDirectoryError: It is missing or cannot be read.
@@ -191,7 +191,7 @@ class RunDirectory:
             raise RunDirectoryError(f"{target} cannot be read: {error}") from error
 
     def read(self, name: str, content: bytes | None = None) -> dict[str, Any]:
-        """The JSON object in one file, or in its content if that was read already.
+        """Return the JSON object in one file, or in its content if already read.
 
         Raises:
             RunDirectoryError: The file is missing or is no JSON object.
@@ -205,7 +205,7 @@ class RunDirectory:
         return value
 
     def read_lines(self, name: str, content: bytes | None = None) -> Iterator[dict[str, Any]]:
-        """The JSON objects of one `.jsonl` file, oldest first; none if there is no such file.
+        """Yield the JSON objects of one `.jsonl` file, oldest first; none without the file.
 
         Args:
             content: What is in it, if that was read already.
@@ -232,7 +232,7 @@ class RunDirectory:
             yield value
 
     def seal(self) -> None:
-        """Writes the manifest: from now on the evidence is complete and must not change.
+        """Write the manifest: from now on the evidence is complete and must not change.
 
         Raises:
             RunDirectoryError: The run is sealed already.
@@ -247,7 +247,7 @@ class RunDirectory:
         )
 
     def verify(self, known: Mapping[str, str] | None = None) -> tuple[str, ...]:
-        """Defects of the seal, a sentence each; empty for a run that is whole.
+        """Return the seal's defects, a sentence each; empty for a whole run.
 
         Args:
             known: SHA-256 of files that were read already, by name; the others are read here.
@@ -283,12 +283,12 @@ class RunDirectory:
         return tuple(problems)
 
     def snapshots(self) -> tuple[str, ...]:
-        """Labels of the snapshots that are complete, sorted by name."""
+        """Return the labels of the complete snapshots, sorted."""
         files = (self.path / "snapshots").glob("*/snapshot.json")
         return tuple(sorted(file.parent.name for file in files))
 
     def judgements(self) -> tuple[str, ...]:
-        """Names of the judgements that exist, oldest first."""
+        """Return the names of the judgements, oldest first."""
         root = self.path / JUDGEMENTS
         if not root.is_dir():
             return ()
@@ -296,7 +296,7 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def new_judgement(self) -> Iterator[Path]:
-        """A folder for a new judgement, renamed to its final name when the block ends well.
+        """Yield a folder for a new judgement, renamed to its final name when the block succeeds.
 
         Names count up from 0001. When the block raises, the folder goes away.
 
@@ -319,7 +319,7 @@ class RunDirectory:
             _rename_to_next_number(working, root)
 
     def write_report(self, text: str) -> Path:
-        """Puts the page in the place of the one before, whole or not at all; returns where it is.
+        """Replace the report page, whole or not at all, and return its path.
 
         Raises:
             OSError: Nothing may be written there.
@@ -330,7 +330,7 @@ class RunDirectory:
         return target
 
     def _evidence(self) -> Iterator[tuple[str, str]]:
-        """Yields name and path of each file of evidence, in the order of folders and names."""
+        """Yield name and path of each file of evidence, ordered by folder and name."""
         root = os.path.join(self.path, "")
         files = (entry.path for entry in entries(self.path) if entry.is_file())
         names = (file.removeprefix(root) for file in files)

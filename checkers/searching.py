@@ -34,7 +34,7 @@ print(json.dumps({{"found": found}}))
 def first_match(
     pattern: str, texts: Sequence[Sequence[str]], *, timeout_s: float = SEARCH_TIMEOUT_S
 ) -> str | None:
-    """The first line, text by text, in which the expression is found; None if there is none.
+    """Return the first line that matches the pattern, text by text; None without a match.
 
     Raises:
         ScenarioDataError: It is no regular expression, or takes longer or more memory than it may.

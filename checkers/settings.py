@@ -27,7 +27,7 @@ class Limit:
     least: int | None = None
 
     def has(self, value: str) -> bool:
-        """Whether the value is one of them."""
+        """Return whether the value is one of these."""
         if value.strip().lower() in self.values:
             return True
         try:
@@ -227,7 +227,7 @@ _TAKEN_AT_START = frozenset({"min.insync.replicas", "num.replica.fetchers"})
 def not_followed(
     name: str, value: str, *, is_tiered: bool = False, while_it_ran: bool = False
 ) -> str:
-    """Effect of this setting of a broker or a topic that the model does not follow, or "".
+    """Return the effect of a setting that the model does not follow, or "".
 
     Args:
         is_tiered: Whether it is of a topic whose log is tiered: there retention is followed.
@@ -244,5 +244,5 @@ def not_followed(
 
 
 def is_listed(name: str) -> bool:
-    """Whether a setting of that name does nothing to the machine: no class, no file, no address."""
+    """Return whether a setting is safe for the machine: no class, no file, no address."""
     return name in FOLLOWED or name in HARMLESS or name in LIMITED

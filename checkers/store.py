@@ -40,7 +40,7 @@ class StoredPlace:
         return f"{SCHEME}{self._path}"
 
     def __truediv__(self, name: str) -> "StoredPlace":
-        """The place of that name in this folder."""
+        """Return the place of that name in this folder."""
         return StoredPlace(self.bucket, f"{self.key}/{name}" if self.key else name)
 
     @property
@@ -49,7 +49,7 @@ class StoredPlace:
         return self._path.rpartition("/")[2]
 
     def exists(self) -> bool:
-        """Whether an object is there.
+        """Return whether the object exists.
 
         Raises:
             StoreError: The store cannot be asked.
@@ -58,7 +58,7 @@ class StoredPlace:
             return bool(_filesystem().get_file_info(self._path).is_file)
 
     def size(self) -> int:
-        """The bytes of an object.
+        """Return an object's size in bytes.
 
         Raises:
             StoreError: It is not there, or the store cannot be asked.
@@ -67,7 +67,7 @@ class StoredPlace:
             return int(opened.size())
 
     def objects(self) -> "list[StoredPlace]":
-        """The objects in this folder and in folders below it, by name; none if there is no folder.
+        """Return the objects in and below this folder, by name; none if it does not exist.
 
         Raises:
             StoreError: The store cannot be asked, or has no such bucket.
@@ -84,7 +84,7 @@ class StoredPlace:
         return [StoredPlace(*name.split("/", maxsplit=1)) for name in names]
 
     def read_bytes(self) -> bytes:
-        """All of an object.
+        """Return an object's content.
 
         Raises:
             StoreError: It is not there, is larger than `MOST_BYTES`, or breaks off.
@@ -99,7 +99,7 @@ class StoredPlace:
         return content
 
     def write_new(self, content: bytes) -> None:
-        """Makes an object, which is there whole or not at all.
+        """Create an object, whole or not at all.
 
         S3 has no lock: of two that make the same object at the same moment one may win.
 
@@ -117,7 +117,7 @@ class StoredPlace:
         self.replace(content)
 
     def replace(self, content: bytes) -> None:
-        """Makes an object, in place of the one that is there; whole or not at all.
+        """Replace an object, whole or not at all.
 
         Raises:
             StoreError: The store refuses.
@@ -134,7 +134,7 @@ class StoredPlace:
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
-        """Tells what the store says in words that name the place and the remedy."""
+        """Reword the store's errors with the place and the remedy."""
         try:
             yield
         except FileNotFoundError as error:
@@ -148,7 +148,7 @@ Place = Path | StoredPlace
 
 
 def files_in(folder: Place, suffix: str) -> Sequence[Place]:
-    """The files of a folder whose names end so, or the objects that lie in it or below, by name.
+    """Return a folder's files, or the objects in and below it, with this suffix, by name.
 
     Raises:
         StoreError: The store cannot be asked.
@@ -159,7 +159,7 @@ def files_in(folder: Place, suffix: str) -> Sequence[Place]:
 
 
 def replace(place: Place, content: bytes) -> None:
-    """Makes a file or an object, in place of the one that is there; whole or not at all.
+    """Replace a file or an object, whole or not at all.
 
     Raises:
         OSError: The disk refuses.
@@ -177,7 +177,7 @@ def replace(place: Place, content: bytes) -> None:
 
 
 def place_of(text: str) -> Place:
-    """The place that a path or an address means.
+    """Return the place of a path or an address.
 
     Raises:
         ValueError: It begins like an address of an object store, and names no bucket.
@@ -186,7 +186,7 @@ def place_of(text: str) -> Place:
 
 
 def stored_place_of(text: str) -> StoredPlace:
-    """The place on a store that an address means.
+    """Return the place on a store of an address.
 
     Raises:
         ValueError: It is none.
@@ -199,7 +199,7 @@ def stored_place_of(text: str) -> StoredPlace:
 
 
 def _filesystem() -> Any:
-    """pyarrow's client of the store, for the environment as it is now."""
+    """Return pyarrow's client of the store, for the current environment."""
     return _client(tuple((name, os.environ[name]) for name in sorted(os.environ) if _is_aws(name)))
 
 

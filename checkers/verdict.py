@@ -99,7 +99,7 @@ def verdict(
     not_predicted: str = "",
     bounds: Sequence[str] = (),
 ) -> Verdict:
-    """The answers to both questions, and whether they are the expected ones.
+    """Return the answers to both questions, and whether they are the expected ones.
 
     **Verifies**: expected is True only if the run conforms, safety is known and as expected, the
     safety findings are exactly the expected ones by kind, partition, brokers and offsets, and each
@@ -154,7 +154,7 @@ def verdict(
 
 
 def _of_findings(expectation: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The expectation, unless it is of availability alone, which has bounds of its own.
+    """Return the expectation, or None if it has bounds of availability alone.
 
     Raises:
         ScenarioDataError: It is none, or does not say whether the run is safe.
@@ -179,7 +179,7 @@ def _source(expectation: Mapping[str, Any] | None, is_predicted: bool) -> str:
 def find_witnesses(
     expectation: Mapping[str, Any] | None, evidence: RunEvidence
 ) -> tuple[Witness, ...]:
-    """Looks for each witness of an expectation in the run's evidence.
+    """Look for each witness of an expectation in the run's evidence.
 
     Raises:
         ScenarioDataError: A witness is not of a documented form.
@@ -194,7 +194,7 @@ def find_witnesses(
 
 
 def finding_key(finding: Finding) -> FindingKey:
-    """Key by which two findings are the same to an expectation."""
+    """Return the key by which two findings are the same to an expectation."""
     return (
         finding.kind,
         finding.topic,
@@ -257,7 +257,7 @@ def _unexpected(
 
 
 def _expected_key(expected: Mapping[str, Any], keys: Iterable[FindingKey]) -> FindingKey:
-    """The key of an expected finding; without a topic it is the found one that has the rest."""
+    """Return an expected finding's key; without a topic, that of the found one that fits."""
     try:
         kind = expected["kind"]
         rest = (

@@ -68,7 +68,7 @@ _NEEDED: Mapping[str, frozenset[str]] = {
 
 
 def misspelt_witness(wanted: Any) -> str:
-    """Why no run could have this witness, or "": it has no documented form, or no such field."""
+    """Return why no run could have this witness: an undocumented form or field; else ""."""
     if not isinstance(wanted, Mapping) or len(wanted) != 1:
         return f"witness {wanted!r} is no object with one form of a witness"
     ((form, named),) = wanted.items()
@@ -98,7 +98,7 @@ def _bad_pattern(pattern: Any) -> str:
 
 
 def witness_of(wanted: Mapping[str, Any], evidence: RunEvidence) -> Witness:
-    """Looks for one witness in the run's evidence.
+    """Look for one witness in the run's evidence.
 
     Raises:
         AttributeError, ScenarioDataError, ShapeError, TypeError: It is not of a documented form.
@@ -280,5 +280,5 @@ def _includes(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _plain_value(value: Any) -> Any:
-    """As JSON has it."""
+    """Return the value in the form of JSON."""
     return list(value) if isinstance(value, tuple) else value

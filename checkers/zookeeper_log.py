@@ -82,7 +82,7 @@ class _Ephemerals:
 
 
 def read_ensemble(members: Sequence[Sequence[tuple[str, bytes]]]) -> tuple[ZnodeChange, ...]:
-    """The changes in the files of that member which saw the highest zxid; none without members.
+    """Return the changes of the member with the highest zxid; none without members.
 
     Args:
         members: Name and content of each file of each member, by ascending zxid of the name; the
@@ -108,7 +108,7 @@ def read_ensemble(members: Sequence[Sequence[tuple[str, bytes]]]) -> tuple[Znode
 
 
 def zxids(files: Iterable[tuple[str, bytes]]) -> Iterator[int]:
-    """Yields the zxid of each transaction in one member's files, failed ones included.
+    """Yield the zxid of each transaction in one member's files, failed ones included.
 
     Raises:
         ZooKeeperLogError: As `read_ensemble`, of checksums.

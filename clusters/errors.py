@@ -42,7 +42,7 @@ class UntrustedCertificate(MachineError):
 
 
 def is_untrusted(said: object) -> bool:
-    """Tell whether an error of requests, or the output of pip, is about trust in certificates."""
+    """Return whether an error of requests, or the output of pip, is about trust in certificates."""
     text = str(said)
     return "CERTIFICATE_VERIFY_FAILED" in text or "TLS CA certificate bundle" in text
 

@@ -24,14 +24,14 @@ class Journal(Protocol):
     """
 
     def acting(self, act: Act) -> AbstractContextManager[None]:
-        """Encloses what changes the cluster.
+        """Enclose a change of the cluster.
 
         The act counts as done when the block ends without an exception. What is known only then,
         such as the checkpoint that a process left behind, the journal fills in.
         """
 
     def observed(self, what: Observation) -> None:
-        """Records something that was seen; a fault of somebody's own has `Noted`."""
+        """Record an observation; your own fault records `Noted`."""
 
 
 class Fault(Protocol):
@@ -50,13 +50,13 @@ class Fault(Protocol):
         """The kinds of acts that it may write to the journal, healing included."""
 
     def available(self, view: ClusterView) -> str:
-        """Why it cannot be injected into such a cluster, in one sentence; "" if it can.
+        """Return why the fault cannot be injected into such a cluster, in one sentence, or "".
 
         What only the partition's state or its files tell is not looked at.
         """
 
     def inject(self, cluster: Cluster, journal: Journal) -> AbstractContextManager["Injection"]:
-        """Injects on entering, and returns once its effect was observed; heals on leaving.
+        """Inject on entering, once the effect is observed; heal on leaving.
 
         It also heals what it has done so far when entering fails or is interrupted, Ctrl-C
         included. Healing returns once the recovery was observed, and passes over what somebody
@@ -103,23 +103,23 @@ class MemoryJournal:
 
     @contextlib.contextmanager
     def acting(self, act: Act) -> Iterator[None]:
-        """Remembers the act by its name and fields once it is done."""
+        """Remember the act by its name and fields once it is done."""
         yield
         self.entries.append((type(act).__name__, fields_of(act)))
 
     def observed(self, what: Observation) -> None:
-        """Remembers what was seen, by its kind and fields."""
+        """Remember an observation by its kind and fields."""
         self.entries.append((observations.kind_of(what), observations.fields_of(what)))
 
 
 def require_available(fault: Fault, cluster: Cluster) -> None:
-    """Raises NotAvailable if the cluster, as it is now, cannot take the fault."""
+    """Raise NotAvailable if the cluster cannot take the fault now."""
     why_not = fault.available(view_of(cluster))
     if why_not:
         raise NotAvailable(why_not)
 
 
 def links_of(cluster: Cluster) -> Links:
-    """The links of a cluster that has them, as `faults.view.unlinked` has shown."""
+    """Return the links of a cluster that has them, as `faults.view.unlinked` has checked."""
     assert cluster.links is not None
     return cluster.links

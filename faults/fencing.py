@@ -10,7 +10,7 @@ from kchaos.faults.observation import observe_broker
 
 
 def fence_registered(cluster: Cluster, journal: Journal, before: BrokerSeen) -> None:
-    """Has the broker fenced that was registered like this.
+    """Fence the broker with this registration.
 
     Raises:
         NoEffect: The controller refused, and the registration is still there.

@@ -10,12 +10,12 @@ _REGISTRATION_S = 60.0
 
 
 def node_of(cluster: Cluster, node: int) -> Broker:
-    """The broker of that id, or the KRaft controller."""
+    """Return the broker of that id, or the KRaft controller."""
     return cluster.controllers[node] if node in cluster.controllers else cluster.brokers[node]
 
 
 def observe_broker(cluster: Cluster, broker: int) -> BrokerSeen:
-    """Reads the broker's process and its registration, which a KRaft controller never has."""
+    """Read the broker's process and its registration, which a KRaft controller never has."""
     pid = node_of(cluster, broker).pid
     registration = cluster.metadata.registration(broker)
     return BrokerSeen(
@@ -28,7 +28,7 @@ def observe_broker(cluster: Cluster, broker: int) -> BrokerSeen:
 
 
 def await_registration_gone(cluster: Cluster, broker: int, *, czxid: int) -> BrokerSeen:
-    """Returns once `/brokers/ids/N` is gone, or is another one than that of `czxid` already.
+    """Wait until `/brokers/ids/N` is gone, or has another czxid.
 
     A live broker may register again between two looks, so its absence cannot be insisted on.
 
@@ -45,7 +45,7 @@ def await_registration_gone(cluster: Cluster, broker: int, *, czxid: int) -> Bro
 
 
 def await_unregistered(cluster: Cluster, broker: int) -> BrokerSeen:
-    """Returns once `/brokers/ids/N` is gone.
+    """Wait until `/brokers/ids/N` is gone.
 
     Raises:
         AwaitTimeout: It is still there.
@@ -60,7 +60,7 @@ def await_unregistered(cluster: Cluster, broker: int) -> BrokerSeen:
 
 
 def await_registered(cluster: Cluster, broker: int, *, above_czxid: int) -> BrokerSeen:
-    """Returns once the broker is registered with a broker epoch above `above_czxid`.
+    """Wait until the broker is registered with a broker epoch above `above_czxid`.
 
     Raises:
         AwaitTimeout: It is not.

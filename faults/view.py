@@ -84,7 +84,7 @@ class ClusterView:
 
 
 def view_of(cluster: Cluster) -> ClusterView:
-    """The cluster as it is now; brokers and ZooKeeper are looked at one after another."""
+    """Return the current view of the cluster; brokers and ZooKeeper are read one by one."""
     return ClusterView(
         brokers={broker.id: _broker_view(cluster, broker) for broker in cluster.brokers.values()},
         controller=cluster.metadata.controller(),
@@ -116,7 +116,7 @@ def _broker_view(cluster: Cluster, broker: Broker) -> BrokerView:
 
 
 def unable(view: ClusterView, broker: int | None, *needs: type, or_controller: bool = False) -> str:
-    """Why the driver cannot do it to this broker: there is none, or it lacks a capability.
+    """Return why the driver cannot act on this broker: it is unknown or lacks a capability.
 
     With ``or_controller`` a KRaft controller can be meant as well.
     """
@@ -133,21 +133,21 @@ def unable(view: ClusterView, broker: int | None, *needs: type, or_controller: b
 
 
 def down(view: ClusterView, broker: int, what: str) -> str:
-    """Why there is no process that one could kill, stop, pause, bounce or disconnect."""
+    """Return why there is no process to kill, stop, pause, bounce or disconnect."""
     if view.nodes[broker].is_running:
         return ""
     return f"broker {broker} has no process to {what}: start it, or heal first"
 
 
 def paused(view: ClusterView, broker: int) -> str:
-    """That the broker stands still."""
+    """Return a sentence if the broker is paused."""
     if not view.nodes[broker].is_paused:
         return ""
     return f"broker {broker} is paused already: heal that first"
 
 
 def held_inside(view: ClusterView, broker: int) -> str:
-    """That threads of the broker may stand still at a point, and it would wait for them."""
+    """Return a sentence if threads of the broker may be held at a point."""
     for name, hold in view.point_holds.items():
         if hold.broker == broker and hold.manner == "hold":
             return f"threads of broker {broker} are held by {name!r}: heal that first"
@@ -155,7 +155,7 @@ def held_inside(view: ClusterView, broker: int) -> str:
 
 
 def off_metadata(view: ClusterView, broker: int) -> str:
-    """Why the broker reaches neither ZooKeeper nor any controller, as to stop or to register."""
+    """Return why the broker reaches neither ZooKeeper nor any controller."""
     if not view.nodes[broker].is_connected:
         return f"broker {broker} is disconnected already: heal that first"
     for name, cut in view.cuts.items():
@@ -174,17 +174,17 @@ def off_metadata(view: ClusterView, broker: int) -> str:
 
 
 def needs_zookeeper(view: ClusterView, instead: str) -> str:
-    """That the cluster has no ZooKeeper, and what to do instead."""
+    """Return a sentence with the alternative if the cluster has no ZooKeeper."""
     return f"{_KRAFT}: {instead}" if view.is_kraft else ""
 
 
 def needs_kraft(view: ClusterView, instead: str) -> str:
-    """That the cluster has no KRaft controllers, and what to do instead."""
+    """Return a sentence with the alternative if the cluster has no KRaft controllers."""
     return "" if view.is_kraft else f"{_ZOOKEEPER}: {instead}"
 
 
 def refused_by_mode(fault: Any, controllers: Iterable[int], releases: Mapping[int, str]) -> str:
-    """Why a fault cannot act where a cluster keeps its metadata, before it is started; or "".
+    """Return why a fault cannot act with ZooKeeper or with KRaft, before the start, or "".
 
     The cluster has these KRaft controllers, none with ZooKeeper, and these releases by broker.
     """
@@ -203,12 +203,12 @@ def refused_by_mode(fault: Any, controllers: Iterable[int], releases: Mapping[in
 
 
 def unlinked(view: ClusterView) -> str:
-    """That the cluster runs without links."""
+    """Return a sentence if the cluster runs without links."""
     return f"the cluster runs without links: {view.why_unlinked}" if view.why_unlinked else ""
 
 
 def name_in_use(view: ClusterView, name: str) -> str:
-    """That a cut or a hold of that name lasts."""
+    """Return a sentence if a cut or a hold of that name lasts."""
     lasting = (view.cuts, view.holds, view.point_holds, view.forgeries)
     if all(name not in fault for fault in lasting):
         return ""

@@ -8,7 +8,7 @@ _DANGEROUS = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 
 def printable(text: str) -> str:
-    """The text with every character that a terminal might act upon spelt out, as in \\x1b."""
+    """Return the text with each control character of a terminal as text, as in \\x1b."""
     if text.isprintable():
         return text
     return "".join(map(_spelt, text))

@@ -17,7 +17,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """The public name, imported now."""
+    """Import and return a public name."""
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("kchaos")
     if name == "__all__":
@@ -38,13 +38,13 @@ def __dir__() -> list[str]:
 
 
 def main() -> None:
-    """The command `kchaos`; exits with the code of the contract."""
+    """Run the command `kchaos`, and exit with the code of the contract."""
     importlib.import_module("kchaos.harness.commands.process").main(sys.argv[1:])
 
 
 @functools.cache
 def _modules() -> Mapping[str, str]:
-    """Which module each public name comes from."""
+    """Return the module of each public name."""
     return {name: module for module, name in _imported("__init__.pyi")}
 
 

@@ -56,7 +56,7 @@ _AT_ONCE_S = 3.0
 
 
 def scenario_of(schedule: Schedule, releases: Sequence[str]) -> Scenario:
-    """A counterexample on real brokers; nothing is expected of it but what the model predicts.
+    """Return a counterexample's scenario, of which only the prediction is expected.
 
     Args:
         schedule: What is done.
@@ -78,7 +78,7 @@ def cluster_of(
     properties: Mapping[str, str],
     own: Mapping[int, Mapping[str, str]] | None = None,
 ) -> ClusterSpec:
-    """The brokers of a schedule, and the one more that is the controller.
+    """Return the brokers of a schedule, and one more as the controller.
 
     Args:
         schedule: What is done.
@@ -104,12 +104,12 @@ def cluster_of(
 
 
 def steps_of(schedule: Schedule, *, gated: bool) -> tuple[Step, ...]:
-    """The topic, then each act; with gates also a snapshot before faults are healed at the end."""
+    """Return the topic's step and each act's; with gates, also a snapshot before the healing."""
     return tuple(_steps(schedule, gated))
 
 
 def text_of(act: ChaosMove) -> str:  # noqa: C901
-    """An act in words, for people."""
+    """Describe an act for people."""
     match act.kind:
         case "write-one":
             return f"a client writes a record to broker {act.broker}, acks=1"
@@ -168,7 +168,7 @@ def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
 
 
 def _before(act: ChaosMove, before: State, after: State) -> Iterator[Step]:
-    """Gate on which a prediction rests: a follower without a session rejoins the ISR at once.
+    """Yield the gate that a prediction needs: a follower without a session rejoins the ISR.
 
     From 2.1 until KAFKA-9338 a leader refuses a follower's first fetch in the epoch before its own,
     and sees no epoch in those that follow it in a fetch session (KIP-320, KIP-227).
@@ -181,7 +181,7 @@ def _before(act: ChaosMove, before: State, after: State) -> Iterator[Step]:
 
 
 def _asked_anew(before: State, after: State) -> Iterator[AwaitFetches]:
-    """Gates for followers that give up a held answer, as the leader epoch is another at either end.
+    """Yield gates for followers that give up a held response because of a new leader epoch.
 
     Where they know the new one the leader counts their next fetch, which may bring them back into
     the ISR, or keep the high watermark where it is. Else it is refused, and that is held.
@@ -193,7 +193,7 @@ def _asked_anew(before: State, after: State) -> Iterator[AwaitFetches]:
 
 
 def _held_fetches(state: State) -> dict[tuple[int, int], tuple[int, bool]]:
-    """By follower and leader: the epoch of a fetch whose answer is held, and if it is refused."""
+    """Return by follower and leader a held Fetch response's epoch, and whether it is an error."""
     world = World(state)
     held = {}
     for broker in sorted(world.assignment(PARTITION)):
@@ -253,7 +253,7 @@ def _done(act: ChaosMove, operation: str, after: State) -> Iterator[Step]:
 
 
 def _bounce(act: ChaosMove, after: State, operation: str) -> Iterator[Step]:
-    """A controller that stands still from the broker's end on, until the broker is back."""
+    """Yield steps that pause the controller while the broker is down."""
     hold, controller = f"controller-{operation}", _controller_of(after)
     yield Inject(name=hold, fault=HoldController(broker=controller))
     yield Inject(name=f"bounce-{operation}", fault=FastBounce(broker=act.broker))
@@ -262,7 +262,7 @@ def _bounce(act: ChaosMove, after: State, operation: str) -> Iterator[Step]:
 
 
 def _controller_of(state: State) -> int:
-    """The one more broker, which has no replica."""
+    """Return the additional broker, which has no replica."""
     return max(World(state).assignment(PARTITION)) + 1
 
 
@@ -278,7 +278,7 @@ def _session(act: ChaosMove) -> Iterator[Step]:
 
 
 def _hold(act: ChaosMove, after: State) -> Step:
-    """The hold that the model's state has then: it knows from which offset on answers are kept."""
+    """Return the hold of the model's state, which knows the offset from which it applies."""
     name = f"hold-{act.broker}"
     (hold,) = (held for held in World(after).holds() if held.name == name)
     fault = HoldRequests(
@@ -299,7 +299,7 @@ def _state_gate(of: State) -> AwaitState:
 
 
 def _gates(before: State, after: State, *, is_healing: bool) -> Iterator[Step]:
-    """Gates for the differences between the state after an act and the one before."""
+    """Yield gates for the differences between the states before and after an act."""
     earlier, world = World(before), World(after)
     gate, known = _state_gate(after), world.partition_state(PARTITION)
     if gate == _state_gate(before) and earlier.partition_state(PARTITION) != known:

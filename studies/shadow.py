@@ -24,7 +24,7 @@ def shadow_section(loaded: Loaded) -> Section | None:
 
 
 def shadow_rows(loaded: Loaded) -> tuple[SectionRow, ...]:
-    """Each solution in each term whose leader dropped somebody, or would have been given up."""
+    """Return each solution in each term that dropped a follower, or would have been given up."""
     evidence, rows = loaded.evidence, []
     try:
         terms = [

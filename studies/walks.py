@@ -35,7 +35,7 @@ _READS_WHEN_IT_LOOKS = (0, 11)
 def draw_walk(
     seed: int, *, kafka: str, release: str, steps: int, gated: bool, mix: str = WALKS
 ) -> Scenario:
-    """The walk of a seed; as `drawing.draw`.
+    """Draw the walk of a seed; as `drawing.draw`.
 
     Args:
         kafka: A release, or a path to a distribution.
@@ -65,7 +65,7 @@ def draw_walk(
 
 
 def walk_of(seed: int, *, release: str, steps: int) -> tuple[Schedule, DrawnSettings]:
-    """The acts of a seed, with the model's states, and what its brokers are set to."""
+    """Return the acts of a seed, with the model's states and the brokers' settings."""
     random = Random(seed)
     replicas = range(random.choice(_REPLICAS))
     settings = draw_settings(random)

@@ -46,7 +46,7 @@ _MOST_OF_A_KIND = 5
 
 
 def disagreements(evidence: RunEvidence) -> Iterator[str]:
-    """Yields a sentence for what disagrees, for the first few of each kind.
+    """Yield a sentence for each disagreement, for the first few of each kind.
 
     Raises:
         CheckError: A file that none of the readers needed before cannot be read.

@@ -28,7 +28,7 @@ def acts_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _ended_otherwise(evidence: RunEvidence) -> Iterator[str]:
-    """A process that was asked to stop does not end by SIGKILL, nor a killed one by SIGTERM."""
+    """Yield stopped processes that SIGKILL ended, and killed ones that SIGTERM ended."""
     stops: dict[tuple[int, int], bool] = {}
     for line in evidence.observed:
         match line.what:
@@ -42,7 +42,7 @@ def _ended_otherwise(evidence: RunEvidence) -> Iterator[str]:
 
 
 def settings_of(start: StartBroker) -> tuple[object, ...]:
-    """The settings with which a broker was started, as `settings_in` has them."""
+    """Return the settings with which a broker was started, in the form of `settings_in`."""
     return (
         start.inter_broker_protocol,
         start.message_format,
@@ -53,7 +53,7 @@ def settings_of(start: StartBroker) -> tuple[object, ...]:
 
 
 def settings_in(properties: Mapping[str, Any]) -> tuple[object, ...]:
-    """Those of a broker's properties that a start in actions.jsonl names."""
+    """Return the broker's properties that a start in actions.jsonl names."""
     return (
         properties.get("inter.broker.protocol.version"),
         properties.get("log.message.format.version"),

@@ -21,7 +21,7 @@ _SERVER_JAR = re.compile(r"kafka_2\.\d+-(.+)\.jar")
 
 
 def broker_disagreements(evidence: RunEvidence) -> Iterator[str]:
-    """Yields where a broker was another one than scenario.json and run.json say.
+    """Yield each broker that differs from what scenario.json and run.json say.
 
     **Verifies**: that the jars of each Kafka are listed, Kafka's own one with the name of the
     release, and with its digest where the release's is known; that a broker's log names no other
@@ -75,7 +75,7 @@ def _jars(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _released(broker: int, release: str, jars: Mapping[str, str]) -> Iterator[str]:
-    """Kafka's own jar has the release's name and digest."""
+    """Yield a broker whose own jar does not have the release's name and digest."""
     own = {name: match[1] for name in jars if (match := _SERVER_JAR.fullmatch(name))}
     if set(own.values()) != {release}:
         yield f"broker {broker} is {release} in {RUN}, and its jars are {sorted(own)}"
@@ -85,7 +85,7 @@ def _released(broker: int, release: str, jars: Mapping[str, str]) -> Iterator[st
 
 
 def _logged(evidence: RunEvidence, broker: int) -> set[str]:
-    """The releases that a broker's log names."""
+    """Return the releases that a broker's log names."""
     lines = evidence.server_logs.get(broker, ())
     return {match[1] for line in lines if (match := _VERSION.search(line))}
 
@@ -105,7 +105,7 @@ def _versions_logged(evidence: RunEvidence, broker: int) -> Iterator[str]:
 
 
 def _rolled_to(evidence: RunEvidence, broker: int) -> Iterator[str]:
-    """Yields what a broker was started as later: a build has another name than it is judged as."""
+    """Yield a later build of a broker that has another name than the one that it is judged as."""
     for _, started in lines_of(evidence.observed, BrokerStarted):
         if started.broker == broker:
             yield started.release
@@ -145,7 +145,7 @@ def _versions_asked(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _registered(evidence: RunEvidence) -> Mapping[int, set[str]]:
-    """The addresses with which each broker registered, each list as text."""
+    """Return the addresses with which each broker registered, each list as text."""
     if evidence.is_kraft:
         return evidence.metadata_logs.endpoints
     addresses: dict[int, set[str]] = {}
@@ -197,19 +197,19 @@ def _properties(evidence: RunEvidence, broker: int, registered: set[str]) -> Ite
 
 
 def _sorted(addresses: str) -> list[str]:
-    """The addresses of a list, which KRaft's controllers keep in an order of their own."""
+    """Return the addresses in one order; KRaft's controllers keep an order of their own."""
     return sorted(addresses.split(","))
 
 
 def _wanted(evidence: RunEvidence, broker: int) -> Mapping[str, str]:
-    """Properties that scenario.json sets for a broker."""
+    """Return the properties that scenario.json sets for a broker."""
     cluster = evidence.scenario.cluster
     own = (cluster.properties_of(spec) for spec in cluster.brokers if spec.id == broker)
     return next(own, {})
 
 
 def _rolled(evidence: RunEvidence, broker: int) -> frozenset[str]:
-    """Properties that some step may have set otherwise when it started the broker again."""
+    """Return the properties that a later start of the broker may have changed."""
     faults = [(step.get("do") or step).get("fault") for step in evidence.scenario.steps]
     return frozenset(
         str(name)
@@ -220,7 +220,7 @@ def _rolled(evidence: RunEvidence, broker: int) -> frozenset[str]:
 
 
 def _port(listeners: str, name: str = "INTERNAL") -> str:
-    """The port of a listener, that for brokers, as it stands in the list; "" without it."""
+    """Return the port of a listener, by default that for brokers; "" without the listener."""
     inner = next(
         (listener for listener in listeners.split(",") if listener.startswith(f"{name}://")), ""
     )

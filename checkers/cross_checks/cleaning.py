@@ -10,7 +10,7 @@ from kchaos.checkers.model.values.events import LogCleaned, Snapshot
 
 
 def cleaning_disagreements(evidence: RunEvidence) -> Iterator[str]:
-    """Yields what the journal says of a log cleaner and the next snapshot denies.
+    """Yield what the journal says of a log cleaner and the next snapshot contradicts.
 
     **Verifies**: of each LogCleaned that a snapshot follows before its broker ends: that the
     broker's cleaner-offset-checkpoint has its offset there, or a later one; and that such a file
@@ -29,7 +29,7 @@ def cleaning_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _not_compacted(evidence: RunEvidence, label: str, broker: int, named: str) -> Iterator[str]:
-    """A cleaner notes only topics that are compacted, and those that were once."""
+    """Yield topics that a log cleaner notes although they were never compacted."""
     try:
         cleaned = evidence.copied.cleaned(label, broker)
     except CheckpointError:

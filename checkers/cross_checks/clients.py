@@ -19,7 +19,7 @@ def client_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _reads(evidence: RunEvidence) -> Iterator[str]:
-    """A consumer gets only what somebody sent."""
+    """Yield records that a consumer read and nobody sent."""
     operations = evidence.client_operations
     others = () if evidence.clients is None else evidence.clients.operations
     for operation in operations:
@@ -37,7 +37,7 @@ def _reads(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _said(evidence: RunEvidence) -> Iterator[str]:
-    """A test's statements of its clients agree with links, where these saw all."""
+    """Yield a test's statements that contradict links which saw all of its clients' requests."""
     yield from contradictions(evidence.said, evidence.clients)
     for operation in evidence.said:
         partition = TopicPartition(operation.topic, operation.partition)

@@ -19,7 +19,7 @@ _CLOCK_STEPS_BACK_MS = 5_000
 
 
 def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
-    """Yields where ZooKeeper's log cannot be what ZooKeeper wrote, or ends before it was seen.
+    """Yield where ZooKeeper's log cannot be its own work, or ends before it was observed.
 
     A KRaft cluster has none: see `cross_checks.metadata`.
 
@@ -127,7 +127,7 @@ def _by_leaders(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _one_broker(broker_of: dict[int, int], change: ZnodeChange, broker: str) -> Iterator[str]:
-    """A session is one broker's, whatever znodes it makes."""
+    """Yield changes by which a session would belong to more than one broker."""
     if change.operation != "create" or not broker.isdecimal():
         return
     known = broker_of.setdefault(change.session, int(broker))

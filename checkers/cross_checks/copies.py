@@ -46,7 +46,7 @@ _HEALING = (HealLink, ReleaseHold, EndForgery, ResumeBroker, StartBroker)
 
 
 def copy_disagreements(evidence: RunEvidence) -> Iterator[str]:
-    """Yields what a snapshot says and something else denies, and what of one is missing.
+    """Yield what a snapshot says and other evidence contradicts, and the parts that it lacks.
 
     **Verifies**: that snapshots and Snapshot actions are the same, one for one and within a minute,
     the last one the final one; that those are there which a step takes, for which brokers were
@@ -79,7 +79,7 @@ def copy_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _taken(evidence: RunEvidence) -> Mapping[str, str]:
-    """The snapshots that a run takes which comes to its end, each with what shows that it did."""
+    """Return the snapshots that a finished run takes, each with the proof that it finished."""
     signs = {}
     ended = len(evidence.scenario.steps)
     for number, step in enumerate(step.get("do") or step for step in evidence.scenario.steps):
@@ -173,7 +173,7 @@ def _folders(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
 
 
 def _folders_of(evidence: RunEvidence, broker: int) -> list[str]:
-    """The folders that a snapshot has of a broker's log directories."""
+    """Return the folders that a snapshot has of a broker's log directories."""
     counts = (
         asked.log_directories for asked in evidence.scenario.cluster.brokers if asked.id == broker
     )
@@ -181,7 +181,7 @@ def _folders_of(evidence: RunEvidence, broker: int) -> list[str]:
 
 
 def _foreign_files(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
-    """Whatever lies among a broker's files and is never copied."""
+    """Yield foreign files among a broker's files, which are never copied."""
     for broker in sorted(taken.brokers):
         folders = evidence.copied.folders(taken.label, broker)
         for directory in sorted(itertools.chain(*map(subdirectories, folders))):
@@ -194,7 +194,7 @@ def _foreign_files(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]
 
 
 def _empty_ends(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
-    """An empty last segment begins where the records before it end: its name is the log's end."""
+    """Yield empty last segments whose base offset is not the log end offset."""
     for broker, partition in evidence.copied.replicas(taken.label, taken.brokers):
         try:
             files = evidence.copied.segments(taken.label, broker, partition)
@@ -241,7 +241,7 @@ def _states(evidence: RunEvidence, taken: TakenSnapshot, action: TimedEvent) -> 
 def possible_states(
     evidence: RunEvidence, partition: TopicPartition, since: int, until: int
 ) -> list[StateSeen | None]:
-    """The states of a partition in ZooKeeper's log at one zxid and up to another, in order."""
+    """Return a partition's states in ZooKeeper's log from one zxid to another, in order."""
     states: list[StateSeen | None] = [None]
     for timed in evidence.decisions:
         event = timed.event

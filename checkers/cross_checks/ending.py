@@ -27,7 +27,7 @@ def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:
 def _left_since(
     evidence: RunEvidence, partition: TopicPartition, seen: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Replicas that differed in sync are compared while both are in the ISR, with those batches.
+    """Yield in-sync replicas that differed in settling, and left the ISR or have other batches.
 
     Where settling gave a reason about the partition there is a finding of it.
     """
@@ -53,7 +53,7 @@ def _left_since(
 
 
 def _are_told(brokers: Any, batches: Any) -> bool:
-    """Tell whether settling names brokers, and a batch of each as a list of whole numbers."""
+    """Return whether settling names brokers, and a batch of each as a list of whole numbers."""
     are_lists = isinstance(brokers, list) and isinstance(batches, list | tuple)
     return are_lists and all(
         isinstance(batch, list) and batch and all(isinstance(value, int) for value in batch)
@@ -64,7 +64,7 @@ def _are_told(brokers: Any, batches: Any) -> bool:
 def _copied(
     evidence: RunEvidence, label: str, broker: int, partition: TopicPartition, told: list[int]
 ) -> list[list[int]]:
-    """The batches at an offset, as settling tells of them; the one told where there is none."""
+    """Return the copied batches at each offset that settling reported; else the reported one."""
     try:
         contents = evidence.copied.contents(label, broker, partition)
     except SegmentError:

@@ -18,7 +18,7 @@ _AT_LINKS = (CutLink, HealLink, Hold, ReleaseHold, ForgeAnswers, EndForgery)
 
 
 def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
-    """Yields where the links' log is not whole, or tells what ZooKeeper's log denies.
+    """Yield where the links' log is incomplete, or contradicts ZooKeeper's log.
 
     **Verifies**: that the log is there if the cluster was linked, and not if it was not; that its
     lines are numbered one by one; that all messages of a connection have one source, where it is
@@ -59,7 +59,7 @@ def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _connections(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
-    """A connection leads from one broker, which may say so only later, to one other."""
+    """Yield connections that lead from, or to, more than one broker."""
     ends: dict[tuple[int, str], int] = {}
     for message in messages:
         for what, broker in (("source", message.source), ("target", message.target)):
@@ -95,7 +95,7 @@ def _unread(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
 
 
 def _left_out(messages: tuple[LinkMessage, ...]) -> Iterator[str]:
-    """Of a controller's requests on a connection each has the next number, and one is under way.
+    """Yield gaps in the numbers of a controller's requests, and overlapping requests.
 
     A client numbers its requests one by one (NetworkClient.newClientRequest), and a controller's
     thread sends the next when the last was answered (RequestSendThread.doWork, 0.10.2 to 3.9).

@@ -11,7 +11,7 @@ from kchaos.checkers.metadata_log import differing
 
 
 def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
-    """Yields where the copies of the metadata log cannot be those of one cluster's nodes.
+    """Yield where copies of the metadata log cannot come from the nodes of one cluster.
 
     **Verifies**: that a run has the log of what its scenario says kept the metadata, and no other;
     that there is a copy of each broker and each voter and of no other node, all of one cluster;
@@ -59,7 +59,7 @@ def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _begun_before(evidence: RunEvidence) -> Iterator[str]:
-    """Yields that something was done while it is not known who led, and who was in sync."""
+    """Yield actions from before the leader and the ISR were known."""
     snapshot = evidence.metadata_logs.first_snapshot
     if snapshot is None:
         return

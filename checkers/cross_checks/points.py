@@ -67,7 +67,7 @@ def _ends(view: LeaderView) -> Iterator[str]:
 
 
 def _asked(evidence: RunEvidence) -> set[tuple[int, TopicPartition, int, int]] | None:
-    """Questions of each follower: (leader, partition, follower, offset); None without links."""
+    """Return each follower's fetches as (leader, partition, follower, offset), or None."""
     if evidence.links is None:
         return None
     return {

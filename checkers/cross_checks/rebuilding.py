@@ -22,7 +22,7 @@ _Entry = Mapping[str, Any]
 
 
 def rebuilding_disagreements(evidence: RunEvidence) -> Iterator[str]:
-    """Yields questions and answers of a follower that builds on the tier, which cannot be so.
+    """Yield impossible requests and responses of a follower that builds from the remote tier.
 
     **Verifies**: that a follower asks for the end of the epoch before the one in which its leader's
     local log begins; that the answer follows from the leader's epochs, where a snapshot shows them
@@ -111,7 +111,7 @@ class _Rebuilding:
                 return
 
     def _led(self, evidence: RunEvidence, epoch: int, other: int) -> bool:
-        """Whether the leader, and nobody else, led from one of two leader epochs to the other."""
+        """Return whether the broker alone led from one leader epoch to the other."""
         epochs = range(min(epoch, other), max(epoch, other) + 1)
         leaders = {
             state.leader
@@ -131,7 +131,7 @@ def _number(message: LinkMessage, entry: _Entry, name: str) -> int:
 
 
 def _end_of(entries: Sequence[tuple[int, int]], requested: int) -> tuple[int, int] | None:
-    """As LeaderEpochFileCache.endOffsetFor, of the epoch before one that the leader has."""
+    """Return LeaderEpochFileCache.endOffsetFor of the epoch before a leader's."""
     starts = dict(entries)
     if requested + 1 not in starts:
         return None

@@ -21,7 +21,7 @@ _ALIKE = (
 
 
 def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
-    """Yields readings and listed offsets that no act or step explains, and those that are missing.
+    """Yield readings and listed offsets that no act or step explains, and those missing.
 
     **Verifies**: that readings and TierRead actions are the same, one for one, and that a reading
     begins where it says, asks descending for each offset, and got no record twice; that what the
@@ -72,7 +72,7 @@ def _fetches(reading: TierReading) -> Iterator[str]:
 
 
 def _remote(evidence: RunEvidence) -> Iterator[str]:
-    """Nothing is deleted from a tier that is judged, so what was copied stays."""
+    """Yield copied segments that are gone, although nothing deletes from a judged tier."""
     before: dict[str, RemoteSegmentMetadata] = {}
     for snapshot in evidence.snapshots:
         now = {segment.segment_id: segment for segment in remote_at(evidence.files, snapshot)}
@@ -83,7 +83,7 @@ def _remote(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _log_starts(evidence: RunEvidence) -> Iterator[str]:
-    """A log begins where its remote part does, whatever has left the local disk."""
+    """Yield logs that do not begin where their remote part does."""
     for snapshot in evidence.snapshots:
         for broker in snapshot.brokers:
             try:

@@ -31,7 +31,7 @@ def time_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _zxids(evidence: RunEvidence) -> Iterator[str]:
-    """A zxid is read right before what it is of: what ZooKeeper wrote before, and no more."""
+    """Yield times at which the read zxid was not the newest that ZooKeeper had written."""
     if evidence.is_kraft:
         # A record can be read once it is flushed, and a majority of the voters has it.
         aside_s = _CLOCK_S
@@ -55,7 +55,7 @@ def _zxids(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _read(evidence: RunEvidence) -> Iterator[tuple[str, int, float]]:
-    """Each zxid that the harness read, with what it is of and when that began."""
+    """Yield each zxid that the harness read, with its subject and the time before the read."""
     for number, action in enumerate(evidence.actions, start=1):
         yield (
             f"{ACTIONS}:{number}",
@@ -67,7 +67,7 @@ def _read(evidence: RunEvidence) -> Iterator[tuple[str, int, float]]:
 
 
 def _put_back(evidence: RunEvidence) -> Iterator[str]:
-    """Times of several files order nothing if the clock that they are of went back.
+    """Yield files whose clock went back, so that their times give no order.
 
     The first messages say how far both clocks are apart; later ones are compared with that.
     """

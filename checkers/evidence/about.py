@@ -22,17 +22,17 @@ _DIGEST = re.compile(f"sha256:[0-9a-f]{{{_WHOLE}}}")
 
 
 def is_release(kafka: str) -> bool:
-    """Whether a Kafka is called by its release, not by where it lies."""
+    """Return whether a Kafka is named by its release, not by its path."""
     return _RELEASE.fullmatch(kafka) is not None
 
 
 def short_build(build: str) -> str:
-    """Builds with the first digits of their digests."""
+    """Return the builds with the first digits of their digests."""
     return _DIGEST.sub(lambda match: match[0][: -(_WHOLE - _DIGITS)], build)
 
 
 def marked(release: str, build: str) -> str:
-    """A release for tables: with the first digits of the builds' digests, or an image's name."""
+    """Return a release for tables, with the first digits of its builds, or an image's name."""
     marks = [
         build_name.rpartition(" sha256:")[2][:_DIGITS]
         for build_name in build.split("; ")
@@ -116,7 +116,7 @@ class ClusterAsked:
     mode: str | None = field(default=None, metadata=SOMETIMES)
 
     def properties_of(self, broker: BrokerAsked) -> dict[str, str]:
-        """The properties that the scenario sets for one of them."""
+        """Return the properties that the scenario sets for a broker."""
         return {**self.properties, **broker.properties}
 
 
@@ -187,7 +187,7 @@ class Outcome:
     settle: SettleOutcome | None = field(default=None, metadata=SOMETIMES)
 
     def gives_reason(self, broker: int, partition: TopicPartition | None) -> bool:
-        """Whether settling says why the partition is not at rest; without one, why the broker."""
+        """Return whether settling explains why the partition, or the broker, is not at rest."""
         reasons = () if self.settle is None else self.settle.reasons
         if partition is None:
             return any(reason["broker"] == broker for reason in reasons)
@@ -197,7 +197,7 @@ class Outcome:
 
 
 def number_in(properties: Mapping[str, str], name: str) -> int | None:
-    """The whole number that a setting is, None if it is not set.
+    """Return the integer value of a setting, or None if it is not set.
 
     Raises:
         ScenarioDataError: It is no whole number.
@@ -211,7 +211,7 @@ def number_in(properties: Mapping[str, str], name: str) -> int | None:
 
 
 def read_outcome(files: EvidenceFiles) -> Outcome:
-    """The content of outcome.json; of a run that never wrote it, that it did not finish.
+    """Return the content of outcome.json, or an unfinished outcome if the run did not write it.
 
     Raises:
         RunDirectoryError: It cannot be read, or a field that judging needs is not there.

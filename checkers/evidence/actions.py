@@ -50,7 +50,7 @@ class ActionLine:
 
 
 def read_actions(files: EvidenceFiles) -> Iterator[TimedEvent]:
-    """Yields the actions, in the order in which they were done.
+    """Yield the actions, in the order in which they were done.
 
     Raises:
         ScenarioDataError: A line is no action with time, zxid and step, no such action exists, or
@@ -83,7 +83,7 @@ def read_actions(files: EvidenceFiles) -> Iterator[TimedEvent]:
 def in_one_order(
     decisions: Iterable[TimedEvent], actions: Iterable[TimedEvent]
 ) -> tuple[TimedEvent, ...]:
-    """The timeline: actions and decisions by zxid, without events of internal topics but holds."""
+    """Return actions and decisions by zxid; internal topics keep only the events of holds."""
     both = [*decisions, *actions]
     # Sorting is stable: actions keep the order of their file among themselves.
     both.sort(key=lambda timed: (timed.zxid, not isinstance(timed.event, Decision)))
@@ -97,7 +97,7 @@ def in_one_order(
 
 
 def _without_internal(timed: TimedEvent) -> TimedEvent:
-    """The event without what a stopped broker's checkpoint said of internal topics."""
+    """Return the event without the checkpoint of internal topics of a stopped broker."""
     event = timed.event
     if not isinstance(event, StopBroker) or event.checkpointed is None:
         return timed
@@ -106,5 +106,5 @@ def _without_internal(timed: TimedEvent) -> TimedEvent:
 
 
 def is_internal(topic: str) -> bool:
-    """Whether nothing is judged about a topic, since it is Kafka's own (`__…`)."""
+    """Return whether the topic is Kafka's own (`__…`), and so not judged."""
     return topic.startswith(INTERNAL_PREFIX)

@@ -54,7 +54,7 @@ _REPLICA_FIELDS = [field.name for field in fields(ReplicaEvidence)]
 def run_evidence(
     evidence: RunEvidence, prediction: Prediction | None
 ) -> Iterator[PartitionEvidence]:
-    """Yields the evidence of each partition at each snapshot.
+    """Yield the evidence of each partition at each snapshot.
 
     Raises:
         SegmentError: A snapshot's files cannot be segments at all.
@@ -184,12 +184,12 @@ def _remote(
 
 
 def batch_evidence(batch: Batch) -> BatchEvidence:
-    """A rule's view of a batch that the segment reader read."""
+    """Return a rule's view of a batch that the segment reader read."""
     return BatchEvidence(**{name: getattr(batch, name) for name in BATCH_COLUMNS})
 
 
 def reader_findings(contents: PartitionContents) -> tuple[Finding, ...]:
-    """The reader's findings but those that the rules make from the same evidence."""
+    """Return the segment reader's findings that no rule makes from the same evidence."""
     return tuple(
         finding
         for finding in contents.findings
@@ -243,7 +243,7 @@ def _offset(
     broker: int,
     partition: TopicPartition,
 ) -> int | None:
-    """The partition's offset in a checkpoint; of one that cannot be read, None, and why."""
+    """Return the partition's offset in a checkpoint, or None and the reason if it is unreadable."""
     try:
         return offsets(label, broker).get(partition)
     except CheckpointError as error:
@@ -317,7 +317,7 @@ def _predicted_of_partition(
 
 
 def _late(evidence: RunEvidence, partition: TopicPartition) -> Iterator[ControlRequest]:
-    """Late requests that name the partition, or name none and are about a broker that has it."""
+    """Yield late requests about the partition, or about a broker that hosts it."""
     assigned = evidence.assignment(partition)
     for request in evidence.control or ():
         named = {(topic, number) for topic, number, _ in request.partitions}

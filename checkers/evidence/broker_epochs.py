@@ -88,14 +88,14 @@ class ControlRequest:
     source: str = ""
 
     def error_for(self, partition: TopicPartition) -> int:
-        """The error with which one partition was answered."""
+        """Return the error code of one partition's response."""
         for topic, number, error_code in self.partitions:
             if (topic, number) == partition:
                 return self.error_code or error_code
         return self.error_code
 
     def in_words(self) -> str:
-        """The request and its answer, for people."""
+        """Describe the request and its response for people."""
         told = {None: "which names no broker epoch", -1: "broker epoch -1"}.get(
             self.broker_epoch, f"broker epoch {self.broker_epoch}"
         )
@@ -112,7 +112,7 @@ class ControlRequest:
 
 
 def generations(events: Iterable[TimedEvent]) -> tuple[BrokerGeneration, ...]:
-    """Every registration of every broker, in their order."""
+    """Return every registration of every broker, in order."""
     registrations: list[BrokerGeneration] = []
     open_: dict[int, int] = {}
     for timed in events:
@@ -131,7 +131,7 @@ def generations(events: Iterable[TimedEvent]) -> tuple[BrokerGeneration, ...]:
 def control_requests(
     messages: Iterable[LinkMessage], events: Sequence[TimedEvent]
 ) -> tuple[ControlRequest, ...]:
-    """Every control request at the links that was answered, in the order of the answers.
+    """Return every answered control request at the links, in the order of the responses.
 
     Raises:
         ScenarioDataError: A message lacks a documented field.
@@ -153,7 +153,7 @@ def never_told(
     partition: TopicPartition,
     brokers: Iterable[int],
 ) -> tuple[int, ...]:
-    """Those registered brokers whose process got no LeaderAndIsr about the partition.
+    """Return the registered brokers whose process got no LeaderAndIsr of the partition.
 
     One that was refused as a whole does not count. Nothing is said without links, or where they saw
     no LeaderAndIsr at all.
@@ -245,7 +245,7 @@ class _Reader:
                 yield self._answered(answered, message, message.detail)
 
     def _generation(self, broker: int, time: float) -> int:
-        """The czxid of the broker's newest registration at a time, -1 before the first."""
+        """Return the czxid of the broker's newest registration at a time, -1 before the first."""
         czxid = -1
         for registration in self.registered.get(broker, ()):
             if registration.since <= time:
@@ -253,7 +253,7 @@ class _Reader:
         return czxid
 
     def _known(self, broker: int, time: float) -> int:
-        """The same without what a living process may not have heard of yet."""
+        """Return the broker's generation as a living process is sure to know it."""
         czxid, before = -1, -1.0
         starts = [
             timed.time if timed.began is None else timed.began
@@ -343,7 +343,7 @@ class _Reader:
 
 
 def _sent(message: LinkMessage, detail: Mapping[str, Any], before: _Sent | None) -> _Sent:
-    """A request as it is first seen.
+    """Return a request at its first observation.
 
     Args:
         before: One that said the same on another connection, got no answer, and may be repeated by
@@ -357,7 +357,7 @@ def _sent(message: LinkMessage, detail: Mapping[str, Any], before: _Sent | None)
 
 
 def _is_same(sent: _Sent, message: LinkMessage) -> bool:
-    """Tell whether one sender says the same to one receiver once more."""
+    """Return whether one sender says the same to one receiver once more."""
     before = sent.message
     return (
         (before.target, before.api) == (message.target, message.api)

@@ -90,7 +90,7 @@ class _Transaction:
     is_committed: bool | None = None
 
     def is_over(self, producer_epoch: int) -> bool:
-        """Whether it has ended, or the producer has a newer epoch."""
+        """Return whether the transaction has ended, or the producer has a newer epoch."""
         return self.is_committed is not None or producer_epoch > self.producer_epoch
 
 
@@ -100,7 +100,7 @@ def client_history(
     left_out: Iterable[str] = (),
     said: Sequence[Operation] = (),
 ) -> ClientHistory:
-    """The history of lines in the order of their sequence numbers.
+    """Return the history of these lines, in the order of their sequence numbers.
 
     Args:
         left_out: Topics whose records may go or come again, so that offsets say nothing.
@@ -124,7 +124,7 @@ class _Reading:
         self._beyond: set[tuple[str, str]] = set()
 
     def history(self, pairs: Sequence[ClientExchange]) -> ClientHistory:
-        """Reads all exchanges."""
+        """Read all exchanges into a history."""
         for asked, answer in pairs:
             if asked.api == "Produce":
                 self._take_produce(asked, answer)
@@ -146,7 +146,7 @@ class _Reading:
         )
 
     def _key(self, told: ClientPartition | Operation) -> str | None:
-        """The key of a partition; None for one of which nothing is judged."""
+        """Return a partition's key, or None if it is not judged."""
         if told.topic is None or is_internal(told.topic) or told.topic in self._left_out:
             return None
         key = f"{told.topic}-{told.partition}"
@@ -260,7 +260,7 @@ class _Reading:
             )
 
     def _names(self) -> Mapping[tuple[str, str], str]:
-        """By key and digest the name of each record that is judged: its text, if it has one."""
+        """Return the name of each judged record by key and digest: its text, if it has one."""
         digests: dict[tuple[str, str], int] = {}
         texts: dict[tuple[str, str], str] = {}
         for unit in self._units.values():
@@ -365,7 +365,7 @@ def _operation(
 
 
 def _outcome(asked: ClientLine, answered: ClientPartition | None) -> Outcome:
-    """Outcome of a produce, as far as Kafka promises it."""
+    """Return the outcome of a produce, as far as Kafka promises it."""
     if answered is None:
         return "info"
     if answered.error_code:
@@ -375,14 +375,14 @@ def _outcome(asked: ClientLine, answered: ClientPartition | None) -> Outcome:
 
 
 def _acknowledged(asked: ClientLine, answered: ClientPartition | None) -> int:
-    """The offset that was promised, or -1."""
+    """Return the acknowledged offset, or -1."""
     if answered is None or answered.error_code or asked.acks != _ALL:
         return -1
     return answered.base_offset
 
 
 def _has_markers(pairs: Iterable[ClientExchange]) -> bool:
-    """Whether whoever wrote the lines said how transactions ended, and which ones were aborted."""
+    """Return whether the lines say how transactions ended, and which ones were aborted."""
     markers = [
         batch.control_type
         for _, answer in pairs
@@ -412,7 +412,7 @@ class _Polls:
         self._next: dict[tuple[int, str], range] = {}
 
     def of(self, pairs: Iterable[ClientExchange]) -> Iterator[HistoryOperation]:
-        """Yields the polls, each after an assign where a consumer did not simply read on."""
+        """Yield the polls, each after an assign unless the consumer read on."""
         for asked, answer in pairs:
             if asked.api != "Fetch":
                 continue

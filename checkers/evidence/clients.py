@@ -210,7 +210,7 @@ class ClientsSeen:
 
 
 def read_clients(files: EvidenceFiles) -> ClientsSeen:
-    """Content of clients.jsonl.
+    """Return the content of clients.jsonl.
 
     Raises:
         ScenarioDataError: A line has another shape.
@@ -220,7 +220,7 @@ def read_clients(files: EvidenceFiles) -> ClientsSeen:
 
 
 def clients_of(lines: Sequence[ClientLine]) -> ClientsSeen:
-    """Content of lines together, in the order of their sequence numbers."""
+    """Return the joint content of lines, in the order of their sequence numbers."""
     pairs = [*client_exchanges(lines)]
     ends = _transactions(pairs)
     produces = [
@@ -255,7 +255,7 @@ ClientExchange = tuple[ClientLine, ClientLine | None]
 
 
 def client_exchanges(lines: Sequence[ClientLine]) -> Iterator[ClientExchange]:
-    """Yields each request with its answer, None where none was seen."""
+    """Yield each request with its response, or None if no link saw a response."""
     answers: dict[int, ClientLine] = {}
     waiting: dict[tuple[int, int, str], int] = {}
     for line in lines:
@@ -346,7 +346,7 @@ _IMPLICIT_SINCE = 12
 
 
 def _transactions(pairs: Sequence[ClientExchange]) -> Mapping[str, Transaction]:
-    """Outcome of each transactional produce's transaction, by the name of its operation."""
+    """Return the outcome of each transactional produce's transaction, by operation name."""
     told: dict[str, Transaction] = {}
     waiting: dict[tuple[int, int], list[str]] = {}
     added: dict[tuple[int, int], set[TopicPartition]] = {}
@@ -392,7 +392,7 @@ _OF_TRANSACTIONS = ("AddPartitionsToTxn", "EndTxn")
 
 
 def _committed_reads(asked: ClientLine, answer: ClientLine | None) -> Iterator[CommittedRead]:
-    """Yields what a read_committed Fetch was told, without partitions that had an error."""
+    """Yield the answers to a read_committed Fetch, without partitions that had an error."""
     if asked.api != "Fetch" or asked.isolation_level != READ_COMMITTED or answer is None:
         return
     for came in answer.partitions:
@@ -421,7 +421,7 @@ def _span(batch: ClientBatch) -> tuple[int, int]:
 
 
 def _left_out(came: ClientPartition) -> set[int]:
-    """Base offsets of the batches that a read_committed client leaves out of an answer.
+    """Return base offsets of the batches that a read_committed client drops from a response.
 
     It does as the answer's list of aborted transactions says: each counts from its first offset to
     its producer's next ABORT marker (KIP-98; CompletedFetch of org.apache.kafka.clients.consumer).
@@ -447,7 +447,7 @@ def _records(operation: Operation) -> Iterator[tuple[str, int, int, str]]:
 def _reads(
     asked: ClientLine, answer: ClientLine | None, promised: set[tuple[str, int, int, str]]
 ) -> Iterator[Operation]:
-    """Yields what a Fetch got that nobody was promised before, in runs without a gap."""
+    """Yield the records of a Fetch that nobody was promised before, in runs without a gap."""
     if asked.api != "Fetch" or answer is None:
         return
     for came in answer.partitions:
@@ -465,13 +465,13 @@ def _reads(
 
 
 def given(asked: ClientLine, came: ClientPartition) -> Iterator[tuple[int, str]]:
-    """Yields offset and digest of each record that came and is promised to whoever asked."""
+    """Yield offset and digest of each received record that is promised to the client."""
     end_offset = _promised_until(asked, came)
     yield from ((offset, payload) for offset, payload in _data(asked, came) if offset < end_offset)
 
 
 def given_beyond(asked: ClientLine, came: ClientPartition) -> Iterator[tuple[int, str]]:
-    """Yields offset and digest of each record that came, and is not below what was told beside it.
+    """Yield offset and digest of each received record at or after the offset returned with it.
 
     A broker notes the high watermark that it tells before it reads: one that moves in between is
     told too low (kafka.cluster.Partition.readRecords, 2.8.2; seen there).
@@ -487,7 +487,7 @@ def _promised_until(asked: ClientLine, came: ClientPartition) -> int:
 
 
 def _data(asked: ClientLine, came: ClientPartition) -> Iterator[tuple[int, str]]:
-    """Yields the records that came, without markers and those that the consumer leaves out."""
+    """Yield the received records, without markers and those that the consumer drops."""
     left_out: set[int] = set()
     if asked.isolation_level == READ_COMMITTED and came.last_stable_offset >= 0:
         left_out = _left_out(came)
@@ -525,7 +525,7 @@ def _read(
 
 
 def _transactional(asked: ClientLine) -> Iterator[tuple[TopicPartition, int]]:
-    """Yields the partitions that a request makes part of a transaction, and whose that is."""
+    """Yield the partitions that a request adds to a transaction, with the producer's id."""
     for asked_partition in asked.partitions:
         partition = TopicPartition(asked_partition.topic or "", asked_partition.partition)
         if asked.api == "AddPartitionsToTxn":
@@ -536,7 +536,7 @@ def _transactional(asked: ClientLine) -> Iterator[tuple[TopicPartition, int]]:
 
 
 def _unseen(lines: Sequence[ClientLine], pairs: Sequence[ClientExchange]) -> Iterator[str]:
-    """Yields what may have been promised to somebody, and nobody could read."""
+    """Yield promises that a client may have received and no link could read."""
     answered = {asked.sequence: answer for asked, answer in pairs}
     for line in lines:
         what = f"{line.api} of {line.who} to broker {line.broker}" if line.api else line.who
@@ -578,7 +578,7 @@ def _unfollowed(
 
 
 def _not_modelled(sent: ClientPartition) -> Iterator[str]:
-    """Yields what in one partition of a produce the model does not follow."""
+    """Yield the features of a produce to one partition that the model does not follow."""
     if len({(batch.magic, batch.codec) for batch in sent.batches}) > 1:
         yield "a request with batches of several kinds"
     if len(sent.batches) > 1 and any(batch.codec != "none" for batch in sent.batches):

@@ -56,7 +56,7 @@ def recorded_decisions(evidence: RunEvidence) -> RecordedDecisions:
 
 
 def _clean_stops(evidence: RunEvidence) -> dict[int, tuple[float, ...]]:
-    """When the controller may have been asked to let a broker shut down, from each moment on."""
+    """Return the earliest times at which the controller may have allowed each broker's shutdown."""
     moments: dict[int, tuple[float, ...]] = {}
     for timed in evidence.events:
         event = timed.event
@@ -72,7 +72,7 @@ def _clean_stops(evidence: RunEvidence) -> dict[int, tuple[float, ...]]:
 def _offline(
     evidence: RunEvidence,
 ) -> Mapping[tuple[TopicPartition, int], list[tuple[float, float]]]:
-    """From when until when each replica's log directory had failed, at most."""
+    """Return each replica's longest possible periods with a failed log directory."""
     periods: dict[tuple[TopicPartition, int], list[tuple[float, float]]] = {}
     for timed in evidence.events:
         event = timed.event
@@ -93,7 +93,7 @@ def _offline(
 
 
 def _releases(evidence: RunEvidence) -> frozenset[ControllerRelease]:
-    """What controllers do, by the releases of all started brokers."""
+    """Return the controllers' behaviour, by the releases of all started brokers."""
     releases = set()
     for broker in _started(evidence):
         try:
@@ -111,7 +111,7 @@ def _releases(evidence: RunEvidence) -> frozenset[ControllerRelease]:
 
 
 def _unclean_of_brokers(evidence: RunEvidence) -> frozenset[bool]:
-    """What brokers may have for topics that have no setting of their own."""
+    """Return the brokers' values for topics that have no setting of their own."""
     if any(UNCLEAN in dict(settings) for _, settings in evidence.broker_configurations):
         return frozenset((False, True))
     return frozenset(broker.unclean_leader_election for broker in _started(evidence))
@@ -122,7 +122,7 @@ def _started(evidence: RunEvidence) -> list[StartBroker]:
 
 
 def _takes_unclean_requests(evidence: RunEvidence) -> bool:
-    """Tell whether a broker may be of a release with ElectLeaders version 1 (KIP-460, 2.4.0)."""
+    """Return whether a broker may be of a release with ElectLeaders version 1 (KIP-460, 2.4.0)."""
     try:
         return any(parse_version(start.release) >= (2, 4) for start in _started(evidence))
     except ModelError:

@@ -49,14 +49,14 @@ class OverdueFetch:
 
 
 def fetch_wait_s(cluster: ClusterAsked) -> float:
-    """The longest that a leader of this cluster may keep a follower's fetch without fault."""
+    """Return the longest time for which a leader may keep a follower's fetch without a fault."""
     settings = [cluster.properties, *(broker.properties for broker in cluster.brokers)]
     waits = [number_in(properties, _FETCH_WAIT) for properties in settings]
     return max(filter(None, waits), default=_FETCH_WAIT_MS) / 1000
 
 
 def overdue_fetches(hits: Iterable[PointHit], wait_s: float) -> tuple[OverdueFetch, ...]:
-    """Every follower's fetch that its leader kept for longer than `wait_s`, in their order.
+    """Return the followers' fetches that leaders kept for longer than `wait_s`, in order.
 
     What a fault kept at a point it kept until it let it on. Otherwise a leader that tells when it
     begins to read for a fetch has kept it until it counted one of that follower's, or began anew.
@@ -83,7 +83,7 @@ def overdue_fetches(hits: Iterable[PointHit], wait_s: float) -> tuple[OverdueFet
 
 
 def told_follower(hit: PointHit) -> int | None:
-    """The follower of which a leader told that it begins to read for it, or that it counted it."""
+    """Return the follower whose read the leader reports to begin, or to have counted."""
     named = None
     if hit.fate == "told" and hit.point == FETCH_BEGUN:
         named = _FOLLOWER.fullmatch(hit.reader)
@@ -97,7 +97,7 @@ def _take_told(
     fetches: dict[tuple[int, int], OverdueFetch],
     begun: dict[tuple[int, int], tuple[int, int]],
 ) -> None:
-    """A read that begins ends the one before of the same follower, as one that was counted does."""
+    """Take a leader's report; a new read or a counted one ends the follower's previous read."""
     follower = told_follower(hit)
     if follower is None:
         return
@@ -118,7 +118,7 @@ def dropped_followers(
     looks: Mapping[int, Sequence[float]],
     wait_s: float,
 ) -> Iterator[DroppedFollower]:
-    """Yields each follower that ran, was registered, waited for its leader, and left the ISR.
+    """Yield each running, registered follower that left the ISR while it waited for its leader.
 
     Whoever waits for the leader's answer can do nothing to stay in sync; nor can one whose fetch
     was read less than `wait_s` before the leader looked. What is yielded ends when
@@ -159,7 +159,7 @@ class Healthy:
         return broker in self.registered and broker not in self.still | self.fenced
 
     def failed(self, event: Event) -> set[int]:
-        """Takes note of the event; returns whom it makes fail."""
+        """Take note of the event; return the brokers that it makes fail."""
         match event:
             case BrokerRegistered(broker=broker):
                 self.registered.add(broker)
@@ -186,7 +186,7 @@ def _is_new_term(before: PartitionState | None, now: PartitionState) -> bool:
 
 
 def _looked(looks: Sequence[float], time: float) -> float:
-    """When the leader last looked before that time, which is itself where it tells none."""
+    """Return the leader's last look before a time, or the time itself if it reports none."""
     index = bisect_right(looks, time)
     return looks[index - 1] if index else time
 
@@ -198,7 +198,7 @@ def _dropped(
     overdue: Sequence[OverdueFetch],
     wait_s: float,
 ) -> Iterator[DroppedFollower]:
-    """Yields those whom a leader that goes on has dropped while it kept a fetch of theirs.
+    """Yield the followers that a continuing leader dropped while it kept their fetch.
 
     Args:
         times: When it decided that, and when it was written.
@@ -220,7 +220,7 @@ def _dropped(
 
 
 def _led(drop: DroppedFollower, leader: int, time: float) -> DroppedFollower:
-    """The same once the partition has this leader."""
+    """Return the drop with the partition's next leader."""
     if leader < 0 and drop.leaderless_at is None:
         return replace(drop, leaderless_at=time)
     return drop

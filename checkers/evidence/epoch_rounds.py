@@ -60,12 +60,12 @@ class _Exchange:
 
 
 def asked_rounds(messages: Iterable[LinkMessage]) -> tuple[AskedRound, ...]:
-    """Every question for a leader epoch, in the order in which they were asked."""
+    """Return every OffsetForLeaderEpoch question, in the order in which they were asked."""
     return tuple(asked for exchange in _exchanges(messages) for asked in _rounds(exchange))
 
 
 def epoch_rounds(messages: Iterable[LinkMessage]) -> tuple[EpochRound, ...]:
-    """Those of `asked_rounds` whose answer without error reached the follower, in that order.
+    """Return the `asked_rounds` whose error-free response reached the follower, in order.
 
     A message that was held counts when it was released; an answer whose asker had hung up
     (`abandoned`) never.
@@ -86,7 +86,7 @@ def epoch_rounds(messages: Iterable[LinkMessage]) -> tuple[EpochRound, ...]:
 
 
 def round_in_words(round_: EpochRound) -> str:
-    """A question for a leader epoch and its answer, for people."""
+    """Describe an OffsetForLeaderEpoch request and its response for people."""
     asked = (
         f"broker {round_.follower} asked broker {round_.leader} for epoch {round_.requested_epoch}"
     )

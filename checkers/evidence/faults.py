@@ -37,7 +37,7 @@ class ActedFault:
     healed: float | None = None
 
     def acted_at(self, time: float) -> bool:
-        """Tell whether it acted then, both ends included."""
+        """Return whether it acted then, both ends included."""
         return self.began <= time and (self.ended is None or time <= self.ended)
 
 

@@ -27,15 +27,15 @@ class EvidenceFiles:
     _lacking: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Whether something of that name is there."""
+        """Return whether a file of that name exists."""
         return os.path.exists(os.path.join(self.run.path, name))
 
     def place(self, read_at: str) -> str:
-        """A file, or a file and a line such as "history.jsonl:3", for messages."""
+        """Return a file, or a file and a line such as "history.jsonl:3", for messages."""
         return os.path.join(self.run.path, read_at)
 
     def content(self, name: str) -> bytes:
-        """The bytes of a file.
+        """Return the bytes of a file.
 
         Raises:
             RunDirectoryError: It is missing or cannot be read.
@@ -45,7 +45,7 @@ class EvidenceFiles:
         return content
 
     def value(self, kind: type[_T], name: str) -> _T:
-        """The value in a `.json` file; fields that its type does not have are passed over.
+        """Return the value in a `.json` file, ignoring fields that its type does not have.
 
         Raises:
             RunDirectoryError: The file is missing, is no JSON object or has another shape.
@@ -61,7 +61,7 @@ class EvidenceFiles:
     def lines(
         self, kind: type[_T], name: str, **made: Callable[[dict[str, Any]], Any]
     ) -> Iterator[_T]:
-        """Yields the values in a `.jsonl` file, oldest first; nothing if there is no such file.
+        """Yield the values in a `.jsonl` file, oldest first; none if there is no such file.
 
         Args:
             kind: Its field `read_at` is given the file and the line, such as "history.jsonl:3".
@@ -85,7 +85,7 @@ class EvidenceFiles:
             yield instance
 
     def lacks(self, read_at: str, fields: Iterable[str]) -> None:
-        """Notes that a file, or a line of one, lacks fields that every such run has."""
+        """Note that a file, or one of its lines, lacks fields that every such run has."""
         for name in fields:
             self._lacking.setdefault((read_at.partition(":")[0], name), read_at)
 
@@ -97,5 +97,5 @@ class EvidenceFiles:
         )
 
     def broken_seal(self) -> tuple[str, ...]:
-        """Defects of the seal, a sentence each; see `RunDirectory.verify`."""
+        """Return the seal's defects, a sentence each; see `RunDirectory.verify`."""
         return self.run.verify(self._digests)

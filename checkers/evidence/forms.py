@@ -119,10 +119,10 @@ MESSAGE_PARTITION_FIELDS = frozenset(field.name for field in fields(_MessagePart
 
 
 def check_step(step: Mapping[str, Any]) -> None:
-    """Raises ShapeError unless a step of scenario.json has its fields in their types."""
+    """Raise ShapeError unless a step of scenario.json has its fields in their types."""
     check_json(_Step, step)
 
 
 def check_message(detail: Mapping[str, Any]) -> None:
-    """Raises ShapeError unless the body of a message has its fields in their types."""
+    """Raise ShapeError unless the body of a message has its fields in their types."""
     check_json(_Message, detail)

@@ -42,7 +42,7 @@ class GivenSetting:
 
 
 def given_settings(evidence: RunEvidence) -> Iterator[GivenSetting]:
-    """Yields every setting, also one that was taken back later.
+    """Yield every setting, also one that was later reverted.
 
     Raises:
         ScenarioDataError: A znode of a configuration has another shape.
@@ -66,7 +66,7 @@ def given_settings(evidence: RunEvidence) -> Iterator[GivenSetting]:
 
 
 def _is_from_the_start(evidence: RunEvidence, broker_name: str, given: GivenSetting) -> bool:
-    """Tell whether a KRaft controller gives all brokers a setting when it makes the cluster."""
+    """Return whether a KRaft controller gives all brokers a setting when it makes the cluster."""
     if not evidence.is_kraft or (broker_name, given.name) != (EVERY_BROKER, MIN_ISR):
         return False
     return len(set(evidence.metadata_logs.min_isrs_of_all)) == 1
@@ -78,7 +78,7 @@ def _of(owner: str, settings: Mapping[str, str], is_tiered: bool = False) -> Ite
 
 
 def shortest_lag_s(evidence: RunEvidence) -> float:
-    """Returns the shortest replica.lag.time.max.ms of all brokers, as scenario or release has it.
+    """Return the shortest replica.lag.time.max.ms of all brokers, in seconds.
 
     Raises:
         ScenarioDataError: One is no whole number.
@@ -95,7 +95,7 @@ def shortest_lag_s(evidence: RunEvidence) -> float:
 
 
 def shortest_fetch_timeout_s(evidence: RunEvidence) -> float:
-    """Returns the shortest time after which a follower gives up a request, in seconds.
+    """Return the shortest time after which a follower gives up a request, in seconds.
 
     Raises:
         ScenarioDataError: One is no whole number.

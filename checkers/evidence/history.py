@@ -170,7 +170,7 @@ _OF_PRODUCE = {
 
 
 def operations(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> tuple[Operation, ...]:
-    """Operations of kchaos's own clients in these lines, in the order of invocation.
+    """Return the operations of kchaos's clients in these lines, in order of invocation.
 
     Raises:
         ScenarioDataError: A line lacks a field, ends what was never invoked or had ended, or
@@ -196,7 +196,7 @@ def operations(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> tuple[Oper
 
 
 def said(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> Iterator[Operation]:
-    """Yields what a test says that clients of its own had acknowledged, or read.
+    """Yield a test's statements on records that its own clients had acknowledged, or read.
 
     Raises:
         ScenarioDataError: A line lacks a field, or has what no test can say.
@@ -239,7 +239,7 @@ def said(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> Iterator[Operati
 
 
 def produces(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> Iterator[TimedEvent]:
-    """Yields the produces of a history as actions of the model's.
+    """Yield the produces of a history as actions of the model.
 
     Raises:
         ScenarioDataError: A line that invokes no produce has zxid, step or codec; or some records
@@ -275,20 +275,20 @@ def produces(files: EvidenceFiles, lines: Iterable[HistoryLine]) -> Iterator[Tim
 
 
 def _lacking(line: HistoryLine, operation: Operation) -> Iterator[str]:
-    """Yields what every line of a produce has, and this one has not."""
+    """Yield each field of every produce that this line lacks."""
     if operation.function == "produce":
         yield from (field for field in _OF_PRODUCE[line.type] if getattr(line, field) is None)
 
 
 def record_payload(value: str | None, key: str | None = None) -> str:
-    """`payload_digest` of one record with this key and value."""
+    """Return the `payload_digest` of one record with this key and value."""
     content = None if value is None else value.encode()
     name = None if key is None else key.encode()
     return payload_digest([Record(offset=0, timestamp=-1, key=name, value=content)])
 
 
 def record_payloads(values: Sequence[str | None], keys: Sequence[str] = ()) -> tuple[str, ...]:
-    """`record_payload` of each; without keys all of theirs are null."""
+    """Return each record's `record_payload`; without keys all keys are null."""
     named: Sequence[str | None] = keys or [None] * len(values)
     return tuple(record_payload(*record) for record in zip(values, named, strict=True))
 

@@ -7,7 +7,7 @@ HITS = "hits.jsonl"
 
 
 def read_hits(files: EvidenceFiles) -> tuple[PointHit, ...]:
-    """The hits in the order in which they were recorded; none where no broker had an agent.
+    """Return the hits in the order of their recording; none if no broker had an agent.
 
     Raises:
         ScenarioDataError: A line lacks a documented field.

@@ -62,7 +62,7 @@ class LeaderView:
 
 
 def leader_views(hits: Iterable[PointHit], *, with_resets: bool = False) -> Iterator[LeaderView]:
-    """Yields what leaders told, in their order.
+    """Yield the reports of leaders, in order.
 
     From 2.4 on a new leader resets its followers by the method that counts a fetch: those are left
     out without `with_resets`.
@@ -92,7 +92,7 @@ def leader_views(hits: Iterable[PointHit], *, with_resets: bool = False) -> Iter
 def _completed(
     view: LeaderView, counted: dict[tuple[int, TopicPartition, int], FollowerSeen]
 ) -> LeaderView:
-    """The check with what older releases only tell when they count a fetch."""
+    """Return the check with the values that older releases report only with a counted fetch."""
     followers = []
     for follower in view.followers:
         before = counted.get((view.leader, view.partition, follower.follower))

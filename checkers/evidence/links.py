@@ -70,7 +70,7 @@ class LinkMessage(LinkRecord):
 
 
 def read_links(files: EvidenceFiles) -> tuple[LinkMessage, ...] | None:
-    """The messages in the order in which they passed; None without links.jsonl.
+    """Return the messages in the order in which they passed, or None without links.jsonl.
 
     Raises:
         ScenarioDataError: A message lacks a documented field.
@@ -82,7 +82,7 @@ def read_links(files: EvidenceFiles) -> tuple[LinkMessage, ...] | None:
 
 
 def _without_rebuilds(messages: Iterable[LinkMessage]) -> Iterator[LinkMessage]:
-    """Yields the messages; those with which a follower rebuilds from the remote tier mean nothing.
+    """Yield the messages but those with which a follower rebuilds from the remote tier.
 
     Sent to the remote tier (error 109), a fetcher thread asks its leader for offsets and for the
     end of an epoch before it fetches again: it truncates by none of that (TierStateMachine.start).
@@ -166,7 +166,7 @@ def _entries(detail: _Detail, name: str = "partitions") -> Iterator[tuple[TopicP
 
 
 def told_of(message: LinkMessage) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
-    """Yields what a message says of each partition of a topic that is judged.
+    """Yield a message's content for each partition of a judged topic.
 
     Raises:
         ScenarioDataError: It does not name them in the documented way.
@@ -194,7 +194,7 @@ class Heartbeat:
 
 
 def heartbeats(messages: Iterable[LinkMessage]) -> Mapping[int, Sequence[Heartbeat]]:
-    """The heartbeats of each broker, in their order; those that kchaos forged are left out.
+    """Return each broker's heartbeats in order, without forged ones.
 
     Raises:
         ScenarioDataError: One does not say what it should.
@@ -286,7 +286,7 @@ def _response_seen(
 
 
 def _is_other(entry: _Detail) -> bool:
-    """Whether it is of an internal topic, and tells of records, a diverging epoch or an error."""
+    """Return whether the entry is an internal topic's, with records, a diverging epoch or error."""
     topic = entry.get("topic")
     if topic is None or not is_internal(topic):
         return False
@@ -295,7 +295,7 @@ def _is_other(entry: _Detail) -> bool:
 
 
 def _fetcher(message: LinkMessage) -> int:
-    """Number of the thread that a fetcher's connection belongs to, which its client id names."""
+    """Return the number of the fetcher thread, which the connection's client id names."""
     named = _FETCHER.match(message.client_id or "")
     return 0 if named is None else int(named[1])
 

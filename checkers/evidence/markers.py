@@ -88,7 +88,7 @@ class Marker:
 
 
 def markers_of(messages: Iterable[LinkMessage]) -> tuple[Marker, ...] | None:
-    """The markers that were sent, in their order; None where links did not record what they are."""
+    """Return the sent markers in order, or None if links did not record their kind."""
     sent: dict[tuple[int, int, int, TopicPartition], Marker] = {}
     for message in messages:
         if message.api != _WRITE_MARKERS or message.fate not in ARRIVED:

@@ -308,7 +308,7 @@ class _Folding:
     at: LogEntry | None = None
 
     def take(self, entry: LogEntry) -> None:
-        """Takes the next record.
+        """Take the next record.
 
         Raises:
             MetadataLogError: It is about a topic, partition or broker that nothing before it made,
@@ -341,7 +341,7 @@ class _Folding:
         partitions: Mapping[tuple[str, int], PartitionImage],
         names: Mapping[str, str],
     ) -> None:
-        """Notes the decisions that a record shows, beside what there was before it."""
+        """Note the decisions of a record, given the metadata before it."""
         said, offset = record.fields, entry.offset
         match record.name:
             case "TopicRecord":
@@ -369,7 +369,7 @@ class _Folding:
                 )
 
     def _decide(self, decision: Decision, *, topic: str = "") -> None:
-        """Notes a decision; what one batch says more than once of a topic as a whole, once."""
+        """Note a decision; a topic's repeated decisions in one batch count once."""
         assert self.at is not None
         of_topic = (type(decision), topic, self.at.batch)
         if topic and of_topic in self.of_topics:

@@ -67,7 +67,7 @@ class _Image:
         return _Image(**{each.name: copy(getattr(self, each.name)) for each in fields(self)})
 
     def take(self, decision: object) -> bool:
-        """Take the next decision; returns whether it is about replicas."""
+        """Take the next decision; return whether it is about replicas."""
         match decision:
             case TopicIdentified(topic=topic, topic_id=topic_id):
                 self.topic_ids[topic] = topic_id
@@ -119,7 +119,7 @@ class _Life:
     passed: dict[Number, set[int]] = field(default_factory=dict)
 
     def published(self, offset: int) -> Iterator[tuple[Number, bool]]:
-        """Yields the deltas that an offset shows to be published, and whether it shows no later."""
+        """Yield the deltas published by an offset, and whether it shows that no later one is."""
         done = [each for each in self.pending if self._shows(offset, *each)]
         self.pending = [each for each in self.pending if each not in done]
         for place, (_, number) in enumerate(done):
@@ -212,7 +212,7 @@ def _of_broker(evidence: RunEvidence, broker: int, images: Sequence[_Image]) -> 
 def _by_process(
     evidence: RunEvidence, broker: int, messages: Sequence[LinkMessage]
 ) -> Iterator[tuple[_Life, list[LinkMessage]]]:
-    """Yields each process of a broker with its messages; what comes after its end is left out."""
+    """Yield each process of a broker with its messages, without those after its end."""
     starts = [
         timed.event
         for timed in evidence.events
@@ -270,7 +270,7 @@ def _metadata(message: LinkMessage) -> Mapping[str, Any] | None:
 
 
 def _wants_to_be_unfenced(message: LinkMessage) -> bool:
-    """Tell whether a heartbeat says what replicas have changed by.
+    """Return whether a heartbeat says what replicas have changed by.
 
     A broker that starts wants to stay fenced until its first image is published
     (BrokerServer.startup waits for firstPublishFuture, 3.6.2 and 4.1.2).

@@ -33,17 +33,17 @@ class Observed:
         return kind_of(self.what)
 
     def line(self) -> dict[str, Any]:
-        """The line that `read_observed` reads as this."""
+        """Return the line that `read_observed` reads as this observation."""
         return {"time": self.time, "step": self.step, "kind": self.kind, **fields_of(self.what)}
 
     def plain(self) -> dict[str, Any]:
-        """The line as JSON has it: with lists, and with text for each name."""
+        """Return the line as JSON has it: with lists, and with text for each name."""
         plain: dict[str, Any] = json.loads(json.dumps(self.line()))
         return plain
 
 
 def read_observed(files: EvidenceFiles) -> Iterator[Observed]:
-    """The lines, oldest first.
+    """Yield the lines, oldest first.
 
     Raises:
         ScenarioDataError: A line has no time, no kind, or a field of another type.
@@ -52,7 +52,7 @@ def read_observed(files: EvidenceFiles) -> Iterator[Observed]:
 
 
 def lines_of(lines: Iterable[Observed], kind: type[_What]) -> Iterator[tuple[Observed, _What]]:
-    """Yields the lines of one kind, each with what it says."""
+    """Yield the lines of one kind, each with its content."""
     for line in lines:
         if isinstance(line.what, kind):
             yield line, line.what

@@ -52,7 +52,7 @@ class BatchEvidence:
     producer_id: int | None = None
 
     def header(self) -> dict[str, Any]:
-        """The fields that a finding shows of it."""
+        """Return the batch's fields that a finding shows."""
         shown = {column: getattr(self, column) for column in BATCH_COLUMNS}
         return {name: value for name, value in shown.items() if value is not None}
 
@@ -283,17 +283,17 @@ class PartitionEvidence:
     predicted_reads: tuple[prediction.PredictedRead, ...] = ()
 
     def log_start(self, replica: ReplicaEvidence) -> int:
-        """The offset below which this replica may lack records."""
+        """Return the offset below which this replica may lack records."""
         deleted = replica.log_start_offset if self.may_delete else self.deleted_until
         return min(replica.log_start_offset, deleted)
 
     def side(self, side: Side) -> tuple[ReplicaEvidence, ...]:
-        """The replicas of one side, by broker."""
+        """Return the replicas of one side, by broker."""
         replicas = self.replicas if side == OBSERVED else self.predicted or ()
         return tuple(sorted(replicas, key=lambda replica: replica.broker))
 
     def is_told_too_late(self, operation: Operation) -> bool:
-        """Whether another's operation was not over when the files began to be copied."""
+        """Return whether a foreign operation ended after the copying began."""
         if not operation.client or self.copied_from is None:
             return False
         return operation.ended_at is None or operation.ended_at > self.copied_from
@@ -304,16 +304,16 @@ class PartitionEvidence:
         return len(self.assigned or self.replicas) < self.min_insync_replicas
 
     def is_left_out(self, broker: int) -> bool:
-        """Whether its last assignment does not name a broker, which may have files of it still."""
+        """Return whether the last assignment omits a broker, which may still have its files."""
         return bool(self.assigned) and broker not in self.assigned
 
     def in_sync(self, side: Side) -> tuple[ReplicaEvidence, ...]:
-        """The replicas of one side that the ISR names, the leader first, then by broker."""
+        """Return the replicas of one side that the ISR names, the leader first, then by broker."""
         replicas = [replica for replica in self.side(side) if replica.broker in self.isr]
         return tuple(sorted(replicas, key=lambda replica: replica.broker != self.leader))
 
     def finding(self, kind: str, **detail: Any) -> Finding:
-        """A finding about this partition at this snapshot."""
+        """Return a finding about this partition at this snapshot."""
         return Finding(
             kind=kind,
             topic=self.topic,
@@ -324,5 +324,5 @@ class PartitionEvidence:
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:
-    """The finding as plain JSON values; `from_json` undoes it."""
+    """Return the finding as plain JSON values; `from_json` undoes it."""
     return dataclasses.asdict(finding) | {"brokers": list(finding.brokers)}

@@ -134,7 +134,7 @@ class RunEvidence:
         self.copied = CopiedFiles(self.files)
 
     def read(self) -> "RunEvidence":
-        """Itself, after all was read but copied files and the brokers' logs.
+        """Read all but copied files and the brokers' logs; return itself.
 
         Raises:
             CheckError: A file does not have the documented shape; the message names it.
@@ -359,7 +359,7 @@ class RunEvidence:
         return whys
 
     def _is_in_doubt(self, operation: Operation, snapshot: TakenSnapshot) -> bool:
-        """Whether some of the copies may have been made before a client's write, others after it.
+        """Return whether some copies may precede a client's write, and others follow it.
 
         It is in none of them or in all if its broker's process had ended before, and if logs ended
         in the copies where settling saw them end before.
@@ -377,7 +377,7 @@ class RunEvidence:
         return not is_gone and not self._stood_still(partition, snapshot)
 
     def _stood_still(self, partition: TopicPartition, snapshot: TakenSnapshot) -> bool:
-        """Whether each copied log ends where settling saw it end, before anything was copied."""
+        """Return whether each copied log ends at its log end offset before the copying."""
         settled = self.outcome.settle
         if settled is None or not snapshot.is_final:
             return False
@@ -389,7 +389,7 @@ class RunEvidence:
     def _copied_ends(
         self, snapshot: TakenSnapshot, partition: TopicPartition
     ) -> Mapping[str, int | None]:
-        """By broker where a copied log ends (exclusive); None if that cannot be read as segments.
+        """Return each copied log's end (exclusive) by broker; None if its segments are unreadable.
 
         A broker without a copy of the partition is left out.
         """
@@ -441,7 +441,7 @@ class RunEvidence:
         return f"the machine stood still for {stood:.0f} of {self.outcome.seconds or 0:.0f} s"
 
     def stood_still_s(self, began: float, ended: float) -> float:
-        """For how long the machine let nothing run between two times."""
+        """Return for how many seconds the machine was suspended between two times."""
         return sum(
             min(each.seconds, min(each.ended, ended) - max(each.began, began))
             for each in self.standstills
@@ -472,7 +472,7 @@ class RunEvidence:
         )
 
     def _written_by_others(self, since: float) -> Iterator[TopicPartition]:
-        """Partitions with writes of others' clients that were sent or answered from a time on."""
+        """Yield partitions with foreign writes that were sent or answered from a time on."""
         for operation in () if self.clients is None else self.clients.operations:
             if operation.function == "produce" and since <= max(
                 operation.invoked_at, operation.ended_at or 0
@@ -566,7 +566,7 @@ class RunEvidence:
         )
 
     def _is_gone(self, partition: TopicPartition) -> bool:
-        """Whether its topic was deleted, and the one made anew, if any, has no such partition."""
+        """Return whether the topic was deleted, and its successor, if any, lacks the partition."""
         removed = [
             deletion.zxid
             for deletion in self.deletions.get(partition.topic, ())
@@ -651,7 +651,7 @@ class RunEvidence:
         return tuple(moved)
 
     def assignment(self, partition: TopicPartition) -> tuple[int, ...]:
-        """The partition's last assignment, preferred replica first; empty without one."""
+        """Return the partition's last assignment, preferred replica first; empty without one."""
         assigned: tuple[int, ...] = ()
         for timed in self.events:
             event = timed.event
@@ -661,7 +661,7 @@ class RunEvidence:
         return assigned
 
     def moved_away(self, partition: TopicPartition) -> Iterator[tuple[int, float]]:
-        """Yields (broker, seconds since the epoch) of each replica that its assignment lost."""
+        """Yield (broker, seconds since the epoch) of each replica that the assignment lost."""
         before: tuple[int, ...] = ()
         for timed in self.events:
             event = timed.event
@@ -672,7 +672,7 @@ class RunEvidence:
                 before = now
 
     def excuses(self, partition: TopicPartition) -> Iterator[Excuse]:
-        """Yields, in their order, the events after which Kafka may lose records of it.
+        """Yield, in order, the events after which Kafka may lose records of the partition.
 
         An eligible leader replica has all that is committed, as the ISR has (KIP-966).
         """
@@ -712,7 +712,7 @@ class RunEvidence:
     def _unclean_election(
         self, decided: PartitionState, time: float, led_before: set[tuple[int, int]]
     ) -> Excuse:
-        """An election from outside the ISR, with what its leader had.
+        """Return an election from outside the ISR, with what its leader had.
 
         Of a topic that was deleted and made again, replicas that did not lead may have old folders,
         and what is said of a leader epoch that both topics had may be of either.
@@ -758,7 +758,7 @@ class RunEvidence:
         )
 
     def cleaned_until(self, partition: TopicPartition, snapshot: TakenSnapshot) -> int:
-        """The offset below which log cleaners may have removed records by a snapshot; else 0.
+        """Return the offset below which log cleaners may have removed records by a snapshot, or 0.
 
         A cleaner leaves alone the segment that is written to, and notes in a checkpoint how far it
         came. A broker that ends uncleanly may not have noted it, and one that a replica was moved
@@ -783,7 +783,7 @@ class RunEvidence:
         return max((int(files[-1].stem) for files in segments if files), default=0)
 
     def _noted(self, label: str, broker: int, partition: TopicPartition) -> int:
-        """How far a broker's cleaner came by its checkpoint; 0 where that says nothing."""
+        """Return the offset in a broker's cleaner checkpoint; 0 without one."""
         try:
             return self.copied.cleaned(label, broker).get(partition, 0)
         except CheckpointError:
@@ -809,7 +809,7 @@ class RunEvidence:
         }
 
     def delete_retention_s(self, topic: str) -> float:
-        """The shortest time for which cleaners keep a record without a value, in seconds."""
+        """Return the shortest time for which cleaners keep a record without a value, in seconds."""
         given = [settings.get("delete.retention.ms") for settings in self._settings_of(topic)]
         given.append(self.broker_properties.get("log.cleaner.delete.retention.ms"))
         # Both have a day by default; a value that is no number is told elsewhere.
@@ -817,25 +817,25 @@ class RunEvidence:
         return min(numbers, default=_DAY_MS) / 1000
 
     def may_delete(self, topic: str) -> bool:
-        """Whether a setting lets brokers delete records of the topic before their default time.
+        """Return whether a setting lets brokers delete the topic's records before the default time.
 
         By default they keep them for a week. A client may have asked for it too.
         """
         return self.is_deleted_from(topic) or self._is_set(topic, DELETING)
 
     def is_deleted_from(self, topic: str) -> bool:
-        """Whether a client asked for records of the topic to be deleted."""
+        """Return whether a client requested the deletion of the topic's records."""
         return any(
             isinstance(timed.event, DeleteRecords) and timed.event.topic == topic
             for timed in self.events
         )
 
     def retains_less(self, topic: str) -> bool:
-        """Whether a setting lets brokers delete records by their age or the size of the log."""
+        """Return whether a setting lets brokers delete records by age or log size."""
         return self._is_set(topic, _EXPIRING)
 
     def may_expire(self, topic: str) -> bool:
-        """As `may_delete`, from the remote part of a tiered log too."""
+        """Return `may_delete`, including the remote part of a tiered log."""
         return self._is_set(topic, _EXPIRING)
 
     def _is_set(self, topic: str, names: tuple[str, ...]) -> bool:
@@ -847,16 +847,16 @@ class RunEvidence:
         return not set_there.union(*self._settings_of(topic)).isdisjoint(names)
 
     def is_compacted(self, topic: str) -> bool:
-        """Whether log cleaners may go over a topic at some time of the run."""
+        """Return whether log cleaners may compact the topic at any time of the run."""
         runs = self.broker_properties.get("log.cleaner.enable", "true") == "true"
         return runs and any("compact" in policy for policy in self._policies(topic))
 
     def cleanup_policy(self, topic: str) -> str:
-        """Policy that the topic or else the brokers were given; "" is Kafka's own, delete."""
+        """Return the topic's or else the brokers' given policy; "" is Kafka's default, delete."""
         return self.configurations.get(topic, {}).get("cleanup.policy", self.default_cleanup_policy)
 
     def _policies(self, topic: str) -> frozenset[str]:
-        """Every policy that the topic had, without spaces; one that it was not given counts too."""
+        """Return the policies of each of the topic's settings, or the default, without spaces."""
         given = [
             settings.get("cleanup.policy", self.default_cleanup_policy)
             for settings in self._settings_of(topic)
@@ -864,7 +864,7 @@ class RunEvidence:
         return frozenset(policy.replace(" ", "") for policy in given)
 
     def _settings_of(self, topic: str) -> list[Mapping[str, str]]:
-        """The settings that the topic was given, one after the other."""
+        """Return the settings that the topic was given, oldest first."""
         changes = [
             dict(timed.event.configuration)
             for timed in self.events
@@ -878,12 +878,12 @@ class RunEvidence:
         return self.broker_properties.get("log.cleanup.policy", "")
 
     def has_other_codec(self, topic: str) -> bool:
-        """Whether brokers were told to compress anew what producers send."""
+        """Return whether a setting lets brokers compress producers' batches anew."""
         named = [self.configurations.get(topic, {}), self.broker_properties]
         return any(settings.get("compression.type", "producer") != "producer" for settings in named)
 
     def has_other_times(self, topic: str) -> bool:
-        """Whether brokers were told to stamp what they append with a time of their own."""
+        """Return whether a setting lets brokers replace producers' timestamps."""
         of_topic = self.configurations.get(topic, {}).get("message.timestamp.type")
         of_brokers = self.broker_properties.get("log.message.timestamp.type")
         return "LogAppendTime" in (of_topic, of_brokers)
@@ -903,7 +903,7 @@ class RunEvidence:
         return self.scenario.cluster.tiered
 
     def is_tiered_topic(self, topic: str) -> bool:
-        """Whether the topic's log is tiered."""
+        """Return whether the topic's log is tiered."""
         return self.configurations.get(topic, {}).get("remote.storage.enable") == "true"
 
     @cached_property
@@ -922,7 +922,7 @@ class RunEvidence:
         return remote_events(self.files, self.snapshots) if self.is_tiered else ()
 
     def dropped(self, partition: TopicPartition) -> Iterator[DroppedFollower]:
-        """Yields each follower that left its ISR while it waited for its leader."""
+        """Yield each follower that left the ISR while it waited for its leader."""
         looks: dict[int, list[float]] = {}
         for view in self.leader_views:
             if view.is_check and view.partition == partition:
@@ -932,7 +932,7 @@ class RunEvidence:
         )
 
     def min_insync_replicas(self, partition: TopicPartition, leader: int) -> int:
-        """The topic's min.insync.replicas, else that of the leader's broker."""
+        """Return the topic's min.insync.replicas, else that of the leader's broker."""
         of_topic = self.configurations.get(partition.topic, {}).get(MIN_ISR)
         if of_topic is not None:
             if not (of_topic.isascii() and of_topic.isdigit() and len(of_topic) < 10):
@@ -950,7 +950,7 @@ class RunEvidence:
 
 
 def _with_decided(operation: Operation, events: Sequence[TimedEvent]) -> Operation:
-    """The operation with the ISR and the leader epochs that were decided when it went on.
+    """Return the operation with the ISR and leader epochs decided while it went on.
 
     All clocks are this machine's.
     """
@@ -974,7 +974,7 @@ def _with_decided(operation: Operation, events: Sequence[TimedEvent]) -> Operati
 
 
 def _log_time(line: str) -> float | None:
-    """The time of a line in a broker's log, in seconds since the epoch if its zone were UTC."""
+    """Return the time of a broker's log line, in seconds since the epoch if its zone were UTC."""
     said = _LOG_TIME.search(line)
     if said is None:
         return None

@@ -18,7 +18,7 @@ _Record = tuple[str, str, int, int, str]
 
 
 def not_seen(said: Sequence[Operation], clients: ClientsSeen | None) -> Iterator[Operation]:
-    """Yields the operations of which links did not see each record, as the test says it."""
+    """Yield the operations of the test of which links did not see each record."""
     seen = set() if clients is None or not said else _seen(clients)
     for operation in said:
         if not seen.issuperset(_records(operation)):
@@ -26,7 +26,7 @@ def not_seen(said: Sequence[Operation], clients: ClientsSeen | None) -> Iterator
 
 
 def joined(said: Iterable[Operation], turns: Sequence[float] = ()) -> tuple[Operation, ...]:
-    """The operations, those joined that lie one behind the other, and none twice.
+    """Return the operations, consecutive ones merged and none twice.
 
     Clients have one answer for each record, and batches hold several. A joined operation ended when
     the first of them did.
@@ -65,7 +65,7 @@ def joined(said: Iterable[Operation], turns: Sequence[float] = ()) -> tuple[Oper
 
 
 def contradictions(said: Sequence[Operation], clients: ClientsSeen | None) -> Iterator[str]:
-    """Yields what a test says and links did not see, although they saw all that clients did."""
+    """Yield the test's statements that no link saw, although links saw all client requests."""
     if clients is None or clients.unseen:
         return
     for operation in not_seen(said, clients):
@@ -85,7 +85,7 @@ def _records(operation: Operation) -> Iterator[_Record]:
 
 
 def _seen(clients: ClientsSeen) -> set[_Record]:
-    """The records that links saw acknowledged, and those that they saw given to somebody."""
+    """Return the records that links saw acknowledged or returned to a client."""
     records = {
         record
         for operation in clients.operations

@@ -98,16 +98,16 @@ class TakenSnapshot:
         return max(ended, default=self.time)
 
     def partitions(self) -> frozenset[TopicPartition]:
-        """The partitions whose states were looked at."""
+        """Return the partitions whose states the snapshot has."""
         return frozenset(TopicPartition(*topic_partition(name) or ("", 0)) for name in self.states)
 
     def state(self, partition: TopicPartition) -> StateSeen | None:
-        """The partition's state, or None."""
+        """Return the partition's state, or None."""
         return self.states.get(f"{partition.topic}-{partition.partition}")
 
 
 def read_snapshots(files: EvidenceFiles) -> tuple[TakenSnapshot, ...]:
-    """Every snapshot.json, oldest first.
+    """Return every snapshot.json, oldest first.
 
     Raises:
         RunDirectoryError: One lacks something that judging needs.
@@ -117,7 +117,7 @@ def read_snapshots(files: EvidenceFiles) -> tuple[TakenSnapshot, ...]:
 
 
 def snapshot_file(label: str) -> str:
-    """The file of a run that says when and of what a snapshot was taken."""
+    """Return the name of the file that describes a snapshot."""
     return f"snapshots/{label}/snapshot.json"
 
 
@@ -148,7 +148,7 @@ class CopiedFiles:
     _topic_ids: dict[Path, str] = field(default_factory=dict)
 
     def replicas(self, label: str, brokers: Iterable[int]) -> Iterator[tuple[int, TopicPartition]]:
-        """Yields each broker with each partition of which a snapshot has a directory."""
+        """Yield each broker with each partition of which a snapshot has a directory."""
         for broker in sorted(brokers):
             names = {
                 topic_partition(directory.name)
@@ -159,7 +159,7 @@ class CopiedFiles:
                 yield broker, TopicPartition(*name)
 
     def directory(self, label: str, broker: int, partition: TopicPartition) -> Path:
-        """Where a replica's files are; the directory exists only if it had some."""
+        """Return the path of a replica's files, which exists only if it had some."""
         key = (label, broker, partition)
         if key not in self._directories:
             name = f"{partition.topic}-{partition.partition}"
@@ -169,7 +169,7 @@ class CopiedFiles:
         return self._directories[key]
 
     def segments(self, label: str, broker: int, partition: TopicPartition) -> tuple[Path, ...]:
-        """A replica's segments, by ascending base offset; none without a directory.
+        """Return a replica's segments, by ascending base offset; none without a directory.
 
         Raises:
             SegmentError: A file's name is no base offset.
@@ -182,7 +182,7 @@ class CopiedFiles:
     def contents(
         self, label: str, broker: int, partition: TopicPartition
     ) -> PartitionContents | None:
-        """Content of a replica's segments and its checkpoint; None without a directory.
+        """Return the content of a replica's segments and checkpoint, or None without a directory.
 
         Raises:
             SegmentError: The files cannot be segments at all.
@@ -197,7 +197,7 @@ class CopiedFiles:
     def epoch_entries(
         self, label: str, broker: int, partition: TopicPartition
     ) -> EpochEntries | None:
-        """Those of leader-epoch-checkpoint, without reading segments; None if it is unreadable."""
+        """Return leader-epoch-checkpoint without reading segments, or None if unreadable."""
         directory = self.directory(label, broker, partition)
         known = self._contents.get(directory)
         entries = known.epoch_entries if known else checkpoint_entries(directory / LEADER_EPOCHS)[0]
@@ -214,7 +214,7 @@ class CopiedFiles:
         return self.topic_id_in(self.directory(label, broker, partition))
 
     def topic_id_in(self, directory: Path) -> str:
-        """As `topic_id`, of the directory of a replica."""
+        """Return `topic_id` of a replica's directory."""
         if directory not in self._topic_ids:
             name = f"{directory.relative_to(self.files.run.path)}/{METADATA}"
             text = ""
@@ -225,7 +225,7 @@ class CopiedFiles:
         return self._topic_ids[directory]
 
     def high_watermarks(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
-        """Those of replication-offset-checkpoint; none without the file.
+        """Return the offsets in replication-offset-checkpoint; none without the file.
 
         Raises:
             CheckpointError: The file is damaged.
@@ -233,15 +233,15 @@ class CopiedFiles:
         return self._offsets(label, broker, HIGH_WATERMARKS)
 
     def log_starts(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
-        """As `high_watermarks`, of log-start-offset-checkpoint (0.11 and later)."""
+        """Return the offsets in log-start-offset-checkpoint (0.11 on), as `high_watermarks`."""
         return self._offsets(label, broker, LOG_STARTS)
 
     def cleaned(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
-        """As `high_watermarks`, of cleaner-offset-checkpoint."""
+        """Return the offsets in cleaner-offset-checkpoint, as `high_watermarks`."""
         return self._offsets(label, broker, CLEANED)
 
     def recovery_points(self, label: str, broker: int) -> Mapping[tuple[str, int], int]:
-        """As `high_watermarks`, of recovery-point-offset-checkpoint."""
+        """Return the offsets in recovery-point-offset-checkpoint, as `high_watermarks`."""
         return self._offsets(label, broker, RECOVERY_POINTS)
 
     def _offsets(self, label: str, broker: int, file: str) -> Mapping[tuple[str, int], int]:
@@ -255,7 +255,7 @@ class CopiedFiles:
         return self._joined[key]
 
     def _names(self, folder: Path) -> frozenset[str]:
-        """What lies in a log directory; it is listed once for all checkpoint files."""
+        """List a log directory, once for all of its checkpoint files."""
         if folder not in self._listed:
             self._listed[folder] = frozenset(os.listdir(folder))
         return self._listed[folder]
@@ -269,7 +269,7 @@ class CopiedFiles:
         return parse_offset_checkpoint(text, file=place)
 
     def folders(self, label: str, broker: int) -> tuple[Path, ...]:
-        """A broker's log directories as a snapshot copied them, in their order."""
+        """Return a broker's copied log directories in a snapshot, in order."""
         if (label, broker) not in self._folders:
             root = self._snapshot(label)
             folders = {
@@ -285,12 +285,12 @@ class CopiedFiles:
 
 
 def folder_of(broker: int, number: int) -> str:
-    """The folder of a snapshot that has this one of a broker's log directories."""
+    """Return the folder of a snapshot that has the broker's log directory of this number."""
     return f"broker-{broker}" + (f".{number}" if number else "")
 
 
 def directory_number(name: str, broker: int) -> int | None:
-    """Which of a broker's log directories a folder of a snapshot has; None for another's."""
+    """Return the index of the broker's log directory in this folder, or None for another's."""
     first = folder_of(broker, 0)
     if name == first:
         return 0

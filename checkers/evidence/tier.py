@@ -135,7 +135,7 @@ class TierLine:
 
 
 def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
-    """Every reading of tier.jsonl, in its order; none without the file.
+    """Return every reading in tier.jsonl, in order; none without the file.
 
     Raises:
         ScenarioDataError: A line is of another shape, or names a read once more.

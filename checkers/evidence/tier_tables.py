@@ -62,7 +62,7 @@ class _Seen:
         self.stored = {stored.segment_id: stored for stored in stored_at(evidence.files, snapshot)}
 
     def epochs(self) -> Iterator[int]:
-        """Every leader epoch that a cache or a segment names."""
+        """Yield every leader epoch in a cache or a segment."""
         for broker in self.brokers:
             for epoch, _ in self.copied.epoch_entries(self.label, broker, self.partition) or ():
                 yield epoch
@@ -70,7 +70,7 @@ class _Seen:
             yield from (epoch for epoch, _ in copied.leader_epochs)
 
     def table(self, names: Mapping[int, str]) -> Table:
-        """The lines of each column."""
+        """Return a table with the lines of each column."""
         lines: dict[str, tuple[str, ...]] = {}
         for broker in self.brokers:
             files = self.copied.segments(self.label, broker, self.partition)
@@ -108,7 +108,7 @@ def _entries(entries: Iterable[tuple[int, int]], names: Mapping[int, str]) -> It
 
 
 def _epoch(epoch: int, names: Mapping[int, str]) -> str:
-    """As it is counted, or its number where only a checkpoint or a batch in the store has it."""
+    """Return the epoch's name, or its number if only a checkpoint or a remote batch has it."""
     return names.get(epoch, f"epoch {epoch}")
 
 

@@ -38,7 +38,7 @@ def member_logs(files: EvidenceFiles) -> list[list[tuple[str, bytes]]]:
 
 
 def topic_ids(changes: Sequence[ZnodeChange]) -> dict[str, frozenset[str]]:
-    """Every id that a topic's znode ever had (2.8 and later): a topic may be made again."""
+    """Return every id of a topic's znode (2.8 and later); a topic may be created again."""
     ids: dict[str, frozenset[str]] = {}
     for change in changes:
         match change.path.split("/")[1:]:
@@ -52,7 +52,7 @@ def topic_ids(changes: Sequence[ZnodeChange]) -> dict[str, frozenset[str]]:
 
 
 def topic_deletions(changes: Sequence[ZnodeChange]) -> dict[str, tuple[TopicDeletion, ...]]:
-    """Each deletion of each topic, in zxid order.
+    """Return each deletion of each topic, in zxid order.
 
     Sources: TopicDeletionManager.completeDeleteTopic; a controller that may delete none removes the
     wish alone (KafkaController.TopicDeletion).
@@ -89,7 +89,7 @@ def topic_deletions(changes: Sequence[ZnodeChange]) -> dict[str, tuple[TopicDele
 def wanted_replicas(
     changes: Sequence[ZnodeChange],
 ) -> dict[TopicPartition, list[tuple[int, tuple[Replicas, ...]]]]:
-    """By partition, since when (a zxid) a controller may be moving it, and to which replicas.
+    """Return each partition's wanted replicas, with the zxid from which it may be moved.
 
     Several where more than one reassignment may be what it does; none from where none goes on.
     Partitions that nobody reassigned are left out.
@@ -253,7 +253,7 @@ class _ReassignmentReader:
 
 
 def _is_epoch(before: ZnodeChange, now: ZnodeChange) -> bool:
-    """Tell whether a partition's state has another leader epoch and the same ISR."""
+    """Return whether a partition's state has another leader epoch and the same ISR."""
     if not (before.data and now.data):
         return False
     old, new = _json(before), _json(now)
@@ -262,13 +262,13 @@ def _is_epoch(before: ZnodeChange, now: ZnodeChange) -> bool:
 
 
 def cluster_id(changes: Sequence[ZnodeChange]) -> str:
-    """The cluster's id as the first broker wrote it, or ""."""
+    """Return the cluster's id as the first broker wrote it, or ""."""
     written = [change for change in changes if change.path == "/cluster/id" and change.data]
     return str(_json(written[-1]).get("id", "")) if written else ""
 
 
 def decisions(changes: Sequence[ZnodeChange]) -> Iterator[TimedEvent]:
-    """Yields what the changes mean to Kafka; other znodes mean nothing here.
+    """Yield the decisions in the changes; other znodes mean nothing here.
 
     Sources: ZkData.scala (BrokerIdsZNode, TopicZNode, TopicPartitionStateZNode, ControllerZNode)
     in Kafka 1.1 to 3.9, ZkUtils.scala before.
@@ -288,7 +288,7 @@ def decisions(changes: Sequence[ZnodeChange]) -> Iterator[TimedEvent]:
 
 
 def topic_configurations(changes: Sequence[ZnodeChange]) -> dict[str, dict[str, str]]:
-    """The last configuration of each topic in `/config/topics`."""
+    """Return the last configuration of each topic in `/config/topics`."""
     configurations: dict[str, dict[str, str]] = {}
     for change in changes:
         parts = change.path.split("/")
@@ -300,7 +300,7 @@ def topic_configurations(changes: Sequence[ZnodeChange]) -> dict[str, dict[str, 
 def broker_configurations(
     changes: Sequence[ZnodeChange],
 ) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
-    """Yields each configuration in `/config/brokers`: a broker's id or "<default>", and settings.
+    """Yield each configuration in `/config/brokers`: a broker's id or "<default>", and settings.
 
     Raises:
         ScenarioDataError: A znode holds no JSON of Kafka's shape.
@@ -342,7 +342,7 @@ class _DecisionReader:
                 return None
 
     def identified(self, change: ZnodeChange) -> TopicIdentified | None:
-        """The id that a topic's znode has by a change; None where it is none, or no news."""
+        """Return the topic id that a change sets, or None if it sets none or no new one."""
         match change.path.split("/")[1:]:
             case ["brokers", "topics", topic] if change.data:
                 topic_id = _json(change).get("topic_id")
@@ -388,7 +388,7 @@ class _DecisionReader:
 
 
 def _brokers_by_session(changes: Sequence[ZnodeChange]) -> dict[int, int]:
-    """The broker of each session. A session's id is never used again, so time does not matter.
+    """Return the broker of each session; ZooKeeper never reuses a session's id.
 
     Until 2.2 a broker may become controller before it registers itself, hence both znodes.
     """
@@ -407,7 +407,7 @@ def _brokers_by_session(changes: Sequence[ZnodeChange]) -> dict[int, int]:
 
 
 def controller_of(change: ZnodeChange) -> int:
-    """The broker that a write of `/controller` names."""
+    """Return the broker that a write of `/controller` names."""
     return _number(change, _field(change, _json(change), "brokerid"))
 
 
@@ -460,7 +460,7 @@ def _log_files(files: EvidenceFiles, member: Path) -> list[tuple[str, bytes]]:
 
 
 def controller_epochs(changes: Sequence[ZnodeChange]) -> dict[int, tuple[int, int]]:
-    """Each controller epoch with the broker that took it and the zxid at which it did."""
+    """Return each controller epoch with its broker and its zxid."""
     brokers = _brokers_by_session(changes)
     return {
         int(change.data): (brokers[change.session], change.zxid)

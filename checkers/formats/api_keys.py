@@ -97,14 +97,14 @@ FOLLOWED = frozenset(
 
 
 def unknown_api(api: str) -> str:
-    """Why a `Hold` cannot name this API, or "". The spelling counts: the model compares it."""
+    """Return why a `Hold` cannot name this API, or ""; its exact spelling matters to the model."""
     if api in APIS:
         return ""
     return f"no API is named {api!r}; known: {', '.join(APIS)}"
 
 
 def api_key_of(number: int) -> ApiKey | int:
-    """The name of an API key, or the bare number where this module has no name for it."""
+    """Return the name of an API key, or the number itself if this module has no name for it."""
     try:
         return ApiKey(number)
     except ValueError:

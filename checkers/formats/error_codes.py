@@ -169,7 +169,7 @@ _BEFORE_APPEND = (
 
 
 def appended_nothing(code: int, *, acks: int) -> bool:
-    """Whether a broker that answers a produce so has appended nothing of it.
+    """Return whether a broker with this response to a produce has appended nothing of it.
 
     A leader that is deposed while acks=all is waited for says that it does not lead, and has the
     record (kafka.cluster.Partition.checkEnoughReplicasReachOffset, 1.1.1 and 2.8.2).
@@ -178,7 +178,7 @@ def appended_nothing(code: int, *, acks: int) -> bool:
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of an error, or "error N" for a number that this module does not know."""
+    """Return Kafka's name of an error, or "error N" for an unknown number."""
     try:
         return ErrorCode(code).name
     except ValueError:

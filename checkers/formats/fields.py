@@ -61,7 +61,7 @@ def varint(value: int) -> bytes:
 
 
 def unsigned_varint(value: int) -> bytes:
-    """The unsigned variable-length form of a number that is not negative."""
+    """Encode a non-negative number as an unsigned varint."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -87,25 +87,25 @@ class CompactReader:
         return len(self._value) - self._at
 
     def varint(self) -> int:
-        """An unsigned varint."""
+        """Read an unsigned varint."""
         value, self._at = read_unsigned_varint(self._value, self._at, most_bits=_MAX_LENGTH_BITS)
         return value
 
     def number(self, form: str) -> int:
-        """A number of that form of `struct`."""
+        """Read a number in a form of `struct`."""
         return int(self._take(form))
 
     def real(self) -> float:
-        """A number of 64 bits with a fraction."""
+        """Read a floating-point number of 64 bits."""
         return float(self._take(">d"))
 
     def octets(self) -> bytes | None:
-        """Bytes, or the bytes of a text, behind their length; None for null."""
+        """Read bytes, or the bytes of a text, after their length; None for null."""
         length = self.varint() - 1
         return None if length < 0 else self.exactly(length)
 
     def exactly(self, length: int) -> bytes:
-        """So many bytes."""
+        """Read this many bytes."""
         if length > self.left:
             raise IndexError(f"{length} bytes are announced, and {self.left} are there")
         value = self._value[self._at : self._at + length]
@@ -113,11 +113,11 @@ class CompactReader:
         return value
 
     def uuid(self) -> str:
-        """A uuid as Kafka prints it."""
+        """Read a uuid, as Kafka prints it."""
         return base64.urlsafe_b64encode(self.exactly(16)).rstrip(b"=").decode()
 
     def tags(self) -> dict[int, bytes]:
-        """The tagged fields that are there, each with its bytes."""
+        """Read the tagged fields, each with its bytes."""
         return {self.varint(): self.exactly(self.varint()) for _ in range(self.varint())}
 
     def _take(self, form: str) -> int | float:

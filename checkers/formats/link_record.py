@@ -63,7 +63,7 @@ class LinkRecord:
         return None
 
     def describe(self) -> str:
-        """The record in a few words, for messages."""
+        """Describe the record in a few words, for messages."""
         name = self.api or f"api {self.api_key}"
         return (
             f"{name} v{self.api_version} {self.direction} {self.source}->{self.target} "

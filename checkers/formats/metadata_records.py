@@ -82,7 +82,7 @@ class _Field:
     fields: tuple["_Field", ...]
 
     def tag_in(self, version: int) -> int | None:
-        """Its tag in that version, None where it is no tagged field."""
+        """Return the field's tag in that version, or None if it is not tagged."""
         return self.tag if version in self.tagged else None
 
 
@@ -102,7 +102,7 @@ class RecordDefinitions:
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, bytes]) -> "RecordDefinitions":
-        """Definitions from the content of their files, by file name.
+        """Return the definitions in these files, by file name.
 
         Raises MetadataRecordError, which names the file, for what is no definition of a record,
         for two of one kind, and where there is none.
@@ -133,7 +133,7 @@ class RecordDefinitions:
         return tuple(self._by_api_key[key].name for key in sorted(self._by_api_key))
 
     def decode(self, value: bytes) -> MetadataRecord:
-        """The record whose value this is.
+        """Decode a record's value.
 
         Raises MetadataRecordError for a kind or version without definition, and for bytes that
         break off, are not of the defined form, or go on behind the end.
@@ -155,7 +155,7 @@ class RecordDefinitions:
         return MetadataRecord(name=definition.name, version=version, fields=fields)
 
     def encode(self, record: MetadataRecord) -> bytes:
-        """The value of a record; a field that is not given has its default.
+        """Encode a record; a field that is not given has its default.
 
         Raises MetadataRecordError for a record, version or field without definition, and for a
         value that its field cannot hold.
@@ -173,7 +173,7 @@ class RecordDefinitions:
 
 
 def definitions_in_jar(jar: Path | IO[bytes]) -> dict[str, bytes]:
-    """The files with definitions of a `kafka-metadata` jar: content by name, without folder.
+    """Return the record definitions of a `kafka-metadata` jar: content by bare file name.
 
     Raises MetadataRecordError for a file that is no such jar.
     """

@@ -88,11 +88,11 @@ class Analysis:
                     self.readers_of[key, value].append(operation)
 
     def order(self, key: str) -> VersionOrder:
-        """A key's order; empty where nobody knows an offset."""
+        """Return a key's order; empty if no offset is known."""
         return self.orders.get(key) or VersionOrder()
 
     def span(self, key: str, values: Collection[Value]) -> dict[str, Any]:
-        """The least and the greatest offset at which values are, as fields of an anomaly."""
+        """Return the least and the greatest offset of the values, as fields of an anomaly."""
         order = self.order(key)
         offsets = [
             order.offsets[order.by_value[value]] for value in values if value in order.by_value
@@ -101,7 +101,7 @@ class Analysis:
 
 
 def anomalies(history: History) -> list[Anomaly]:
-    """All anomalies of a history, by name and in the order in which they came up."""
+    """Return all anomalies of a history by name, in the order of their discovery."""
     analysis = Analysis(history)
     return [
         *inconsistent_offsets(analysis),
@@ -119,7 +119,7 @@ def anomalies(history: History) -> list[Anomaly]:
 
 
 def doubts(history: History) -> Iterator[str]:
-    """Yields why a history may not show all of its anomalies: each value must have one sender."""
+    """Yield why a history may hide anomalies: each value must have one sender."""
     analysis = Analysis(history)
     for (key, value), readers in analysis.readers_of.items():
         if (key, value) not in analysis.writer_of:
@@ -134,7 +134,7 @@ def doubts(history: History) -> Iterator[str]:
 
 
 def inconsistent_offsets(analysis: Analysis) -> Iterator[Anomaly]:
-    """Yields each offset at which several values were seen."""
+    """Yield each offset at which several values were read."""
     for key, order in analysis.orders.items():
         for offset in sorted(order.log):
             values = order.log[offset]
@@ -151,7 +151,7 @@ def inconsistent_offsets(analysis: Analysis) -> Iterator[Anomaly]:
 
 
 def duplicates(analysis: Analysis) -> Iterator[Anomaly]:
-    """Yields each value that is at several offsets."""
+    """Yield each value that is at several offsets."""
     for key, order in analysis.orders.items():
         places: dict[Value, list[int]] = defaultdict(list)
         for offset in sorted(order.log):
@@ -173,7 +173,7 @@ def duplicates(analysis: Analysis) -> Iterator[Anomaly]:
 
 
 def lost_writes(analysis: Analysis) -> Iterator[Anomaly]:
-    """Yields each value that is certain to be there and that nobody read, though polls passed it.
+    """Yield each value that must be in the log and that nobody read, though polls passed it.
 
     A poll passes what is between the offset from which it was asked to read, or the beginning, and
     the last value that it returned. A value at several offsets counts at its last, and as the end
@@ -210,7 +210,7 @@ def lost_writes(analysis: Analysis) -> Iterator[Anomaly]:
 def _passed(
     key: str, order: VersionOrder, polls: Sequence[tuple[HistoryOperation, Poll]]
 ) -> Mapping[int, HistoryOperation]:
-    """The indexes of a key that polls passed, each with an operation that did."""
+    """Return the indexes of a key that polls passed, each with an operation that did."""
     passed: dict[int, HistoryOperation] = {}
     reached = 0
     for operation, poll in polls:
@@ -227,7 +227,7 @@ def _passed(
 
 
 def aborted_reads(analysis: Analysis) -> Iterator[Anomaly]:
-    """Yields each value that was read although whoever sent it was told that it failed."""
+    """Yield each value that was read although its send failed."""
     for operation in analysis.history:
         if operation.outcome != "ok":
             continue
@@ -247,7 +247,7 @@ def aborted_reads(analysis: Analysis) -> Iterator[Anomaly]:
 
 
 def precommitted_reads(analysis: Analysis) -> Iterator[Anomaly]:
-    """Yields each value that was read before its transaction can have been committed.
+    """Yield each value that was read before its transaction can have been committed.
 
     A transaction's own polls are such reads. Others are where the history says when it was asked
     to commit.
@@ -273,7 +273,7 @@ def precommitted_reads(analysis: Analysis) -> Iterator[Anomaly]:
 
 
 def internal_polls(analysis: Analysis) -> Iterator[Anomaly]:
-    """Yields where the polls of one operation pass over a value, or go back."""
+    """Yield where the polls of one operation skip a value, or go back."""
     for operation in analysis.history:
         for key, values in operation.reads.items():
             if key not in operation.rebalanced:
@@ -284,7 +284,7 @@ def internal_polls(analysis: Analysis) -> Iterator[Anomaly]:
 
 
 def internal_sends(analysis: Analysis) -> Iterator[Anomaly]:
-    """Yields where the sends of one operation leave room for another's, or go back."""
+    """Yield where the sends of one operation leave a gap, or go back."""
     for operation in analysis.history:
         for key, values in operation.writes.items():
             for before, after in pairwise(values):
@@ -294,7 +294,7 @@ def internal_sends(analysis: Analysis) -> Iterator[Anomaly]:
 
 
 def external_polls(analysis: Analysis) -> Iterator[Anomaly]:
-    """Yields where a process polls on elsewhere than its last done operation left off.
+    """Yield where a process polls elsewhere than its last completed operation ended.
 
     What it read before an assign or a subscribe counts only for the keys that this one names.
     """
@@ -324,7 +324,7 @@ def external_polls(analysis: Analysis) -> Iterator[Anomaly]:
 
 
 def external_sends(analysis: Analysis) -> Iterator[Anomaly]:
-    """Yields where what a process sends comes before what it sent in an earlier operation."""
+    """Yield where a process sends to offsets before its earlier operation's."""
     for operations in analysis.by_process.values():
         last: dict[str, tuple[HistoryOperation, Value]] = {}
         for operation in operations:
@@ -347,7 +347,7 @@ def external_sends(analysis: Analysis) -> Iterator[Anomaly]:
 def _still(
     last: dict[str, tuple[HistoryOperation, Value]], operation: HistoryOperation
 ) -> dict[str, tuple[HistoryOperation, Value]]:
-    """Last operations of a process that still count after it was assigned something."""
+    """Return a process's last operations that still count after an assignment."""
     if operation.outcome == "fail":
         return last
     return {key: done for key, done in last.items() if key in operation.keys}
@@ -363,7 +363,7 @@ def _step(
     done: str,
     permitted: str = "",
 ) -> Iterator[Anomaly]:
-    """Yields an anomaly if one value is not the next after another in the log."""
+    """Yield an anomaly if one value is not the next after another in the log."""
     order = analysis.order(key)
     distance = order.distance(before, after)
     if distance == 1:
@@ -393,7 +393,7 @@ def _step(
 
 
 def unseen(analysis: Analysis) -> Iterator[Anomaly]:
-    """Yields for each key what was acknowledged and at the end is read by nobody."""
+    """Yield each key's acknowledged values that nobody read by the end."""
     left: dict[str, list[Value]] = defaultdict(list)
     senders: dict[str, list[int]] = defaultdict(list)
     for operation in analysis.history:
@@ -414,7 +414,7 @@ def unseen(analysis: Analysis) -> Iterator[Anomaly]:
 
 
 def circles(analysis: Analysis) -> Iterator[Anomaly]:
-    """Yields for each group of transactions that come before each other one circle.
+    """Yield one cycle of each group of transactions that precede each other.
 
     One comes before another if a value of it is next before a value of the other in a key's log, or
     if the other read a value of it.
@@ -500,7 +500,7 @@ def _circle(
 
 
 def _told(analysis: Analysis, key: str, values: Collection[Value]) -> tuple[int, ...]:
-    """The operations that sent and read some values of a key."""
+    """Return the operations that sent or read some values of a key."""
     senders = [
         analysis.writer_of[key, value] for value in values if (key, value) in analysis.writer_of
     ]
@@ -509,7 +509,7 @@ def _told(analysis: Analysis, key: str, values: Collection[Value]) -> tuple[int,
 
 
 def _named(values: Sequence[Value]) -> str:
-    """Values in words, not more than a few of many."""
+    """Return values as text, abridged if there are many."""
     shown = [repr(value) for value in values[:_MOST_NAMED]]
     left = len(values) - len(shown)
     if left:

@@ -8,7 +8,7 @@ Graph = Mapping[int, Collection[int]]
 
 
 def components(graph: Graph) -> Iterator[Collection[int]]:
-    """Yields the strongly connected components of two nodes or more (Tarjan, without recursion)."""
+    """Yield the strongly connected components of two nodes or more (Tarjan, without recursion)."""
     number: dict[int, int] = {}
     lowest: dict[int, int] = {}
     stack: list[int] = []
@@ -44,7 +44,7 @@ def components(graph: Graph) -> Iterator[Collection[int]]:
 
 
 def cycle_through(graph: Graph, first: int, second: int) -> Sequence[int]:
-    """The nodes of a shortest cycle that begins with an edge of a component, the first node once.
+    """Return a shortest cycle that begins with an edge of a component, its first node once.
 
     Raises:
         ValueError: No way leads back to the first node.

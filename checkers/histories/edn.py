@@ -44,7 +44,7 @@ class EdnError(ValueError):
 
 
 def edn_values(text: str) -> Iterator[tuple[int, Any]]:
-    """Yields the line and the value of each form, or of each element if the only form is a list.
+    """Yield the line and the value of each form, or of each element if the only form is a list.
 
     Raises:
         EdnError: The text is no EDN, or is nested too deep.
@@ -68,7 +68,7 @@ class _Reader:
         self._closing = ""
 
     def begins_list(self) -> bool:
-        """Whether the text is a vector or a list; then its elements are the forms."""
+        """Return whether the text is a vector or a list, whose elements are then the forms."""
         token = self._next()
         if token is not None and token[1] in ("[", "("):
             self._closing = _CLOSING[token[1]]
@@ -82,7 +82,7 @@ class _Reader:
             raise self._error("something follows the list that should be the whole text")
 
     def form(self, depth: int, closing: str | None = None) -> Any:
-        """The next form; `_END` at the end of what it is in."""
+        """Return the next form, or `_END` at the end of the enclosing one."""
         if depth > MOST_NESTED:
             raise self._error(f"collections are nested deeper than {MOST_NESTED}")
         closing = self._closing if closing is None else closing
@@ -117,14 +117,14 @@ class _Reader:
                 return self._atom(text)
 
     def _after(self, text: str, depth: int, closing: str) -> Any:
-        """The value that a tag or a discard stands before."""
+        """Return the value that follows a tag or a discard."""
         value = self.form(depth + 1, closing)
         if value is _END:
             raise self._error(f"nothing follows {text!r}")
         return value
 
     def _next(self) -> tuple[str, str] | None:
-        """The next token that is not blank, its kind first; None at the end."""
+        """Return the next token that is not blank, its kind first; None at the end."""
         while self._position < len(self._text):
             match = _TOKEN.match(self._text, self._position)
             if match is None:

@@ -38,7 +38,7 @@ _NO_KEYS = ("assign", "subscribe")
 
 
 def read_history(file: Path) -> tuple[HistoryOperation, ...]:
-    """The operations of a history, in the order in which they ended; last those that never did.
+    """Return a history's operations in the order of their ends, unfinished ones last.
 
     Raises:
         HistoryError: The file cannot be read or is no history; the message names file and line.
@@ -53,7 +53,7 @@ def read_history(file: Path) -> tuple[HistoryOperation, ...]:
 
 
 def history_of(content: bytes, file: Path, *, is_json: bool) -> tuple[HistoryOperation, ...]:
-    """The operations of a history that was read.
+    """Return the operations in a history's bytes.
 
     Raises:
         HistoryError: As `read_history`.
@@ -138,7 +138,7 @@ class _Reading:
         )
 
     def operations(self) -> tuple[HistoryOperation, ...]:
-        """All operations; one that never ended is not known to be done."""
+        """Return all operations; an unfinished one is not known to be done."""
         for event in self._begun.values():
             self._end(replace(event, kind="info"), None)
         self._begun.clear()
@@ -250,7 +250,7 @@ def _short(value: Any) -> str:
 
 
 def _json_values(content: bytes, file: Path) -> Iterator[tuple[int, Any]]:
-    """Yields the line and the value of each object of a list, or of each line."""
+    """Yield the line and the value of each object of a list, or of each line."""
     if not content.lstrip().startswith(b"["):
         for number, said in enumerate(content.splitlines(), start=1):
             if said.strip():

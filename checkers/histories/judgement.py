@@ -39,7 +39,7 @@ class HistoryJudgement:
     findings: tuple[Finding, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `--json` prints."""
+        """Return the object that `--json` prints."""
         return {
             "history": str(self.path),
             "operations": self.operations,
@@ -61,7 +61,7 @@ class HistoryJudgement:
 
 
 def judge_history(file: Path) -> HistoryJudgement:
-    """Judges a history in Jepsen's form.
+    """Judge a history in Jepsen's form.
 
     Raises:
         HistoryError: The file cannot be read or is no history.
@@ -82,7 +82,7 @@ def judge_history(file: Path) -> HistoryJudgement:
 
 
 def finding_of(anomaly: Anomaly) -> Finding:
-    """An anomaly as a finding about a history; its key is in the evidence."""
+    """Return an anomaly as a finding about a history; its key is in the evidence."""
     kind = "permitted-anomaly" if anomaly.permitted else anomaly.name
     told = f"{anomaly.name}: {anomaly.message}; {anomaly.permitted}"
     return Finding(
@@ -103,7 +103,7 @@ def finding_of(anomaly: Anomaly) -> Finding:
 
 
 def first_of_each(seen: list[Anomaly]) -> Iterator[Anomaly]:
-    """Yields the first anomalies of each name, those that nothing permits first."""
+    """Yield the first anomalies of each name, forbidden ones first."""
     told: Counter[str] = Counter()
     for anomaly in sorted(seen, key=lambda anomaly: bool(anomaly.permitted)):
         told[anomaly.name] += 1

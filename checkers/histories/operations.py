@@ -92,7 +92,7 @@ class HistoryOperation:
         return read
 
     def __str__(self) -> str:
-        """Where it is, for messages."""
+        """Return the place, for messages."""
         return self.read_at or f"operation {self.index}"
 
 

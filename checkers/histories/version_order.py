@@ -47,14 +47,14 @@ class VersionOrder:
                 self.last_index[value] = index
 
     def distance(self, before: Value, after: Value) -> int:
-        """Number of indexes from one value to another; 1 where that is not known."""
+        """Return the number of indexes from one value to another; 1 if it is unknown."""
         if before in self.by_value and after in self.by_value:
             return self.by_value[after] - self.by_value[before]
         return 1
 
 
 def version_orders(history: History, read: Values) -> Mapping[str, VersionOrder]:
-    """The order of each key's values.
+    """Return the order of each key's values.
 
     What was sent counts only if it is certain to be there. What a poll returned counts always: a
     consumer gets what is committed, whatever becomes of its own transaction.
@@ -80,14 +80,14 @@ def version_orders(history: History, read: Values) -> Mapping[str, VersionOrder]
 
 
 def is_committed(operation: HistoryOperation, read: Values) -> bool:
-    """Whether what an operation sent is certain to be there: done, or read by somebody."""
+    """Return whether an operation's sends are certain to be there: done, or read."""
     if operation.outcome == "info":
         return any(send.value in read.get(send.key, ()) for send in operation.sends)
     return operation.outcome == "ok"
 
 
 def values_read(operations: Iterable[HistoryOperation]) -> Values:
-    """By key all values that operations read which are known to be done."""
+    """Return by key all values read by operations that are known to be done."""
     read: dict[str, set[Value]] = {}
     for operation in operations:
         if operation.outcome == "ok":

@@ -99,7 +99,7 @@ class Judged:
 def apply_rules(
     evidence: PartitionEvidence, *, safety_rules: Iterable[SafetyRule] = SAFETY_RULES
 ) -> Judged:
-    """Findings of all rules. Never raises: a rule that does is listed under `crashes`."""
+    """Return the findings of all rules; list a rule that raises under `crashes`."""
     findings: list[Finding] = []
     predicted: list[Finding] = []
     crashes: list[str] = []
@@ -124,7 +124,7 @@ def apply_rules(
 
 
 def joined(parts: Iterable[Judged]) -> Judged:
-    """Findings of all parts together, in a fixed order that does not depend on theirs."""
+    """Return the findings of all parts together, in an order that does not depend on theirs."""
     parts = list(parts)
     return Judged(
         findings=tuple(sorted((f for part in parts for f in part.findings), key=_order)),

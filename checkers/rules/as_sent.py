@@ -23,7 +23,7 @@ _APART_MS = 2_000
 
 
 def as_sent(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields a finding for each batch of kchaos's own that has what its clients never send.
+    """Yield a finding for each of kchaos's batches that its clients cannot have sent.
 
     They send no headers, no producer id, no transaction and the time of sending. So a
     flag, an id, a header or an attribute in a batch, another codec than the operation's, and

@@ -9,7 +9,7 @@ from kchaos.checkers.findings import UNAVAILABLE, Finding
 
 
 def unavailable(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yields each time without service that is longer than the scenario's expectation allows.
+    """Yield each outage that is longer than the scenario's expectation allows.
 
     **Verifies**: the bounds under "availability" of the expectation, for each partition, consumer
     and fault of which they were measured.

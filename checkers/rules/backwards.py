@@ -17,7 +17,7 @@ from kchaos.checkers.rules.offsets import in_words, merged
 
 
 def high_watermark_regression(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields a finding for each replica whose high watermark fell within one leader epoch.
+    """Yield a finding for each replica whose high watermark fell within one leader epoch.
 
     **Verifies**: the checkpoints of two snapshots that follow each other in the same leader epoch,
     unless an excuse (see below) covers the fall; predicted, only what falls whichever value it had.
@@ -42,7 +42,7 @@ def high_watermark_regression(evidence: PartitionEvidence, side: Side) -> Iterat
 
 
 def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields a finding for each range below a high watermark that a replica cut from its log.
+    """Yield a finding for each range below a high watermark that a replica truncated.
 
     **Verifies**: that each batch which a replica had below its own checkpointed high watermark is
     there one snapshot later, unless its log start passed it; and so each that its present leader
@@ -89,7 +89,7 @@ def truncated_below_high_watermark(evidence: PartitionEvidence, side: Side) -> I
 def _committed_by_leader(
     evidence: PartitionEvidence, side: Side
 ) -> tuple[set[tuple[object, ...]], int]:
-    """Records of the present leader below the high watermark that it had one snapshot before.
+    """Return the current leader's records below its high watermark one snapshot earlier.
 
     Returns:
         The batches' identities, and that high watermark, -1 where it is not known.
@@ -112,7 +112,7 @@ def _pairs(
 
 
 def _excused_from(evidence: PartitionEvidence, before: EarlierReplica) -> float:
-    """The lowest offset of a replica that a fault or an unclean election has put at risk so far."""
+    """Return a replica's lowest offset that a fault or an unclean election put at risk."""
     return min(
         (
             excuse.first_lost_offset if excuse.kind == "lost-tail" else _at_risk(excuse, before)
@@ -124,7 +124,7 @@ def _excused_from(evidence: PartitionEvidence, before: EarlierReplica) -> float:
 
 
 def _at_risk(excuse: Excuse, before: EarlierReplica) -> float:
-    """The lowest offset of a batch that an elected leader did not have, as far as evidence goes."""
+    """Return the lowest known offset of a batch that an elected leader lacked."""
     if excuse.kind != "unclean-election" or not before.batches:
         return 0
     ends = dict(excuse.kept)

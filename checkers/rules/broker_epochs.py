@@ -14,7 +14,7 @@ _FENCED = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def stale_request_accepted(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields each late control request that its receiver obeyed.
+    """Yield each late control request that its receiver obeyed.
 
     Predicted, that is what the receiver's release does with such a broker epoch; whether another
     fence refused it (the controller epoch, the partition's leader epoch) is observed on both sides.
@@ -37,7 +37,7 @@ def stale_request_accepted(evidence: PartitionEvidence, side: Side) -> Iterator[
 
 
 def generation_not_initialised(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields each registered broker that nobody has told of its replica.
+    """Yield each registered broker that no control request informed of its replica.
 
     Settling says so of a broker that was told nothing at all (`not_settled`); this is about each
     partition. Predicted, a broker of the model that no LeaderAndIsr about the partition reached.
@@ -75,7 +75,7 @@ def _said_by_settling(evidence: PartitionEvidence) -> set[int]:
 
 
 def late_requests_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
-    """Yields each late request whose answer is not that of its receiver's release.
+    """Yield each late request whose response is not its receiver's release's.
 
     **Verifies**: whether the broker epoch was refused, and with which error.
     **Does not verify**: what the receiver does otherwise, which logs and later requests show.

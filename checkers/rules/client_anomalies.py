@@ -17,7 +17,7 @@ NOT_TOLD = "anomalies of clients: what they polled in which transaction (G1c) pa
 
 
 def client_anomalies(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yields the anomalies in what clients of others were promised, as far as links saw it.
+    """Yield the anomalies in the operations of foreign clients, as far as links saw them.
 
     What comes after an unclean election or a lost tail of the partition is permitted.
 
@@ -50,13 +50,13 @@ def client_anomalies(evidence: RunEvidence) -> Iterator[Finding]:
 
 
 def _skips_only(anomaly: Anomaly, aborted: set[tuple[str, Value]]) -> bool:
-    """Whether a poll passed over nothing but aborted records, as it should, which others read."""
+    """Return whether a poll skipped only aborted records that other clients read."""
     skipped = anomaly.evidence.get("skipped") or ()
     return bool(skipped) and all((anomaly.key, value) in aborted for value in skipped)
 
 
 def not_known(evidence: RunEvidence) -> Iterator[str]:
-    """Yields what the wire does not tell of clients, and is not judged therefore."""
+    """Yield the facts of clients that the links do not show and that are not judged therefore."""
     history = history_of(evidence)
     if history is not None and history.operations:
         yield NOT_TOLD
@@ -64,7 +64,7 @@ def not_known(evidence: RunEvidence) -> Iterator[str]:
 
 
 def history_of(evidence: RunEvidence) -> ClientHistory | None:
-    """History of clients by links and by a test's own statements; None without both."""
+    """Return the clients' history from links and the test's statements, or None without both."""
     if evidence.clients is None and not evidence.said_alone:
         return None
     left_out = {

@@ -47,7 +47,7 @@ class Cleaned:
     in_doubt: tuple[Range, ...] = ()
 
     def left(self, span: Range, record_count: int) -> Iterator[list[Range]]:
-        """Yields the offsets of a batch that cleaners may have left, given how many those are.
+        """Yield each choice of a batch's offsets that cleaners may have kept, given their number.
 
         As many as the span has stand for an unknown number, which predicted batches have.
         """
@@ -124,7 +124,7 @@ class Compaction:
     def _without_records(
         self, replicas: Sequence[ReplicaEvidence | EarlierReplica]
     ) -> Iterator[Range]:
-        """Yields spans of markers and empty batches that no other replica has anything in."""
+        """Yield spans of markers and empty batches at which no other replica has a record."""
         for replica in replicas:
             empty = [
                 batch
@@ -195,7 +195,7 @@ class Compaction:
 def in_doubt(
     evidence: PartitionEvidence, broker: int, ranges: Iterable[Range]
 ) -> Iterator[Finding]:
-    """Yields a finding for each range of which nobody can tell a cleaner's work from a loss."""
+    """Yield a finding for each range that cleaners may have removed, or a fault."""
     for first, last in merged(ranges):
         yield evidence.finding(
             IN_DOUBT,
@@ -231,7 +231,7 @@ class _Doubts:
         )
 
     def ranges(self, operation: Operation, keys: Mapping[int, str], until: int) -> Iterator[Range]:
-        """Yields an operation's offsets, if the key of one of them may have been written again.
+        """Yield an operation's offsets, if the key of one of them may have been written again.
 
         All of them, since nobody knows then what should be left of its batches.
         """
@@ -245,7 +245,7 @@ class _Doubts:
 
 
 def acknowledged(evidence: PartitionEvidence, side: Side) -> Iterator[Operation]:
-    """The operations that were acknowledged; for the predicted side, that should have been."""
+    """Yield the acknowledged operations; on the predicted side, the predicted ones."""
     predicted = {produce.operation: produce for produce in evidence.predicted_produces}
     for operation in evidence.operations:
         if side == PREDICTED and operation.function == "produce":
@@ -263,7 +263,7 @@ def acknowledged(evidence: PartitionEvidence, side: Side) -> Iterator[Operation]
 def held(
     batches: Sequence[BatchEvidence], operation: Operation, by_cleaner: Cleaned = NOT_CLEANED
 ) -> Iterator[Range]:
-    """Yields the operation's offsets at which the batches hold its records.
+    """Yield the operation's offsets at which the batches hold its records.
 
     Of a batch that has all of its records but some that cleaners may have removed, what is left.
     """
@@ -274,7 +274,7 @@ def held(
 def _own_batches(
     batches: Sequence[BatchEvidence], operation: Operation, by_cleaner: Cleaned
 ) -> Iterator[tuple[Range, Sequence[Range]]]:
-    """Yields the span of each batch that has its records, and the offsets at which it has them."""
+    """Yield the span of each batch with the operation's records, and their offsets in it."""
     within = (operation.base_offset, operation.last_offset)
     for batch in inside(batches, within):
         span = (batch.base_offset, batch.last_offset)
@@ -293,12 +293,12 @@ def _own_batches(
 
 
 def is_in(offset: int, ranges: Iterable[Range]) -> bool:
-    """Whether one of the ranges has the offset."""
+    """Return whether one of the ranges has the offset."""
     return any(first <= offset <= last for first, last in ranges)
 
 
 def _unplaced(evidence: PartitionEvidence) -> Iterator[Operation]:
-    """Yields writes that may lie in the log, nobody was told where."""
+    """Yield writes that may be in the log at an unknown offset."""
     for operation in evidence.operations:
         is_write = operation.function == "produce" and operation.payloads
         if is_write and operation.base_offset < 0 and operation.outcome != "fail":
@@ -306,7 +306,7 @@ def _unplaced(evidence: PartitionEvidence) -> Iterator[Operation]:
 
 
 def _located(evidence: PartitionEvidence, unplaced: Iterable[Operation]) -> Iterator[Operation]:
-    """Yields each of these writes with each base offset at which a replica has all of it."""
+    """Yield each of these writes at each base offset at which a replica has all of it."""
     places: dict[str, set[int]] = {}
     replicas: tuple[ReplicaEvidence | EarlierReplica, ...] = (*evidence.replicas, *evidence.earlier)
     for replica in replicas:
@@ -319,7 +319,7 @@ def _located(evidence: PartitionEvidence, unplaced: Iterable[Operation]) -> Iter
 
 
 def _keys(operation: Operation, operations: Iterable[Operation]) -> Mapping[int, str]:
-    """The keys of an operation's records by offset; a read has those of what was written there."""
+    """Return the keys of an operation's records by offset; a read takes the written keys."""
     if operation.function != "read":
         return dict(enumerate(operation.keys, start=operation.base_offset))
     keys: dict[int, str] = {}

@@ -8,7 +8,7 @@ from kchaos.checkers.segments.batch import join_payload_digests
 
 
 def differing_ranges(first: Sequence[BatchEvidence], other: Sequence[BatchEvidence]) -> list[Range]:
-    """The maximal ranges of offsets that both logs have and that do not hold the same.
+    """Return the maximal ranges of offsets that both logs have with different content.
 
     A follower appends what it fetched byte for byte (ReplicaFetcherThread.processPartitionData),
     so two batches are the same if first and last offset, leader epoch, magic and checksum (or,
@@ -36,7 +36,7 @@ def differing_ranges(first: Sequence[BatchEvidence], other: Sequence[BatchEviden
 def _overlapping(
     first: Sequence[BatchEvidence], other: Sequence[BatchEvidence], i: int, j: int
 ) -> tuple[int, int]:
-    """The ends of the two shortest stretches, from i and j on, that end at a common edge."""
+    """Return the ends of the two shortest stretches, from i and j on, with a common edge."""
     end_i, end_j = i + 1, j + 1
     while True:
         last_i, last_j = first[end_i - 1].last_offset, other[end_j - 1].last_offset

@@ -18,7 +18,7 @@ _OF_PRODUCER = re.compile(r"transactional|control|producer -?\d+, -?\d+, -?\d+")
 
 
 def replicas_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
-    """Yields what differs of each replica: batches, epoch cache, high watermark, process.
+    """Yield how each replica differs: batches, epoch cache, high watermark, process.
 
     **Verifies**, at every snapshot: each batch's offsets, leader epoch, magic and payload; what
     a batch of others' clients says of its producer, and of a transaction that it ends; the
@@ -50,7 +50,7 @@ def replicas_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
 
 
 def observations_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
-    """Yields each high watermark that a gate saw checkpointed although the model excludes it.
+    """Yield each high watermark that a gate saw checkpointed although the model excludes it.
 
     **Verifies**: at the moment of each `HighWatermarkObserved`, that the checkpoint file of that
     broker could hold the value: memory held it, and no later value was observed before.
@@ -69,7 +69,7 @@ def observations_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
 
 
 def produces_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
-    """Yields each produce whose outcome is not the predicted one.
+    """Yield each produce whose outcome is not the predicted one.
 
     **Verifies**: acknowledged or not, base offset, and Kafka's error. A produce that the model
     leaves waiting must not have been acknowledged.
@@ -110,7 +110,7 @@ def produces_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
 
 
 def rounds_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
-    """Yields, for each follower, the first question for a leader epoch that is not as predicted.
+    """Yield each follower's first OffsetForLeaderEpoch round that is not as predicted.
 
     **Verifies**: number and order of the answered questions of each follower, whom it asked, the
     requested epoch, the answered epoch and end offset, and whether it was asked by Fetch.
@@ -141,7 +141,7 @@ def rounds_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
 
 
 def decisions_allowed(evidence: PartitionEvidence) -> Iterator[Finding]:
-    """Yields each decision about the partition that the rules of its writer's release forbid.
+    """Yield each decision about the partition that its controller's or leader's release forbids.
 
     **Verifies**, **Does not verify**: see `checkers.model.controller.allowed`.
     """
@@ -289,7 +289,7 @@ def _identity(batch: BatchEvidence | None) -> tuple[object, ...] | None:
 
 
 def _is_marked_otherwise(real: BatchEvidence | None, expected: BatchEvidence | None) -> bool:
-    """Whether a batch says something else of its producer than the one that the model was told."""
+    """Return whether a batch has another producer, epoch or sequence than the model's."""
     if real is None or expected is None or expected.marks is None:
         return False
     said = _OF_PRODUCER.findall(real.marks or "")

@@ -20,7 +20,7 @@ which waits for that; one more is for an offset that was told in the middle of a
 
 
 def acknowledged_after_demotion(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yields a finding for each write that a broker acknowledged after it was leader no more.
+    """Yield a finding for each write that a broker acknowledged after it had lost leadership.
 
     Brokers tell in heartbeats up to which offset of the metadata log they have read. Source:
     BrokerMetadataListener 3.3, HandleCommitsEvent; MetadataLoader from 3.5 on;
@@ -72,7 +72,7 @@ def _acknowledged(
 
 
 def _applied(told: Sequence[Heartbeat], time: float) -> int:
-    """The offset up to which a broker had taken up the metadata log at a time; -1 for nothing."""
+    """Return the metadata offset that a broker had applied at a time, or -1."""
     before = told[: bisect_left(told, time, key=lambda heartbeat: heartbeat.time)]
     life = before[-1].broker_epoch if before else -1
     offsets = [each.metadata_offset for each in before if each.broker_epoch == life]

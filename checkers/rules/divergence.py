@@ -10,7 +10,7 @@ from kchaos.checkers.rules.offsets import headers, in_words
 
 
 def divergence(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields one finding for each maximal range in which a replica differs from the leader.
+    """Yield one finding for each maximal range in which a replica differs from the leader.
 
     Without a leader among them, the in-sync replica with the lowest id is the measure.
 

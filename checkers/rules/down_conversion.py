@@ -11,7 +11,7 @@ _NEWEST_MAGIC = {0: 0, 1: 0, 2: 1, 3: 1}
 
 
 def not_down_converted(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields a finding for each broker that gave old clients what they cannot read.
+    """Yield a finding for each broker that sent old clients batches that they cannot read.
 
     **Verifies**: each Fetch that was answered without an error: the batches are in formats that a
     client of that version reads, and if something was readable below the high watermark, there are

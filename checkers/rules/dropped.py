@@ -16,7 +16,7 @@ _NOT_ENOUGH_REPLICAS = (
 
 
 def dropped_while_waiting(evidence: PartitionEvidence, _side: Side) -> Iterator[Finding]:
-    """Yields that a partition was offline, or refused writes, for want of healthy followers.
+    """Yield each partition that was offline, or refused writes, for want of healthy followers.
 
     A follower is healthy that ran, was registered, and had a fetch at its leader which the leader
     did not begin to read within replica.fetch.wait.max.ms (KIP-501). If such a follower left the
@@ -86,7 +86,7 @@ def _is_refused(evidence: PartitionEvidence, operation: Operation) -> bool:
 
 
 def _failed_meanwhile(operation: Operation, leaderless: list[DroppedFollower]) -> bool:
-    """Whether a write that the scenario asked for failed while the partition had no leader."""
+    """Return whether a write of the scenario failed while the partition had no leader."""
     if operation.function != "produce" or operation.is_probe or operation.outcome == "ok":
         return False
     return any(
@@ -96,13 +96,13 @@ def _failed_meanwhile(operation: Operation, leaderless: list[DroppedFollower]) -
 
 
 def _offline_s(evidence: PartitionEvidence, leaderless: list[DroppedFollower]) -> float:
-    """For how long nobody led while one of them was out, up to the snapshot at the latest."""
+    """Return the seconds without a leader while a dropped follower was out, until the snapshot."""
     ends = [min(_end(span), evidence.snapshot_time) for span in leaderless]
     return max(ends) - min(span.leaderless_at or 0.0 for span in leaderless)
 
 
 def _under_min_isr_s(evidence: PartitionEvidence, refused: Operation) -> float:
-    """For how long fewer than min.insync.replicas were in sync for want of those who waited."""
+    """Return the seconds under min.insync.replicas because of followers that waited."""
     healthy = {follower.broker for follower in evidence.dropped if _out(follower, refused)}
     most = len(set(refused.isr_when_ended) | healthy)
     spans = [
@@ -122,7 +122,7 @@ def _end(follower: DroppedFollower) -> float:
 
 
 def _out(follower: DroppedFollower, operation: Operation) -> bool:
-    """Whether the follower was outside the ISR when the operation ended."""
+    """Return whether the follower was outside the ISR when the operation ended."""
     return operation.ended_at is not None and follower.dropped_at <= operation.ended_at < _end(
         follower
     )
@@ -143,7 +143,7 @@ def _told(follower: DroppedFollower) -> str:
 
 
 def _shown(dropped: list[DroppedFollower]) -> dict[str, object]:
-    """Seconds from the fetch to the drop, without a leader, and outside the ISR, by broker."""
+    """Return seconds from fetch to drop, without a leader, and outside the ISR, by broker."""
     return {
         "dropped": [
             {

@@ -13,7 +13,7 @@ _MOST_TOLD = 20
 def with_consequences(
     findings: Iterable[Finding], prediction: Prediction | None
 ) -> tuple[Finding, ...]:
-    """The same findings; what only follows from an unexplained observation is in its evidence.
+    """Return the findings; consequences of an unexplained observation say so in their evidence.
 
     After that observation the rest is predicted as if the cluster had been left alone. A difference
     from it is no fact of its own. What a snapshot shows that was explained before is one. Of a
@@ -53,7 +53,7 @@ def _is_observation(finding: Finding) -> bool:
 
 
 def _follows(finding: Finding, explained: frozenset[tuple[str, int]]) -> bool:
-    """Tell whether a finding compares a snapshot with what is predicted after the observation."""
+    """Return whether a finding compares a snapshot with what is predicted after the observation."""
     if not is_of_the_model(finding) or finding.kind != "not-as-predicted" or not finding.snapshot:
         return False
     if finding.evidence.get("what") in ("observation", "high-watermark-observed"):

@@ -30,7 +30,7 @@ class _Refused:
 
 
 def fetch_loops(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yields each follower that was told so often in a row that its offset is out of range.
+    """Yield each follower that received OFFSET_OUT_OF_RANGE too often in a row.
 
     A follower that is out of range asks where the leader's log begins and ends, and fetches from
     there; once or twice is usual. What is answered while a fault acts is not counted: a fault may
@@ -82,7 +82,7 @@ class _Acting:
         self._acting: set[str] = set()
 
     def is_anything(self, time: float) -> bool:
-        """Tell whether a fault acts at a time, which is no earlier than the one before."""
+        """Return whether a fault acts at a time, which is no earlier than the one before."""
         while self._changes and self._changes[-1][0] <= time:
             _, change = self._changes.pop()
             if isinstance(change, Healed):
@@ -95,7 +95,7 @@ class _Acting:
 def _ended(
     refused: dict[tuple[int, int, TopicPartition], _Refused], *, until: str
 ) -> Iterator[Finding]:
-    """Yields those that were loops, and forgets all of them."""
+    """Yield the refusals that were loops, and forget all of them."""
     for (follower, leader, partition), loop in refused.items():
         if loop.answers < ANSWERS:
             continue

@@ -23,7 +23,7 @@ _MADE_UP = ("forged", "replaced")
 
 
 def foreign_batches(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields one finding for the batches of a snapshot that no produce that was seen explains.
+    """Yield one finding for the batches of a snapshot that no observed produce explains.
 
     A batch is kchaos's own if it has the records of one of its produces, and lies where that was
     acknowledged or where nobody knows. The same records at other offsets are somebody else's only
@@ -71,7 +71,7 @@ def foreign_batches(evidence: PartitionEvidence, side: Side) -> Iterator[Finding
 
 
 def is_foreign(evidence: PartitionEvidence) -> bool:
-    """Whether somebody else's batches lie in a replica of the partition at this snapshot."""
+    """Return whether a replica of the partition has foreign batches at this snapshot."""
     return any(True for _ in foreign_batches(evidence, OBSERVED))
 
 
@@ -102,7 +102,7 @@ class OwnBatches:
                 self._by_digest.setdefault(digest, []).append(write)
 
     def has(self, batch: BatchEvidence) -> bool:
-        """Whether a produce explains the batch, or a transaction ended that was seen."""
+        """Return whether an observed produce or transaction end explains the batch."""
         is_marker = "control" in (batch.marks or "").split(", ")
         if is_marker and batch.producer_id in self._transactional:
             markers = self._evidence.markers
@@ -128,7 +128,7 @@ class OwnBatches:
         )
 
     def _is_said(self, batch: BatchEvidence) -> bool:
-        """Whether a test says of each of its records that it was acknowledged there."""
+        """Return whether the test says that each of its records was acknowledged at its offset."""
         offsets = range(batch.base_offset, batch.last_offset + 1)
         if not all(offset in self._said for offset in offsets):
             return False
@@ -136,7 +136,7 @@ class OwnBatches:
 
 
 def foreign_at_links(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yields, for each partition, what its messages and answers say that kchaos did not write.
+    """Yield, for each partition, the messages that show writes of other clients.
 
     Where transactions were written nothing is compared: their markers take offsets too. Every other
     produce is sent once and lies at one offset. So what a follower was given lies
@@ -242,7 +242,7 @@ def _beyond_what_was_sent(evidence: RunEvidence, partition: TopicPartition) -> I
 def told_once(
     findings: Iterable[Finding], *, unfollowed: Collection[TopicPartition]
 ) -> tuple[Finding, ...]:
-    """The same findings with one of what others wrote, and without what the model makes of it.
+    """Return the findings with one for foreign writes, and without their consequences.
 
     The model was not told of those writes, so what differs from its prediction says nothing of
     Kafka: on the partitions concerned, or on all where the run could not be followed to its end.
@@ -315,7 +315,7 @@ def _listed(numbers: Sequence[int], most: int = 10) -> str:
 
 
 def is_of_the_model(finding: Finding) -> bool:
-    """Whether it compares the run with its prediction; who wrote a decision needs none."""
+    """Return whether the finding compares the run with its prediction."""
     is_of_files = finding.evidence.get("what") == "directory" or "written_by" in finding.evidence
     return finding.question is Question.CONFORMANCE and not is_of_files
 

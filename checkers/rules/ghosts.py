@@ -16,7 +16,7 @@ _TO_DELETE = re.compile(r"(?P<topic>.+)-\d+\.[0-9a-f]+-delete")
 
 
 def ghosts(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yields a finding for each directory of a snapshot that no assignment accounts for.
+    """Yield a finding for each directory of a snapshot that no assignment explains.
 
     **Verifies**: that every directory which a broker was copied with is named as a live
     partition's, of a topic that was made, and that the broker was at some time one of its replicas;
@@ -48,7 +48,7 @@ def ghosts(evidence: RunEvidence) -> Iterator[Finding]:
 
 
 def _is_leftover(directory: str, deleted: Container[str]) -> bool:
-    """Whether a broker is yet to remove it: `TOPIC-PARTITION.ID-delete` (LogManager)."""
+    """Return whether a broker is yet to remove the directory, named `TOPIC-PARTITION.ID-delete`."""
     match = _TO_DELETE.fullmatch(directory)
     return match is not None and match["topic"] in deleted
 

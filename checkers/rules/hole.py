@@ -9,7 +9,7 @@ from kchaos.checkers.rules.offsets import common, covered, headers, in_words, me
 
 
 def hole(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields one finding for each maximal range that a replica lacks and another in-sync one has.
+    """Yield one finding for each maximal range that a replica lacks and another in-sync one has.
 
     **Verifies**: that between its log start and its last batch an in-sync replica lacks nothing
     that another one holds, once everything has settled.

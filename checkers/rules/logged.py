@@ -47,7 +47,7 @@ class _Logged:
 
 
 def logged_errors(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yields a note for each broker whose log has errors, and what is said of ended threads.
+    """Yield a note for each broker with errors in its log, or with ended threads.
 
     An error that ends a fetcher thread, or its fetches of a partition, is `fetcher-ended`, once for
     each broker and partition: a later leader epoch may have repaired that, and until then nothing

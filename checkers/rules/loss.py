@@ -20,7 +20,7 @@ class _Loss:
 
 
 def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields `committed-loss` for promised records that are gone, `permitted-loss` for others.
+    """Yield `committed-loss` for lost promised records, `permitted-loss` for others.
 
     A record is promised if it was acknowledged with acks=all, or read below the high watermark.
     Its loss is permitted after an unclean election whose leader did not have it when its leader
@@ -74,7 +74,7 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 def _gone(
     evidence: PartitionEvidence, side: Side, operation: Operation, by_cleaner: Cleaned
 ) -> list[Range]:
-    """The offsets at which no in-sync replica has a record that must be there."""
+    """Return the offsets at which no in-sync replica has a record that must exist."""
     # Retention may have deleted what lies below the log start of every in-sync replica.
     start = min((evidence.log_start(replica) for replica in evidence.in_sync(side)), default=0)
     there = [(0, start - 1)] if start else []
@@ -108,7 +108,7 @@ def _losses(
 def _partly_said(
     evidence: PartitionEvidence, side: Side, operation: Operation, batches: Sequence[BatchEvidence]
 ) -> Iterator[Range]:
-    """Yields offsets of records in batches of which the test says others nothing.
+    """Yield offsets of records in batches of whose other records the test says nothing.
 
     Such a batch counts as the client's, and as a write of which nobody knows all (`rules.foreign`),
     unless another operation has other records there.
@@ -128,7 +128,7 @@ def _partly_said(
 def _permitted(
     evidence: PartitionEvidence, operation: Operation, gone: Sequence[Range]
 ) -> Iterator[tuple[Range, str]]:
-    """Yields those of the lost offsets that Kafka may have lost, with why."""
+    """Yield the lost offsets that Kafka may lose, each with the reason."""
     everything = (operation.base_offset, operation.last_offset)
     whys: list[tuple[Range, str]] = []
     if not operation.promised:
@@ -155,7 +155,7 @@ def _unclean(excuse: Excuse) -> str:
 
 
 def _kept_below(excuse: Excuse, operation: Operation) -> int:
-    """The offset below which the elected leader had the operation's records; 0 if nobody knows.
+    """Return the offset below which the elected leader had the records; 0 if unknown.
 
     It had them if it had all records of their leader epoch up to there. It had them too if it was
     in the ISR when they were promised and its log ended behind them: what it lost of them since, it
@@ -169,7 +169,7 @@ def _kept_below(excuse: Excuse, operation: Operation) -> int:
 
 
 def _later(evidence: PartitionEvidence, operation: Operation) -> list[Excuse]:
-    """The excuses that came after the operation had ended."""
+    """Return the excuses that came after the operation had ended."""
     return [excuse for excuse in evidence.excuses if excuse.time >= _ended(operation)]
 
 
@@ -178,7 +178,7 @@ def _ended(operation: Operation) -> float:
 
 
 def _last_disk(evidence: PartitionEvidence, operation: Operation, offsets: Range) -> str | None:
-    """That faults took the record from every disk in sync at some time, or None if they did not."""
+    """Return the excuse that faults removed the record from every in-sync disk, or None."""
     later = _later(evidence, operation)
     for isr in _last_keepers(later, operation):
         if isr and all(_took(later, broker, offsets) for broker in isr):
@@ -188,7 +188,7 @@ def _last_disk(evidence: PartitionEvidence, operation: Operation, offsets: Range
 
 
 def _whole_copies(evidence: PartitionEvidence, operation: Operation) -> Sequence[int]:
-    """Brokers that acknowledged and kept the record; none where too many ended uncleanly since.
+    """Return the brokers that acknowledged and kept the record; none after unclean ends.
 
     min.insync.replicas - 1 unclean ends are what acks=all is to survive. An unclean end counts
     whether it cost the disk anything or not, for no controller can know that. Whose replica was
@@ -208,7 +208,7 @@ def _whole_copies(evidence: PartitionEvidence, operation: Operation) -> Sequence
 
 
 def _last_keepers(later: Sequence[Excuse], operation: Operation) -> Iterator[Sequence[int]]:
-    """The ISRs that had to keep the record: when it was acknowledged, and when tails were lost.
+    """Yield the ISRs that had to keep the record: at its promise, and at each lost tail.
 
     Whoever had left the ISR before that may come back with less; the promise was with the rest.
     """

@@ -9,7 +9,7 @@ from kchaos.checkers.rules.foreign import is_foreign
 
 
 def missing_tail(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields a finding for each in-sync replica that ends before what is committed.
+    """Yield a finding for each in-sync replica that ends before the committed offset.
 
     That is the leader's high watermark: observed, what it has checkpointed, which may lag by the
     checkpoint's interval; predicted, the lowest that it may be. And it is each record that some
@@ -72,7 +72,7 @@ def _promised_end(
     broker: int,
     others: Sequence[ReplicaEvidence],
 ) -> int:
-    """Behind the last record that was acknowledged with acks=all by this broker too, or 0.
+    """Return the offset after the last record acknowledged with acks=all by this broker, or 0.
 
     A record that no other in-sync replica holds is left out.
     """
@@ -92,7 +92,7 @@ def _promised_end(
 
 
 def _own_end(evidence: PartitionEvidence) -> int:
-    """Behind the last record that was acknowledged before the disks were copied."""
+    """Return the offset after the last record acknowledged before the disks were copied."""
     writes = [
         operation
         for operation in evidence.operations

@@ -9,12 +9,12 @@ Range = tuple[int, int]
 
 
 def in_words(first: int, last: int) -> str:
-    """The range for people: "offset 1", "offsets 1 to 3"."""
+    """Return the range for people: "offset 1", "offsets 1 to 3"."""
     return f"offset {first}" if first == last else f"offsets {first} to {last}"
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
-    """The same offsets as the fewest ranges, ascending."""
+    """Return the same offsets as the fewest ranges, ascending."""
     result: list[Range] = []
     for first, last in sorted(ranges):
         if result and first <= result[-1][1] + 1:
@@ -25,7 +25,7 @@ def merged(ranges: Iterable[Range]) -> list[Range]:
 
 
 def without(ranges: Iterable[Range], taken: Iterable[Range]) -> list[Range]:
-    """The offsets of `ranges` that are not in `taken`."""
+    """Return the offsets of `ranges` that are not in `taken`."""
     left = merged(ranges)
     for first, last in merged(taken):
         left = [
@@ -38,24 +38,24 @@ def without(ranges: Iterable[Range], taken: Iterable[Range]) -> list[Range]:
 
 
 def common(ranges: Iterable[Range], other: Iterable[Range]) -> list[Range]:
-    """The offsets that both have."""
+    """Return the offsets in both."""
     all_of_one = merged(ranges)
     return without(all_of_one, without(all_of_one, other))
 
 
 def covered(batches: Sequence[BatchEvidence]) -> list[Range]:
-    """The offsets that the batches span."""
+    """Return the offsets that the batches span."""
     return merged((batch.base_offset, batch.last_offset) for batch in batches)
 
 
 def inside(batches: Sequence[BatchEvidence], within: Range) -> list[BatchEvidence]:
-    """The batches with an offset in the range. They must be in offset order."""
+    """Return the batches, which are in offset order, that have an offset in the range."""
     start = bisect_left(batches, within[0], key=lambda batch: batch.last_offset)
     end = bisect_right(batches, within[1], lo=start, key=lambda batch: batch.base_offset)
     return list(batches[start:end])
 
 
 def headers(batches: Sequence[BatchEvidence], within: Range) -> list[dict[str, object]]:
-    """Headers of the batches in the range, for a finding; the first and the last few of many."""
+    """Return the headers of the batches in the range, abridged if there are many."""
     all_headers = [batch.header() for batch in inside(batches, within)]
     return all_headers if len(all_headers) <= 20 else [*all_headers[:10], *all_headers[-10:]]

@@ -10,7 +10,7 @@ from kchaos.checkers.segments.epochs import epoch_findings
 
 
 def as_read(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields what the segment reader found: `corrupt-batch`, and tails that are no fault.
+    """Yield the segment reader's findings: `corrupt-batch`, and harmless tails.
 
     **Verifies**, **Does not verify**: as `checkers.segments.reader.read_segment` does.
     """
@@ -19,7 +19,7 @@ def as_read(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
 
 def checkpoints_readable(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields a finding for each checkpoint file of a broker that cannot be read.
+    """Yield a finding for each unreadable checkpoint file of a broker.
 
     **Verifies**: the form of the checkpoints of high watermarks, log starts and recovery points.
     **Does not verify**: the recovery points themselves, which say what was flushed and nothing of
@@ -36,7 +36,7 @@ def checkpoints_readable(evidence: PartitionEvidence, side: Side) -> Iterator[Fi
 
 
 def epoch_cache_mismatch(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields where a leader epoch cache contradicts the batches beside it, at every snapshot.
+    """Yield where a leader epoch cache contradicts its log's batches, at every snapshot.
 
     **Verifies**, **Does not verify**: as `checkers.segments.epochs.epoch_findings` does.
     """
@@ -57,7 +57,7 @@ def epoch_cache_mismatch(evidence: PartitionEvidence, side: Side) -> Iterator[Fi
 
 
 def _batch(batch: BatchEvidence) -> Batch:
-    """The reader's value again; the comparison needs nothing of what is filled in here."""
+    """Return the segment reader's value, with fields that the comparison ignores left at 0."""
     return Batch(
         base_offset=batch.base_offset,
         last_offset=batch.last_offset,

@@ -29,7 +29,7 @@ class _OutOfSync:
 
 
 def out_of_sync(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yields each replica that stayed out of the ISR for no reason, as long as `bound_s` says.
+    """Yield each replica that stayed out of the ISR without a reason for at least `bound_s`.
 
     Counted is the time in which the replica's broker and the leader's were registered and ran, and
     no fault acted on the cluster: any fault may be what keeps a replica out. Time in which the
@@ -68,7 +68,7 @@ def _every(evidence: RunEvidence) -> Iterator[_OutOfSync]:
 
 
 def bound_s(evidence: RunEvidence) -> float:
-    """Returns from how many seconds on: longer than a broker may wait in silence for an answer."""
+    """Return the least seconds to report, more than a broker may wait silently for a response."""
     given = [setting for setting in given_settings(evidence) if setting.name in WAITS_MS]
     everywhere = {setting.name for setting in given if setting.owner == "every broker"}
     waits = [int(setting.value) for setting in given if setting.value.strip().isdecimal()]
@@ -102,7 +102,7 @@ class _Progress:
                 self.assigned[TopicPartition(what.topic, number)] = replicas
 
     def looked(self, time: float, *, end: bool = False) -> Iterator[_OutOfSync]:
-        """Yields those who are out of sync no more, and at the end all who are."""
+        """Yield the replicas that returned to the ISR, and at the end all that are out of it."""
         out = set() if end else set(self._out())
         for replica in out - self.since.keys():
             self.since[replica] = time

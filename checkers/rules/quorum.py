@@ -40,7 +40,7 @@ class Decision:
 
 
 def quorum_decisions(evidence: RunEvidence) -> Iterator[Decision]:
-    """Yields each decision of the controllers about partitions, explained or not.
+    """Yield each decision of the controllers about partitions, explained or not.
 
     None where the release of the controllers is one that the model does not know.
 
@@ -63,7 +63,7 @@ def quorum_decisions(evidence: RunEvidence) -> Iterator[Decision]:
 
 
 def decisions_of_controllers(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yields a finding for each decision that no event explains, or that elects a fenced broker.
+    """Yield a finding for each decision that no event explains, or that elects a fenced broker.
 
     What one batch of the metadata log has is applied at once, so a broker may be elected by the
     batch that unfences or fences it. Up to 4.0.2 controllers elect others too (KAFKA-19522).
@@ -157,7 +157,7 @@ def _outside(evidence: RunEvidence) -> _Outside:
 
 
 def _are_seen(evidence: RunEvidence, messages: Sequence[LinkMessage]) -> bool:
-    """Whether links saw what brokers sent, and could read all of it."""
+    """Return whether links saw all of the brokers' messages, and could read them."""
     return evidence.links is not None and all(message.detail is not None for message in messages)
 
 
@@ -185,7 +185,7 @@ def _proposals(messages: Sequence[LinkMessage]) -> Mapping[Place, list[IsrPropos
 
 
 def _previous_epochs(messages: Sequence[LinkMessage]) -> Mapping[str, int]:
-    """By incarnation; before version 3 of BrokerRegistration a process does not tell it."""
+    """Return the previous epochs by incarnation, which BrokerRegistration has from version 3 on."""
     return {
         message.detail["incarnation_id"]: message.detail.get("previous_broker_epoch", -1)
         for message in messages
@@ -202,7 +202,7 @@ def _heartbeats(messages: Sequence[LinkMessage]) -> Collection[tuple[int, bool, 
 
 
 def _quorum(evidence: RunEvidence) -> Quorum | None:
-    """The controllers of a run, on the newest release that a broker began with."""
+    """Return a run's controllers, on the newest release that a broker started with."""
     try:
         releases = [broker.judged_as for broker in evidence.description.brokers.values()]
         generation = generation_for(max(releases, key=parse_version))
@@ -287,7 +287,7 @@ class _Batch:
         self.at += count
 
     def _written(self) -> dict[Place, Fields]:
-        """The changes that come next without another record between, and no partition twice."""
+        """Return the next changes with no other record between them and no partition twice."""
         written: dict[Place, Fields] = {}
         for entry in self.entries[self.at :]:
             record = entry.record
@@ -428,7 +428,7 @@ class _Batch:
         return _Event(broker=broker, kind="registered", comes_last=True, ways=ways)
 
     def _has_asked(self, broker: int, *, to_shut_down: bool) -> bool:
-        """Tell whether a process may have asked to shut down, or else to be unfenced."""
+        """Return whether a process may have asked to shut down, or else to be unfenced."""
         told, epoch = self.outside.heartbeats, self.quorum.image.brokers[broker].epoch
         return told is None or any(
             of == epoch and (shuts_down if to_shut_down else not fences)

@@ -46,7 +46,7 @@ class _Deletion:
 
 
 def deleted_too_early(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yields `committed-loss` of promised records in remote segments that were deleted too early.
+    """Yield `committed-loss` of promised records in remote segments that were deleted too early.
 
     A leader may delete a segment once what it keeps without it is as large as `retention.bytes`,
     once the newest record in it is older than `retention.ms`, and where somebody had its records
@@ -108,7 +108,7 @@ def retention(evidence: RunEvidence, topic: str) -> Retention:
 
 
 def _given(evidence: RunEvidence, topic: str, of_topic: str, of_broker: str) -> list[int]:
-    """The values that a setting ever had for a topic; the brokers' where it has none of its own."""
+    """Return all values of a setting for a topic, or the brokers' if it never had its own."""
     configured = [
         dict(timed.event.configuration)
         for timed in evidence.events
@@ -120,7 +120,7 @@ def _given(evidence: RunEvidence, topic: str, of_topic: str, of_broker: str) -> 
 
 
 def _too_early(evidence: RunEvidence, partition: TopicPartition) -> Iterator[_Deletion]:
-    """Yields the deletions that nothing allowed when they began."""
+    """Yield the deletions that no retention setting allowed when they began."""
     kept = retention(evidence, partition.topic)
     begun: dict[str, RemoteSegmentMetadata] = {}
     finished: dict[str, RemoteSegmentMetadata] = {}
@@ -161,7 +161,7 @@ def _is_allowed(
     others: Sequence[RemoteSegmentMetadata],
     size_bytes: int,
 ) -> bool:
-    """Tell whether a segment may go, if so many bytes of the log are left then."""
+    """Return whether a segment may go, if so many bytes of the log are left then."""
     segment = event.segment
     if evidence.deleted_until.get(event.partition, 0) > segment.end_offset:
         return True
@@ -177,7 +177,7 @@ def _is_allowed(
 
 
 def _counts_failed_copies(evidence: RunEvidence, event: RemoteEvent) -> bool:
-    """Tell whether the release of the broker that deletes counts copies that failed."""
+    """Return whether the release of the broker that deletes counts copies that failed."""
     releases = [
         timed.event.release
         for timed in evidence.events
@@ -189,7 +189,7 @@ def _counts_failed_copies(evidence: RunEvidence, event: RemoteEvent) -> bool:
 
 
 def _written_later(evidence: RunEvidence, event: RemoteEvent) -> float:
-    """The first offset of what was sent only after a segment was deleted; infinite without any."""
+    """Return the first offset sent after a segment was deleted; infinite without one."""
     return min(
         (
             operation.base_offset
@@ -204,7 +204,7 @@ def _written_later(evidence: RunEvidence, event: RemoteEvent) -> float:
 
 
 def _written(evidence: RunEvidence, partition: TopicPartition) -> Mapping[int, int]:
-    """The size of each batch that was ever found, locally or in the store, by its first offset."""
+    """Return the size of each batch ever found, local or remote, by its first offset."""
     sizes: dict[int, int] = {}
     for snapshot in evidence.snapshots:
         for broker in snapshot.brokers:
@@ -220,7 +220,7 @@ def _written(evidence: RunEvidence, partition: TopicPartition) -> Mapping[int, i
 def _promised(
     evidence: RunEvidence, partition: TopicPartition, segment: RemoteSegmentMetadata
 ) -> Iterator[Range]:
-    """Yields the offsets of a segment that a client was promised."""
+    """Yield the offsets of a segment that were promised to a client."""
     for operation in evidence.operations:
         is_about = (operation.topic, operation.partition) == partition
         if not is_about or not operation.promised or operation.outcome != "ok":

@@ -14,7 +14,7 @@ _STOPPED = ("failed", "dead-thread", "truncating", "cannot-rebuild", OTHER_TOPIC
 
 
 def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields what settling gave as reasons, or what the model's fetchers amount to.
+    """Yield the reasons that settling gave, or those of the model's fetchers.
 
     Observed, these are the reasons in `outcome.json`, one finding for each kind and broker, with
     what the replica's log has in other than the leader's as evidence. Predicted, replication has
@@ -56,7 +56,7 @@ def not_settled(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
 
 def cluster_not_settled(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yields what settling gave as reasons about the cluster as a whole.
+    """Yield the reasons about the cluster as a whole that settling gave.
 
     **Verifies**: the settle record of outcome.json.
     **Does not verify**: that its reasons are true.
@@ -116,13 +116,13 @@ def _of_state(evidence: PartitionEvidence, side: Side) -> Iterator[tuple[str, in
 
 
 def _is_being_deleted(evidence: PartitionEvidence) -> bool:
-    """Tell whether a controller stopped the replicas in order to delete the topic."""
+    """Return whether a controller stopped the replicas in order to delete the topic."""
     reasons = (evidence.settle or {}).get("reasons", ())
     return any(reason["kind"] == "deletion-does-not-end" for reason in reasons)
 
 
 def _left_outside(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]:
-    """Replicas that settling calls at rest although they cannot be: running and outside the ISR."""
+    """Yield replicas that settling calls settled although they run outside the ISR."""
     settle = evidence.settle or {}
     if settle.get("state") != "converged" or evidence.leader < 0:
         return
@@ -143,7 +143,7 @@ def _left_outside(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]
 
 
 def _is_missing(evidence: PartitionEvidence, broker: int) -> bool:
-    """Tell whether a broker is outside the ISR though its last assignment names it."""
+    """Return whether a broker is outside the ISR though its last assignment names it."""
     return broker not in evidence.isr and not evidence.is_left_out(broker)
 
 
@@ -156,7 +156,7 @@ def _settle(evidence: PartitionEvidence, side: Side) -> Any:
 def _difference(
     evidence: PartitionEvidence, side: Side, brokers: tuple[int, ...]
 ) -> dict[str, Any]:
-    """Where the replica's log is not the leader's."""
+    """Return where the replica's log differs from the leader's."""
     replicas = {replica.broker: replica for replica in evidence.side(side)}
     leader = replicas.get(evidence.leader)
     stopped = replicas.get(brokers[0]) if brokers else None

@@ -24,7 +24,7 @@ _Got = Mapping[int, str]
 
 
 def tier_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields `tier-unreadable` and `tier-other-lineage`, for each broker that was read from.
+    """Yield `tier-unreadable` and `tier-other-lineage`, for each broker that was read from.
 
     Those are, at the end of every run, the leader and each follower in sync, which may lead next.
 
@@ -71,7 +71,7 @@ def tier_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
 
 def tier_orphan(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields `tier-orphan`: the remote tier has a record of a leader's log that none can reach.
+    """Yield `tier-orphan`: the remote tier has a leader's record that no client can reach.
 
     **Verifies**, at the end: each record of the predicted log of the leader, and of each follower
     in sync, that lies below what is local there and is in some remote segment, with its leader
@@ -105,7 +105,7 @@ def _lost(
     lineage: Sequence[PredictedBatch],
     segments: Sequence[RemoteEvidence],
 ) -> Iterator[Range]:
-    """Yields what is remote of a lineage, in segments that the replica does not find."""
+    """Yield the remote part of a lineage in segments that the replica does not find."""
     entries = tuple(EpochEntry(*entry) for entry in replica.epoch_entries or ())
     known = tuple(_as_segment(segment) for segment in segments if segment.is_finished)
     for batch in lineage:
@@ -118,7 +118,7 @@ def _lost(
 
 
 def tier_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
-    """Yields what differs of the remote tier, and of what readers got of it.
+    """Yield the differences of the remote tier, and of its readers' records.
 
     **Verifies**, at every snapshot: that each segment that the metadata topic names is predicted,
     with its offsets, leader epochs and state; that one whose copy has ended is in the store, with
@@ -186,7 +186,7 @@ def _readings_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
 def _amiss(
     batch: PredictedBatch, side: Side, reading: TierReading | None, expected: PredictedRead
 ) -> str:
-    """The kind of finding that a batch of the lineage is to a reader, or ""."""
+    """Return the kind of finding that a batch of the lineage is to a reader, or ""."""
     span = range(batch.base_offset, batch.last_offset + 1)
     if side == OBSERVED:
         assert reading is not None
@@ -208,7 +208,7 @@ def _records(reading: TierReading) -> _Got:
 
 
 def _digest(records: _Got, span: range) -> str | None:
-    """The digest of the records at these offsets together; None if one is missing."""
+    """Return the digest of the records at these offsets together; None if one is missing."""
     if any(offset not in records for offset in span):
         return None
     return join_payload_digests((records[offset], 1) for offset in span)
@@ -217,7 +217,7 @@ def _digest(records: _Got, span: range) -> str | None:
 def _shown(
     readings: Mapping[str, TierReading], named: Sequence[str], first: int, last: int
 ) -> list[dict[str, object]]:
-    """The first Fetches that asked for these offsets, with what came back."""
+    """Return the first Fetches of these offsets, with their responses."""
     return [
         {
             "reading": name,
@@ -234,7 +234,7 @@ def _shown(
 
 
 def _empty(readings: Mapping[str, TierReading], named: Sequence[str], first: int, last: int) -> str:
-    """Other meanings of empty answers, and a remedy; "" where the broker gave none."""
+    """Return the other meanings of empty answers, and a remedy, or "" if the broker gave none."""
     most = max(
         (
             fetch.empty_answers

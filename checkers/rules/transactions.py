@@ -36,7 +36,7 @@ class LoggedTransaction:
         return self.batches[0][0]
 
     def is_undecided(self, high_watermark: int) -> bool:
-        """Whether a replica with that high watermark takes it for not ended."""
+        """Return whether a replica with that high watermark takes the transaction as open."""
         return self.first_offset < high_watermark and (
             self.marker_offset is None or self.marker_offset >= high_watermark
         )
@@ -80,7 +80,7 @@ def logged_transactions(
 
 
 def transactions_ended(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields where a log does not end a transaction as its client was told.
+    """Yield where a log ends a transaction otherwise than its client was answered.
 
     **Verifies**, at the last snapshot, in the leader's log: that the records of a transaction of
     which the commit was answered are committed by the next marker of their producer, those of an
@@ -108,7 +108,7 @@ def transactions_ended(evidence: PartitionEvidence, side: Side) -> Iterator[Find
 
 
 def _is_whole(evidence: PartitionEvidence) -> bool:
-    """Whether the log must still hold every transaction that was written to it."""
+    """Return whether the log must still have every transaction ever written to it."""
     is_changed = evidence.is_compacted or evidence.may_delete or evidence.deleted_until
     return evidence.markers is not None and not is_changed and not evidence.excuses
 
@@ -116,7 +116,7 @@ def _is_whole(evidence: PartitionEvidence) -> bool:
 def _of(
     transactions: Sequence[LoggedTransaction], operation: Operation
 ) -> LoggedTransaction | None:
-    """The transaction in which a produce lies, if it lies in one of its producer."""
+    """Return the producer's transaction that contains a produce, or None."""
     producer_id = -1 if operation.producer is None else operation.producer.producer_id
     for transaction in transactions:
         if transaction.producer_id == producer_id and any(
@@ -170,7 +170,7 @@ def _ended_otherwise(
 
 
 def _is_fenced(evidence: PartitionEvidence, operation: Operation) -> bool:
-    """Whether a later epoch's marker was written there before the batch was sent."""
+    """Return whether a later epoch's marker was written before the batch was sent."""
     sent = operation.producer
     return sent is not None and any(
         marker.producer_id == sent.producer_id
@@ -185,7 +185,7 @@ def _is_fenced(evidence: PartitionEvidence, operation: Operation) -> bool:
 def _lost_markers(
     evidence: PartitionEvidence, batches: Sequence[BatchEvidence], broker: int
 ) -> Iterator[Finding]:
-    """Markers are alike where one coordinator ends several transactions: they are counted."""
+    """Yield lost markers, counting equal ones of several transactions of one coordinator."""
     held: dict[tuple[int, str], int] = {}
     for batch in batches:
         if "control" in (batch.marks or "").split(", "):
@@ -213,7 +213,7 @@ def _lost_markers(
 
 
 def committed_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
-    """Yields where a read_committed client was told otherwise than the leader's log has it.
+    """Yield where a read_committed client's answer differs from the leader's log.
 
     The last stable offset is the high watermark, or the first offset of the first transaction that
     begins below that and has no marker below it (kafka.log.Log.fetchLastStableOffsetMetadata,

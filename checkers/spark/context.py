@@ -46,7 +46,7 @@ def spark_context(
     temporary: Path | None = None,
     class_archive: Path | None = None,
 ) -> Iterator[SparkContext]:
-    """A Spark context for the block; the one that exists already, if there is one, is lent.
+    """Yield a Spark context for the block: the existing one, or a new one.
 
     There is no session with it, for few jobs ask SQL and a session takes a third of the start.
 
@@ -90,7 +90,7 @@ class _Classes:
         self._unfinished: Path | None = None
 
     def flags(self) -> str:
-        """Flags that a JVM of this machine is started with."""
+        """Return the flags with which a JVM of this machine is started."""
         if self._archive is None:
             return ""
         if self._archive.is_file():
@@ -104,7 +104,7 @@ class _Classes:
         return _EXIT_TIMEOUT_S if self._unfinished is None else _WRITE_TIMEOUT_S
 
     def keep(self, *, is_whole: bool) -> None:
-        """Keeps what the JVM has written, if it ended by itself."""
+        """Keep the JVM's output, if it ended by itself."""
         if self._archive is None or self._unfinished is None:
             return
         with contextlib.suppress(OSError):  # Then the next one starts without it.
@@ -115,12 +115,12 @@ class _Classes:
 
 
 def is_local(master: str) -> bool:
-    """Whether Spark runs in one JVM on this machine."""
+    """Return whether Spark runs in one JVM on this machine."""
     return master.startswith("local")
 
 
 def ship_package(context: SparkContext) -> None:
-    """Gives our Python package to the executors of a remote master, once for each context.
+    """Give our Python package to the executors of a remote master, once for each context.
 
     Only Python travels: pyarrow, crc32c and cramjam are compiled, and must be installed for the
     same minor version of Python on every executor (see `checkers.spark.judge_runs`).
@@ -207,7 +207,7 @@ def _context(master: str | None) -> SparkContext:
 
 
 def _defaults(master: str) -> Mapping[str, str]:
-    """Settings for which neither spark-submit nor spark-defaults.conf has a value."""
+    """Return settings for which neither spark-submit nor spark-defaults.conf has a value."""
     defaults = {
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -244,7 +244,7 @@ def _stop(context: SparkContext, sharing: _Classes, *, at_once: bool = False) ->
 
 
 def _end(gateway: Any, *, patience_s: float = 0) -> None:
-    """Ends the JVM if it is ours; a context that is made later gets one of its own."""
+    """End the JVM if it is ours; a later context gets its own."""
     process = getattr(gateway, "proc", None)
     if process is None:
         return

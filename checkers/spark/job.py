@@ -120,7 +120,7 @@ def judge_runs(
 def _spark(
     master: str | None, java_home: Path | None, class_archive: Path | None, log: Path
 ) -> Iterator[SparkContext]:
-    """The context of a job, with a folder for its temporary files; what fails is told with its log.
+    """Yield the context of a job, with a folder for its temporary files; errors quote its log.
 
     Raises:
         SparkError: Spark does not start, or what it is asked fails.
@@ -157,7 +157,7 @@ def _judge(
 
 
 def _shares(runs: Sequence[Run], *, at_a_time: int) -> Iterator[Sequence[Run]]:
-    """Cuts runs into shares of tasks, in order; with small ones last, all cores end together.
+    """Cut runs into shares of tasks, in order; with small ones last, all cores end together.
 
     A share is as many of the runs that are left as two such tasks for each core would take, and no
     more than a quarter of what a core has to do: a task may be tried again, or begin before all
@@ -172,7 +172,7 @@ def _shares(runs: Sequence[Run], *, at_a_time: int) -> Iterator[Sequence[Run]]:
 
 
 def _finish(tables: Place) -> None:
-    """Removes what is no table, or says on a store that all tables are there."""
+    """Remove all but the tables; on a store, mark them as complete."""
     if isinstance(tables, StoredPlace):
         (tables / ALL_THERE).write_new(b"")
         return
@@ -184,7 +184,7 @@ def _finish(tables: Place) -> None:
 
 @contextlib.contextmanager
 def _telling(folder: Place, runs: int, progress: Callable[[int, int], None]) -> Iterator[None]:
-    """While the block runs, tells how many runs are judged: the first at once; none of a store."""
+    """Report the number of judged runs during the block, the first at once; none on a store."""
     if isinstance(folder, StoredPlace):
         yield
         return
@@ -208,7 +208,7 @@ def _telling(folder: Place, runs: int, progress: Callable[[int, int], None]) -> 
 
 
 def _rows_in(file: Place) -> Iterator[dict[str, Any]]:
-    """Yields the rows of one task's part of the table of results."""
+    """Yield the rows of one task's part of the table of results."""
     from pyarrow import BufferReader, parquet
 
     opened = file if isinstance(file, Path) else BufferReader(file.read_bytes())
@@ -244,7 +244,7 @@ def _distinct(runs: Sequence[str | Place]) -> list[Place]:
 
 @contextlib.contextmanager
 def _new_folder(beside: Path, output: Place | None) -> Iterator[tuple[Path, Callable[[], Place]]]:
-    """A folder to write to, and what gives it its final name; it goes away if the block raises.
+    """Yield a new folder, and a function that gives it its final name; remove it on an error.
 
     What killed processes left there goes first. Where Spark fails, its log stays. Where the tables
     go to a store, it is for what else Spark writes.

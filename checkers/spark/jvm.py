@@ -28,7 +28,7 @@ _LOOK_S = 0.05
 
 
 def start_gateway(options: Mapping[str, str], *, log_file: Path) -> Any:
-    """Starts the JVM in our environment; returns pyspark's gateway to it, its process in `proc`.
+    """Start the JVM in our environment; return pyspark's gateway to it, its process in `proc`.
 
     Whatever is raised, an interrupt for one, the JVM is ended before.
 
@@ -55,7 +55,7 @@ def start_gateway(options: Mapping[str, str], *, log_file: Path) -> Any:
 
 
 def end(process: subprocess.Popen[bytes], *, patience_s: float = 0) -> None:
-    """Lets the JVM end by itself so long, then ends it and what it started; returns once it has."""
+    """Wait for the JVM to end by itself, then end it and its children; return once it has."""
     with contextlib.suppress(OSError):
         assert process.stdin is not None
         process.stdin.close()
@@ -70,7 +70,7 @@ def end(process: subprocess.Popen[bytes], *, patience_s: float = 0) -> None:
 
 @contextlib.contextmanager
 def changed_environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables for the block."""
+    """Set environment variables for the block."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

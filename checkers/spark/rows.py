@@ -82,7 +82,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 
 
 def arrow_schema(table: Mapping[str, str]) -> Any:
-    """The table's columns as a `pyarrow.Schema`."""
+    """Return the table's columns as a `pyarrow.Schema`."""
     import pyarrow as pa
 
     kinds = {
@@ -97,12 +97,12 @@ def arrow_schema(table: Mapping[str, str]) -> Any:
 
 
 def key_of(partition: PartitionEvidence) -> dict[str, Any]:
-    """The columns that say where a row belongs: a run, a partition and a snapshot."""
+    """Return the columns that say where a row belongs: a run, a partition and a snapshot."""
     return {name: getattr(partition, name) for name in ("run", "topic", "partition", "snapshot")}
 
 
 def batch_rows(partition: PartitionEvidence) -> Iterator[dict[str, Any]]:
-    """Yields a row of `BATCH_TABLE` for each batch of either side."""
+    """Yield a row of `BATCH_TABLE` for each batch of either side."""
     key = key_of(partition)
     for side in (OBSERVED, PREDICTED):
         for replica in partition.side(side):
@@ -115,7 +115,7 @@ _OFFSETS = ("first_offset", "last_offset")
 
 
 def finding_row(run: str, role: str, finding: Finding) -> dict[str, Any]:
-    """A finding as a row of `FINDING_TABLE`."""
+    """Return a finding as a row of `FINDING_TABLE`."""
     told = members(finding) | {"brokers": list(finding.brokers)}
     told["evidence"] = json.dumps(finding.evidence, default=members)
     told |= {name: None for name in _OFFSETS if told[name] < 0}
@@ -126,7 +126,7 @@ def finding_row(run: str, role: str, finding: Finding) -> dict[str, Any]:
 def with_fingerprints(
     rows: Iterable[Mapping[str, Any]], findings: Iterable[Finding]
 ) -> list[dict[str, Any]]:
-    """The rows of one run; those of what was found have the fingerprints of its results."""
+    """Return the rows of one run, findings with the fingerprints of its results."""
     known = {_identity(members(finding)): finding.fingerprint for finding in findings}
     return [
         {**row, "fingerprint": known.get(_identity(row))} if row.get("role") == FOUND else dict(row)
@@ -140,7 +140,7 @@ def _identity(finding: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def record_batch(table: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Any:
-    """The rows as one `pyarrow.RecordBatch`; a column that a row lacks is null."""
+    """Return the rows as one `pyarrow.RecordBatch`; a column that a row lacks is null."""
     import pyarrow as pa
 
     listed = list(rows)

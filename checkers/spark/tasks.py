@@ -79,7 +79,7 @@ def judge_share(share: Share, *, patience: int, folder: Place) -> Iterator[str]:
 
 
 def runs_ended(folder: Path) -> int:
-    """Number of runs judged by the tasks that write into the folder, or have written there."""
+    """Return the number of runs that tasks writing into the folder have judged."""
     sizes = 0
     for file in (folder / ENDED).glob("*"):
         sizes += file.stat().st_size
@@ -124,7 +124,7 @@ class _Written:
         return self
 
     def add(self, of_run: Rows) -> None:
-        """Takes the rows of one run."""
+        """Take the rows of one run."""
         self._waiting.append(of_run)
         if len(self._waiting) >= _RUNS_TOGETHER:
             self._write()
@@ -157,7 +157,7 @@ class _Written:
 
 
 def _batches_of_runs(runs: Sequence[Rows]) -> Mapping[str, Any]:
-    """A record batch for each table; a run with rows that Arrow cannot have is unknown in them."""
+    """Return each table's record batch; a run with rows that do not fit is unknown in them."""
     try:
         return _record_batches(runs)
     except Exception:  # noqa: BLE001 - it is found out below whose rows they were
@@ -181,7 +181,7 @@ def _taken_or_unknown(of_run: Rows) -> Rows:
 
 
 def rows_of_run(position: int, place: Place, patience: int) -> Rows:
-    """The rows of one run, by table; unknown, with the reason, for what is no run at all."""
+    """Return the rows of one run, by table; unknown, with the reason, for what is no run at all."""
     start = _start(position, place)
     rows: dict[str, list[dict[str, Any]]] = {BATCHES: [], FINDINGS: []}
     try:
@@ -204,7 +204,7 @@ def _without_rows(start: Mapping[str, Any], error: Exception) -> Rows:
 
 
 def _rules_into(rows: Mapping[str, list[dict[str, Any]]], run: str) -> Rules:
-    """The rules of the plain judge, which leave what they read and said as rows."""
+    """Return the plain judge's rules, which leave their evidence and findings as rows."""
 
     def rules(evidence: RunEvidence, prediction: Prediction | None) -> Judged:
         parts = []
@@ -230,7 +230,7 @@ def _not_judged(start: Mapping[str, Any], error: Exception) -> dict[str, Any]:
 
 
 def _said(run: str, partition: PartitionEvidence, judged: Judged) -> Iterator[dict[str, Any]]:
-    """Yields what the rules said of one partition at one snapshot as rows."""
+    """Yield the rules' results for one partition at one snapshot as rows."""
     for finding in judged.findings:
         yield finding_row(run, FOUND, finding)
     for finding in judged.predicted_findings:

@@ -44,7 +44,7 @@ _NOW = '"now=" + java.lang.System.currentTimeMillis() + " " + '
 
 
 def _told(end: str) -> str:
-    """Output of Replica.toString from 2.4 on; before, it leaves out most of it."""
+    """Return an expression for Replica.toString from 2.4 on, as earlier ones omit most of it."""
     return (
         f'{_NOW}"Replica(replicaId=" + $0.brokerId()'
         ' + ", topic=" + $0.topicPartition().topic()'

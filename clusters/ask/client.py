@@ -38,7 +38,7 @@ _ATTRIBUTES, _ATTRIBUTES_AT, _CODEC_BITS = struct.Struct(">h"), 21, 7
 
 
 def why_not_compressed(name: str, magic: int) -> str:
-    """Why nobody can write records with a codec here, and what to do; "" if one can.
+    """Return why a codec cannot be used here, with the remedy, or "".
 
     Args:
         name: Of `checkers.formats.batches.CODECS`, or it is unknown.
@@ -93,7 +93,7 @@ def produce(
     timestamp_ms: int,
     timeout_s: float = 10.0,
 ) -> Produced:
-    """Sends one ProduceRequest with one batch of records.
+    """Send one ProduceRequest with one batch of records.
 
     Args:
         keys: One for each value; without any, all are null.
@@ -127,7 +127,7 @@ def produce(
 def codec_sent(
     values: Sequence[bytes], keys: Sequence[bytes], *, magic: int, codec: str, timestamp_ms: int
 ) -> str:
-    """With which codec `produce` sends these records: "none" for a batch that would grow by it."""
+    """Return the codec with which `produce` sends these records: "none" if a batch would grow."""
     if magic < _ATTRIBUTES_SINCE:
         return codec
     batch = _batch_of(values, keys, magic=magic, codec=codec, timestamp_ms=timestamp_ms)
@@ -183,7 +183,7 @@ def fetch(
     timeout_s: float = 10.0,
     from_follower: bool = False,
 ) -> Fetched:
-    """Asks for the records of one partition as a consumer: what lies below the high watermark.
+    """Fetch records of one partition below the high watermark, as a consumer.
 
     Args:
         magic: 1 for brokers before 0.11 (FetchRequest v3), else 2 (v4).
@@ -215,7 +215,7 @@ def fetch(
 
 
 def tell(address: str, *, topic: str, partition: int, timeout_s: float = 10.0) -> PartitionMetadata:
-    """Asks a broker who leads a partition (Metadata version 1, which makes no topics).
+    """Ask a broker for a partition's leader (Metadata version 1, which creates no topics).
 
     Raises:
         NotSent: The broker does not accept the connection.
@@ -244,7 +244,7 @@ def fetch_raw(
     most_bytes: int = _FETCH_BYTES,
     timeout_s: float = 10.0,
 ) -> tuple[int, int, bytes]:
-    """Asks as `fetch` does, in one version of FetchRequest: from 0 to 4, or 11.
+    """Fetch as `fetch` does, in one version of FetchRequest: from 0 to 4, or 11.
 
     Returns:
         Kafka's error code, the high watermark (exclusive), and the record set as it came.
@@ -280,7 +280,7 @@ def fetch_request(
     leader_epoch: int = -1,
     last_fetched_epoch: int = -1,
 ) -> dict[str, Any]:
-    """The values of a consumer's Fetch of one partition, of any version and without a session."""
+    """Return the fields of a consumer's Fetch of one partition, without a session."""
     wanted = {
         "partition": partition,
         "current_leader_epoch": leader_epoch,
@@ -304,7 +304,7 @@ def fetch_request(
 
 
 def batches_in(answered: Mapping[str, Any]) -> bytes:
-    """The record set in what a Fetch answers of a partition, as it came."""
+    """Return the record set in a Fetch response's partition, unchanged."""
     records = answered["records"]
     return bytes(records.head) if isinstance(records, Records) else b""
 
@@ -329,7 +329,7 @@ def list_offset(
     from_follower: bool = False,
     leader_epoch: int = -1,
 ) -> ListedOffset:
-    """Asks a leader for an offset, as a consumer.
+    """Ask a leader for an offset, as a consumer.
 
     Args:
         timestamp: -1 for the end, -2 for the start of the whole log; of a tiered one -4 for the
@@ -366,7 +366,7 @@ def list_offset(
 
 
 def records_of(batches: bytes, offset: int) -> Iterator[ConsumerRecord]:
-    """Yields records from an offset on; the first batch may begin before it.
+    """Yield records from an offset on; the first batch may begin before it.
 
     Args:
         batches: As a Fetch from version 4 on has them.

@@ -250,7 +250,7 @@ REQUESTS: Mapping[ApiKey, Layout] = {
 def send(
     address: str, api: ApiKey, values: Mapping[str, Any], *, version: int, timeout_s: float
 ) -> dict[str, Any]:
-    """Sends one request and returns what its answer says, by the names of its layout.
+    """Send one request, and return the fields of its response by their layout's names.
 
     Args:
         address: The broker's client listener, "host:port".
@@ -271,7 +271,7 @@ def send(
 
 
 def request_frame(api: ApiKey, values: Mapping[str, Any], *, version: int) -> bytes:
-    """The bytes of a request in a frame."""
+    """Return a request in a frame, as bytes."""
     layout = REQUESTS[api]
     is_flexible = version >= layout.flexible_since
     header = struct.pack(">hhi", api, version, _CORRELATION_ID) + text(CLIENT_ID)
@@ -282,7 +282,7 @@ def request_frame(api: ApiKey, values: Mapping[str, Any], *, version: int) -> by
 
 
 def answer_values(api: ApiKey, body: bytes, *, version: int) -> dict[str, Any]:
-    """Values of an answer, from its bytes without their size.
+    """Return the fields of a response from its bytes, without their size.
 
     Raises:
         MalformedMessage: They are no such answer.

@@ -35,7 +35,7 @@ _LOADS = "import mfusepy"
 
 
 def remedy() -> str:
-    """Why no disk can be made slow on this machine, and what to do about it; "" if one can."""
+    """Return why no disk can be slowed on this machine, with the remedy, or ""."""
     if not _DEVICE.exists():
         return f"{_DEVICE} is not there: load the kernel's module (modprobe fuse)"
     if not os.access(_DEVICE, os.R_OK | os.W_OK):
@@ -89,7 +89,7 @@ class Disk:
         return self.directory / "disk"
 
     def begin_life(self, number: int) -> None:
-        """From now on it is this life of the broker that reads and writes."""
+        """Attribute reads and writes from now on to this life of the broker."""
         (self.directory / "life").write_text(str(number))
 
     def serve(self, broker: int, gate: GateAddress, work_directory: Path) -> None:

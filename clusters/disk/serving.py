@@ -36,7 +36,7 @@ class _Asking:
         self._life = Path(settings["life"])
 
     def ask(self, doing: str, path: str, detail: str) -> None:
-        """Returns when it may go on; `doing` is read, write or flush."""
+        """Wait until the operation may go on; `doing` is read, write or flush."""
         point = self._points.get(doing)
         if point is None:
             return
@@ -64,7 +64,7 @@ class _Disk(mfusepy.Operations):  # type: ignore[misc]
         self._asking = _Asking(settings)
 
     def init_with_config(self, connection: Any, _config: Any) -> None:
-        """Behind the page cache what is written stays in memory, and is written back later."""
+        """Use the page cache: writes stay in memory, and are written back later."""
         if self._is_cached:
             if not connection.capable & _WRITEBACK_CACHE:
                 raise OSError(
@@ -86,91 +86,91 @@ class _Disk(mfusepy.Operations):  # type: ignore[misc]
         return 0
 
     def getattr(self, path: str, fh: Any = None) -> dict[str, Any]:
-        """The folder's attributes of the file."""
+        """Return the file's attributes in the folder."""
         status = os.lstat(self._at(path))
         times = {name: getattr(status, f"{name}_ns") for name in _TIMES}
         return {name: getattr(status, name) for name in _STATUS} | times
 
     def statfs(self, path: str) -> dict[str, int]:
-        """The space where the folder is."""
+        """Return the folder's file system statistics."""
         space = os.statvfs(self._at(path))
         return {name: getattr(space, name) for name in _SPACE}
 
     def readdir(self, path: str, fh: Any) -> list[str]:
-        """The names in a folder."""
+        """Return the names in a folder."""
         return [".", "..", *os.listdir(self._at(path))]
 
     def open(self, path: str, file: Any) -> int:
-        """Opens."""
+        """Open a file."""
         return self._opened(path, file.flags, 0, file)
 
     def create(self, path: str, mode: int, file: Any) -> int:
-        """Makes a file and opens it."""
+        """Create and open a file."""
         return self._opened(path, os.O_CREAT, mode, file)
 
     def read(self, path: str, size: int, offset: int, file: Any) -> bytes:
-        """Asks, and reads."""
+        """Ask, and read."""
         self._asking.ask("read", path, f"offset={offset} size={size}")
         return os.pread(file.fh, size, offset)
 
     def write(self, path: str, data: bytes, offset: int, file: Any) -> int:
-        """Asks, and writes."""
+        """Ask, and write."""
         self._asking.ask("write", path, f"offset={offset} size={len(data)}")
         return os.pwrite(file.fh, data, offset)
 
     def fsync(self, path: str, only_data: int, file: Any) -> int:
-        """Asks, and flushes."""
+        """Ask, and flush."""
         self._asking.ask("flush", path, "all")
         os.fsync(file.fh)
         return 0
 
     def flush(self, path: str, file: Any) -> int:
-        """A descriptor is closed, which flushes nothing."""
+        """Ignore that a descriptor is closed, which flushes nothing."""
         return 0
 
     def release(self, path: str, file: Any) -> int:
-        """Closes."""
+        """Close a file."""
         os.close(file.fh)
         return 0
 
     def truncate(self, path: str, length: int, file: Any = None) -> int:
-        """Cuts, or makes longer."""
+        """Shorten or extend a file."""
         os.truncate(self._at(path), length)
         return 0
 
     def mkdir(self, path: str, mode: int) -> int:
-        """Makes a folder."""
+        """Create a folder."""
         os.mkdir(self._at(path), mode)
         return 0
 
     def rmdir(self, path: str) -> int:
-        """Removes a folder."""
+        """Remove a folder."""
         os.rmdir(self._at(path))
         return 0
 
     def unlink(self, path: str) -> int:
-        """Removes a file."""
+        """Remove a file."""
         os.unlink(self._at(path))
         return 0
 
     def rename(self, old: str, new: str, flags: int = 0) -> int:
-        """Renames, over what is there."""
+        """Rename a file or folder, replacing the target."""
         os.rename(self._at(old), self._at(new))
         return 0
 
     def utimens(self, path: str, times: Any = None) -> int:
-        """Sets times."""
+        """Set the times of a file."""
         os.utime(self._at(path), ns=times)
         return 0
 
     def chmod(self, path: str, mode: int) -> int:
-        """Sets the mode."""
+        """Set the mode of a file."""
         os.chmod(self._at(path), mode)
         return 0
 
 
 def _name_of(thread: int) -> str:
-    """The first 15 letters of the thread's name, as the kernel knows it."""
+    """Return the first 15 letters of the thread's name, as the kernel has it."""
     try:
         return Path(f"/proc/{thread}/comm").read_text().strip()
     except OSError:

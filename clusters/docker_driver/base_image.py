@@ -93,7 +93,7 @@ def ensure_base_image(api: APIClient, image: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; return the exit code."""
     if len(arguments) > 1 or any(argument.startswith("-") for argument in arguments):
         print(__doc__)
         return 0 if arguments in (["-h"], ["--help"]) else 64

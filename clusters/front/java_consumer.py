@@ -64,7 +64,7 @@ def consume(
     timeout_s: float,
     offline: bool = False,
 ) -> Consumed:
-    """Runs the console consumer as the only member of a group, from the group's committed position.
+    """Run the console consumer alone in a group, from the group's committed position.
 
     Args:
         kafka: Of which release the consumer is.

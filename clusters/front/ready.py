@@ -12,7 +12,7 @@ from kchaos.clusters.system.cache import cache_directory
 
 
 def fetch(kafka: str, *, driver: str, offline: bool, say: Callable[[str], None]) -> Distribution:
-    """The distribution of a release or path, with its Java in the cache as well.
+    """Return the distribution of a release or path, with its Java in the cache as well.
 
     Raises:
         ReleaseError: There is no such Kafka, or it is broken.

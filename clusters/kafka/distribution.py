@@ -219,7 +219,7 @@ def _from_folder(folder: Path, *, source: str) -> Distribution:
 
 
 def _require_class(jars: Sequence[Path], needed: str, source: str) -> None:
-    """Refuses jars of which none has a class without which no broker starts."""
+    """Refuse jars that lack a class without which no broker starts."""
     for jar in jars:
         try:
             with zipfile.ZipFile(jar) as archive:

@@ -32,7 +32,7 @@ def is_pinned(artifact: Any) -> bool:
 
 
 def refuse_other_jars(jars: Mapping[str, str]) -> None:
-    """Refuses a jar that has another SHA-256 than the one that is pinned for it.
+    """Refuse a jar whose SHA-256 is not the pinned one.
 
     Args:
         jars: The SHA-256 of what was fetched, by its place in a Maven repository.

@@ -89,7 +89,7 @@ class ClientJournal:
         self.kept_bytes = 0
 
     def place(self) -> tuple[int, int, float]:
-        """The next place in the order: a sequence number, that of the links, and the time."""
+        """Return the next place in the order: sequence number, links' sequence number, time."""
         with self._lock:
             self._last_sequence += 1
             return self._last_sequence, self._next_link_sequence(), time.time()
@@ -140,7 +140,7 @@ class ClientJournal:
             self._groups[(host, client_id)] = group
 
     def group_of(self, host: str, client_id: str | None) -> str:
-        """The group in which a client was seen last, or ""."""
+        """Return the last known group of a client, or ""."""
         with self._lock:
             return self._groups.get((host, client_id), "")
 
@@ -227,14 +227,14 @@ class ClientTalk:
     _unread_answered_bytes: int = 0
 
     def read_request(self, frame: Frame) -> Passing:
-        """The request in a frame; raises MalformedMessage when it is none."""
+        """Return the request in a frame, or raise MalformedMessage."""
         size = frame.size
         header = read_header(wire.Reader(view=frame.head, position=4, size=size))
         self._unanswered.append(header)
         return Passing(self, "request", *header, size)
 
     def read_response(self, frame: Frame) -> Passing | None:
-        """The response in a frame, None when it answers no request that was seen."""
+        """Return the response in a frame, or None if no observed request fits."""
         correlation_id = correlation_id_of_response(frame.head)
         while self._unanswered:
             # Brokers answer in order. A produce with acks=0 has no answer.
@@ -320,7 +320,7 @@ class ClientTalk:
 def values_of(
     message: ClientMessage, name_of: Callable[[str | bytes], str | None]
 ) -> tuple[dict[str, Any], str]:
-    """The fields of a message, as `wire.decode` has them, or none and why they cannot be read.
+    """Return the fields of a message, as `wire.decode` has them, or none and the reason.
 
     Args:
         name_of: The name of a topic by its id, None for one that nobody knows.

@@ -42,14 +42,14 @@ EPOCH_SINCE = {"LeaderAndIsr": 2, "UpdateMetadata": 5, "StopReplica": 1, "Contro
 
 
 def newest_version(api: str, protocol: tuple[int, ...]) -> int:
-    """The version that a broker of this inter-broker protocol sends, of those in `WRITABLE`."""
+    """Return the version in `WRITABLE` that a broker of this inter-broker protocol sends."""
     return max(version for version, since in WRITABLE[api].items() if protocol[:2] >= since)
 
 
 def request_bytes(
     api_key: ApiKey, version: int, values: Mapping[str, Any], *, correlation_id: int, client_id: str
 ) -> bytes:
-    """One request in a frame; ``values`` as `clusters.links.wire.decode` returns them."""
+    """Encode one request in a frame; ``values`` as `clusters.links.wire.decode` returns them."""
     layout = LAYOUTS[api_key]
     is_flexible = version >= layout.flexible_since
     header = struct.pack(">hhi", api_key, version, correlation_id)

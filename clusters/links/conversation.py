@@ -65,7 +65,7 @@ class Conversation:
         self._idle = IdleFetches()
 
     def read_request(self, frame: Frame) -> Message:
-        """The request in a frame; raises MalformedMessage when it is none."""
+        """Return the request in a frame, or raise MalformedMessage."""
         assert self._endpoint.target is not None
         message = read_request(
             frame.head,
@@ -83,7 +83,7 @@ class Conversation:
         return message
 
     def read_response(self, frame: Frame) -> Message | None:
-        """The response in a frame, None when it answers no request that was seen."""
+        """Return the response in a frame, or None if no observed request fits."""
         correlation_id = correlation_id_of_response(frame.head)
         while self._unanswered:
             # Brokers answer in order. A request without an answer (a produce with acks=0) is
@@ -127,7 +127,7 @@ class Conversation:
         self.record(message, fate)
 
     def unread(self, direction: Direction, size_bytes: int) -> None:
-        """Bytes that are no messages are not counted."""
+        """Ignore bytes that are no messages."""
 
     def ended(self) -> None:
-        """Nothing is kept of a connection that has ended."""
+        """Do nothing, since an ended connection leaves no state."""

@@ -116,7 +116,7 @@ class TopicNames:
             self._names[topic_id] = name
 
     def name_of(self, topic: str | bytes) -> str | None:
-        """The name of a topic id, or the name itself; None for an unknown id."""
+        """Return the name of a topic id, or the name itself; None for an unknown id."""
         if isinstance(topic, str):
             return topic
         if topic not in self._names and self.ask is not None and any(topic):
@@ -127,7 +127,7 @@ class TopicNames:
 
 
 def partitions_of(topics: list[dict[str, Any]]) -> list[tuple[PartitionKey, Any]]:
-    """The partitions below a message's topics, each with what the message says of it."""
+    """Return the partitions below a message's topics, each with its part of the message."""
     partitions: list[tuple[PartitionKey, Any]] = []
     for topic in topics:
         name = topic.get("topic", topic.get("topic_id", ""))
@@ -145,7 +145,7 @@ def detail_of(
     topics: TopicNames,
     is_whole: bool,
 ) -> dict[str, Any]:
-    """Content of a decoded message; ``is_whole`` is only told where the message was cut off."""
+    """Return the content of a decoded message; ``is_whole`` matters only for a cut-off one."""
     detail = {name: value for name, value in values.items() if name not in _LEFT_OUT}
     state = values.get("replica_state")
     if state:
@@ -185,7 +185,7 @@ def detail_of(
 
 
 def _plain(value: Any) -> Any:
-    """The value with ids as text."""
+    """Return the value with ids as text."""
     if isinstance(value, bytes):
         return _id_text(value)
     if isinstance(value, list):
@@ -196,7 +196,7 @@ def _plain(value: Any) -> Any:
 
 
 def _id_text(value: bytes) -> str:
-    """An id as Kafka prints it: base64 for URLs without padding."""
+    """Return an id as Kafka prints it: base64 for URLs without padding."""
     return urlsafe_b64encode(value).decode().rstrip("=")
 
 
@@ -207,7 +207,7 @@ def _topic_of(topic: str | bytes, topics: TopicNames) -> dict[str, Any]:
 
 
 def _named_id(topic: Mapping[str, Any]) -> dict[str, str]:
-    """The topic's id where a message has it beside the name; nothing where it is all zeros."""
+    """Return the topic's id if a message has it beside the name, unless it is all zeros."""
     topic_id = topic.get("topic_id", b"")
     return {"topic_id": _id_text(topic_id)} if any(topic_id) else {}
 
@@ -224,7 +224,7 @@ def _entry(partition: int | dict[str, Any], absent: Mapping[str, None]) -> dict[
 
 
 def _batches(records: Records) -> dict[str, Any]:
-    """The size of a record set, and offsets and epochs of the batches whose headers are at hand.
+    """Return the size of a record set, and offsets and epochs of its complete batch headers.
 
     ``last_offset`` is inclusive. A batch of magic 0 or 1 is one entry of a message set: its only
     offset is that of its last record, also when the entry wraps several compressed ones.

@@ -17,7 +17,7 @@ _LAYOUT = LAYOUTS[ApiKey.OFFSET_FOR_LEADER_EPOCH]
 
 
 def can_be_forged(message: Message) -> bool:
-    """Whether this is an answer to OffsetForLeaderEpoch that was read to its end."""
+    """Return whether this is a complete OffsetForLeaderEpoch response."""
     return (
         message.direction == "response"
         and message.api_key == ApiKey.OFFSET_FOR_LEADER_EPOCH
@@ -27,7 +27,7 @@ def can_be_forged(message: Message) -> bool:
 
 
 def forged(message: Message, frame: memoryview, error_code: int) -> tuple[Message, memoryview]:
-    """The answer with this error for every partition that it names, and its frame.
+    """Return the response with this error for each of its partitions, and its frame.
 
     A leader that cannot answer says epoch -1 and end offset -1 beside the error
     (kafka.server.ReplicaManager.lastOffsetForLeaderEpoch, 1.1.1, 2.0.1 and 2.8.2).
@@ -43,7 +43,7 @@ def forged(message: Message, frame: memoryview, error_code: int) -> tuple[Messag
 
 
 def answer_bytes(message: Message, values: dict[str, Any]) -> bytes:
-    """An answer to OffsetForLeaderEpoch in a frame, with these values as `decode` returns them."""
+    """Return an OffsetForLeaderEpoch response with these `decode` values, in a frame."""
     is_flexible = message.api_version >= _LAYOUT.flexible_since
     header = struct.pack(">i", message.correlation_id) + (b"\x00" if is_flexible else b"")
     body = encode(_LAYOUT.response, message.api_version, values, flexible=is_flexible)

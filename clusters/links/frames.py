@@ -46,7 +46,7 @@ class FrameStream:
         self._ahead = bytearray()
 
     def has_ended(self) -> bool:
-        """Whether the peer has closed the stream, or died: all that it ever sends has arrived.
+        """Return whether the peer has closed the stream, or died, so that nothing more arrives.
 
         What has arrived is taken in to see that, for the end comes behind it, and behind what the
         peer's system still keeps for want of room here. Socket buffers bound that, so a peer of
@@ -65,7 +65,7 @@ class FrameStream:
         return False
 
     def next_frame(self, gives_up: Callable[[], bool]) -> Frame | None:
-        """The next frame, None when the stream ended (also within a frame, see `rest`).
+        """Return the next frame, or None if the stream ended (also within a frame, see `rest`).
 
         A frame that fits into the buffer is complete, of a larger one the head is returned and
         the caller reads what is left with `chunk`, after `taken`. ``gives_up`` is asked after
@@ -88,7 +88,7 @@ class FrameStream:
         self._start += len(frame.head)
 
     def chunk(self, most_bytes: int) -> memoryview:
-        """Some bytes, at least one and at most ``most_bytes``; empty at the end of the stream."""
+        """Return 1 to ``most_bytes`` bytes, or none at the end of the stream."""
         if self._start == self._end:
             self._start = self._end = 0
             self._end = self._receive(self._view[: min(most_bytes, BUFFER_BYTES)])

@@ -77,7 +77,7 @@ class Links:
     # --- making links
 
     def add_broker(self, broker_id: int, target: tuple[str, int]) -> tuple[str, int]:
-        """Listen in front of a broker's internal listener; returns (host, port) to advertise.
+        """Listen in front of a broker's internal listener; return (host, port) to advertise.
 
         The target need not be up: while it refuses connections, those made here are reset.
         Raises LinkError when the broker has a link already.
@@ -89,7 +89,7 @@ class Links:
         return address
 
     def add_clients(self, broker_id: int, target: tuple[str, int]) -> tuple[str, int]:
-        """Listen in front of a broker's client listener; returns (host, port) to advertise.
+        """Listen in front of a broker's client listener; return (host, port) to advertise.
 
         Clients of this machine alone reach it. What they are answered goes to the sink of
         `set_client_sink`, in one order with the records of the brokers' links. No rule of the
@@ -109,7 +109,7 @@ class Links:
         self._client_journal.set_sink(sink)
 
     def topic_named(self, topic: str | bytes) -> str | None:
-        """The name of a topic by its 16-byte id, as far as messages told it; None otherwise."""
+        """Return the name of a topic by its 16-byte id, or None if no message had it."""
         return self._topics.name_of(topic)
 
     def ask_for_topics(self, ask: Callable[[str], str | None]) -> None:
@@ -117,7 +117,7 @@ class Links:
         self._topics.ask = ask
 
     def add_controller(self, controller_id: int, target: tuple[str, int]) -> tuple[str, int]:
-        """Listen in front of a KRaft controller; returns (host, port) for all its peers.
+        """Listen in front of a KRaft controller; return (host, port) for all its peers.
 
         Every node names it in ``controller.quorum.voters``, and the controller advertises it from
         3.9 on: there a new leader tells where it listens. Its rules name controllers by their ids,
@@ -126,12 +126,12 @@ class Links:
         return self.add_broker(controller_id, target)
 
     def address_of(self, broker_id: int) -> tuple[str, int]:
-        """Where the link in front of a broker listens."""
+        """Return the address of the link in front of a broker."""
         self._check_brokers(broker_id)
         return self._brokers[broker_id]
 
     def add_zookeeper(self, broker_id: int, target: tuple[str, int]) -> tuple[str, int]:
-        """Listen for one broker's connections to one ZooKeeper member; returns (host, port)."""
+        """Listen for one broker's connections to one ZooKeeper member; return (host, port)."""
         self._zookeeper_sources.add(broker_id)
         return self._listen(Endpoint(target=None, source=broker_id, address=target))
 
@@ -254,7 +254,7 @@ class Links:
             return delay
 
     def may_keep_back(self, source: int, target: int | None) -> bool:
-        """Whether a cut, a hold or a forgery may concern what source asks of target, or the answer.
+        """Return whether a cut, hold or forgery may affect requests or responses of this pair.
 
         Without a target: what it asks of ZooKeeper.
         """
@@ -279,7 +279,7 @@ class Links:
     # --- records
 
     def counts(self) -> dict[LinkKey, LinkCounts]:
-        """Numbers of messages of each kind that passed, waited, or could not be decided or read."""
+        """Return the numbers of messages by kind: passed, held, undecided or unread."""
         return self._journal.counts()
 
     @property
@@ -298,7 +298,7 @@ class Links:
         return self._journal.next_sequence
 
     def log(self, since: int = 0) -> list[LinkRecord]:
-        """The records from sequence number ``since`` on (inclusive), oldest first.
+        """Return the records from sequence number ``since`` on (inclusive), oldest first.
 
         Fetches that say nothing new (no records, no error, the same offsets and high watermark as
         before on their connection) are counted and not recorded. The newest 50 000 are kept;
@@ -358,7 +358,7 @@ class Links:
 
     @contextlib.contextmanager
     def _installing(self, rule: Rule) -> Iterator[None]:
-        """The rule, in force for the block and after it; gone if the block is left by an error.
+        """Install the rule, which stays after the block; remove it if the block raises.
 
         Ctrl-C may come before the caller has the rule in hand: then nobody else could remove it.
         """

@@ -74,7 +74,7 @@ def read_request(
     topics: TopicNames,
     sessions: FetchSessions,
 ) -> Message:
-    """The request in a frame whose first bytes are ``head`` and that has ``size`` bytes in all.
+    """Return the request of ``size`` bytes in a frame whose first bytes are ``head``.
 
     Both count the four bytes of the size field. Raises MalformedMessage when it is no request.
     """
@@ -122,7 +122,7 @@ def read_request(
 
 
 def correlation_id_of_response(head: memoryview) -> int:
-    """The correlation id of the response in a frame with at least eight bytes at hand."""
+    """Return the correlation id of the response in a frame with at least eight bytes at hand."""
     if len(head) < 8:
         raise wire.MalformedMessage("a response without a correlation id")
     return int(_CORRELATION_ID.unpack_from(head, 4)[0])
@@ -136,7 +136,7 @@ def read_response(
     topics: TopicNames,
     sessions: FetchSessions,
 ) -> Message:
-    """The response to ``request``; it has the request's source, target and partitions."""
+    """Return the response to ``request``; it has the request's source, target and partitions."""
     layout = LAYOUTS.get(request.api_key)
     detail = None
     if layout is not None and request.api_version <= layout.newest:
@@ -169,7 +169,7 @@ def _steps(api_key: int, api_version: int, direction: Direction) -> tuple[wire.S
 
 
 def response_values(frame: memoryview, message: Message) -> dict[str, Any]:
-    """The fields of a whole response of a known API, as `clusters.links.wire.decode` has them."""
+    """Return the fields of a whole response of a known API, in the form of `wire.decode`."""
     return _response_values(frame, len(frame), message, LAYOUTS[message.api_key])[0]
 
 
@@ -189,7 +189,7 @@ def _response_detail(
 
 
 def read_header(reader: wire.Reader) -> tuple[int, int, int, str | None]:
-    """API key, version, correlation id and client id of a request; tags are still to be skipped."""
+    """Return API key, version, correlation id and client id of a request, before its tags."""
     try:
         api_key, api_version, correlation_id = _REQUEST_HEADER.unpack(reader.take(8))
         if not (0 <= api_key <= _HIGHEST_API_KEY and 0 <= api_version <= _HIGHEST_API_KEY):

@@ -104,7 +104,7 @@ class LinkJournal:
             counts[counter] += 1
 
     def add(self, message: Message, fate: Fate, connection: int) -> LinkRecord:
-        """Record and count a message; returns its record."""
+        """Record and count a message; return its record."""
         counter: str = {"released": "passed", "delayed": "passed"}.get(fate, fate)
         if fate == "replaced":
             counters: tuple[str, ...] = ()  # The forged one that follows counts.
@@ -151,7 +151,7 @@ class LinkJournal:
             return self._broken_streams
 
     def counts(self) -> dict[LinkKey, LinkCounts]:
-        """A copy of the counts."""
+        """Return a copy of the counts."""
         with self._changed:
             return {
                 LinkKey(
@@ -167,7 +167,7 @@ class LinkJournal:
             }
 
     def log(self, since: int = 0) -> list[LinkRecord]:
-        """The records with this sequence number or a later one, oldest first, as far as kept."""
+        """Return the kept records from this sequence number on (inclusive), oldest first."""
         with self._changed:
             return self._since(since)
 
@@ -221,7 +221,7 @@ class LinkJournal:
                 )
 
     def _await_since(self, since: int, deadline: float, *, is_watched: bool) -> list[LinkRecord]:
-        """The records from ``since`` on, as soon as there are any; none when the time is up."""
+        """Wait for records from ``since`` on and return them; none if the time is up."""
         wait_s = max(0.0, deadline - awake_s())
         if is_watched:
             wait_s = min(wait_s, _WATCH_S)

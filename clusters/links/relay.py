@@ -82,7 +82,7 @@ class Connection:
         self._threads[0].start()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the pumps to end; returns whether they did."""
+        """Wait for the pumps to end; return whether they did."""
         for thread in list(self._threads):
             thread.join(timeout_s)
         return not any(thread.is_alive() for thread in self._threads)
@@ -229,7 +229,7 @@ class Connection:
     def _go(
         self, flow: Flow, message: Message, head: memoryview, delivery: Delivery
     ) -> Blocker | None:
-        """Send it, or find out that nobody gets it; returns what stops it, None if it is done."""
+        """Send it, or find out that nobody gets it; return what stops it, None if it is done."""
         try:
             with flow.lock:
                 if flow.is_abandoned:
@@ -295,7 +295,7 @@ class Connection:
             raise LinkOver
 
     def _is_receiver_gone(self, flow: Flow) -> bool:
-        """Whether who would get this message gave up while it was on its delivery.
+        """Return whether the receiver gave up while this message was being delivered.
 
         No answer reaches a client that has hung up, and while a cut lasted not even its first
         packet arrived. A broker that has hung up is gone, and another process that listens there
@@ -370,7 +370,7 @@ class Connection:
             flow.is_sending = False
 
     def _reach(self, flow: Flow) -> bool:
-        """Have a connection to the target for requests; returns whether it was made now."""
+        """Have a connection to the target for requests; return whether it was made now."""
         if flow.direction != "request" or self._server is not None:
             return False
         if _has_hung_up(self._client):

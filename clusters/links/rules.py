@@ -64,7 +64,7 @@ class Match:
             raise RuleRefused("fetch_offset_at_least needs api_keys=frozenset({ApiKey.FETCH})")
 
     def decides(self, message: Message) -> bool | None:
-        """Whether the message matches; None when that cannot be told.
+        """Return whether the message matches, or None if that is unknown.
 
         What kchaos itself delivers late was held long enough: no rule keeps it back again.
         """
@@ -99,7 +99,7 @@ class Match:
         return False if message.is_complete else None
 
     def to_json(self) -> dict[str, Any]:
-        """The match in plain values, for messages; API keys by name."""
+        """Return the match in plain values, for messages; API keys by name."""
         keys = None if self.api_keys is None else sorted(ApiKey(key).name for key in self.api_keys)
         return {
             "api_keys": keys,
@@ -112,7 +112,7 @@ class Match:
 
     @classmethod
     def of(cls, hold: acts.Hold) -> Match:
-        """The hold's rule, from its act; the one place where an act becomes a rule.
+        """Return the match of an act; nothing else makes one.
 
         Raises RuleRefused as the constructor does, and for half a partition or no known API.
         """
@@ -242,13 +242,13 @@ class Cut(_Removable):
         self._gone = {is_gone for is_gone in self._waiting if is_gone()}
 
     def involves(self, target: int | None) -> bool:
-        """Whether connections to this target can be concerned."""
+        """Return whether connections to this target can be affected."""
         if isinstance(self.act, acts.CutZooKeeper):
             return target is None
         return target in (self.act.source, self.act.target)
 
     def covers(self, source: int | None, target: int | None, direction: Direction) -> bool | None:
-        """Whether it stops that direction of a connection; None when the source is not known."""
+        """Return whether it stops that direction, or None if the source is unknown."""
         if not self.involves(target):
             return False
         if source is None:
@@ -305,7 +305,7 @@ class Hold(_Removable):
         )
 
     def enter(self, record: LinkRecord) -> HeldPlace:
-        """A message begins to wait here; the relay calls this."""
+        """Add a waiting message; the relay calls this."""
         with self._rules.changed:
             self._waiting[record.sequence] = record
             self._rules.changed.notify_all()
@@ -334,7 +334,7 @@ class HeldPlace:
             )
 
     def end(self) -> None:
-        """The message no longer waits, so the next in order may go. Safe to call twice."""
+        """Let the next message in order go. Safe to call twice."""
         with self.hold._rules.changed:
             if self.hold._waiting.pop(self.ticket, None) is not None:
                 self.hold._rules.changed.notify_all()
@@ -378,7 +378,7 @@ class Forgery(_Removable):
         self._rules.remove(self)
 
     def concerns(self, message: Message) -> bool:
-        """Whether it is about this message's pair of brokers."""
+        """Return whether it affects this message's pair of brokers."""
         return (message.source, message.target) == (self.act.source, self.act.target)
 
 

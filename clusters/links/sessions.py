@@ -72,7 +72,7 @@ class IdleFetches:
         self._answered: dict[tuple[object, int], tuple[object, object]] = {}
 
     def is_idle_request(self, detail: Mapping[str, Any]) -> bool:
-        """Whether a Fetch request repeats the one before it, or changes nothing in its session."""
+        """Return whether a Fetch request repeats the one before it, or keeps its session."""
         named, forgets = detail["partitions"], bool(detail.get("forgotten"))
         if not named and not forgets and detail.get("session_epoch", -1) > 0:
             return True
@@ -81,7 +81,7 @@ class IdleFetches:
         return repeated and not forgets
 
     def is_idle_response(self, detail: Mapping[str, Any]) -> bool:
-        """Whether a Fetch response has no records, no error, and the high watermarks known."""
+        """Return whether a Fetch response has no records, no error, no new high watermark."""
         idle = not detail.get("error_code")
         for entry in detail["partitions"]:
             key = (entry.get("topic") or entry.get("topic_id"), entry["partition"])

@@ -62,21 +62,21 @@ class Field:
 
 
 def plain(name: str, type_: str, since: int = 0, until: int = _NEWEST) -> Field:
-    """A field of a primitive type."""
+    """Return a field of a primitive type."""
     return Field(name=name, type=type_, since=since, until=until)
 
 
 def array(
     name: str, element: str | tuple[Field, ...], since: int = 0, until: int = _NEWEST
 ) -> Field:
-    """An array of a primitive type or of a structure. A null array reads as an empty one."""
+    """Return an array of a primitive type or of a structure; a null array reads as empty."""
     if isinstance(element, str):
         return Field(name=name, type=element, array=True, since=since, until=until)
     return Field(name=name, struct=element, array=True, since=since, until=until)
 
 
 def per_partition(*fields: Field, topic_ids_since: int | None = None) -> Field:
-    """Topics, each with its partitions and what a message says of a partition.
+    """Return a field of topics, each with its partitions' fields.
 
     A topic has its name, or its id from version `topic_ids_since` on.
     """
@@ -90,7 +90,7 @@ def per_partition(*fields: Field, topic_ids_since: int | None = None) -> Field:
 def tagged(
     tag: int, name: str, content: str | tuple[Field, ...], since: int, *, is_array: bool = False
 ) -> Field:
-    """A tagged field that holds a primitive type or a structure, or an array of either."""
+    """Return a tagged field that holds a primitive type or a structure, or an array of either."""
     if isinstance(content, str):
         return Field(name=name, type=content, array=is_array, since=since, tag=tag)
     return Field(name=name, struct=content, array=is_array, since=since, tag=tag)
@@ -113,7 +113,7 @@ class Reader:
     size: int
 
     def take(self, count: int) -> memoryview:
-        """The next ``count`` bytes, without copying them."""
+        """Take the next ``count`` bytes, without copying them."""
         start = self.position
         if count < 0 or start + count > self.size:
             raise MalformedMessage(f"{count} bytes wanted at {start} of {self.size}")
@@ -123,7 +123,7 @@ class Reader:
         return self.view[start : start + count]
 
     def values(self, format_: struct.Struct) -> tuple[Any, ...]:
-        """Fields of fixed size that follow each other."""
+        """Read consecutive fields of fixed size."""
         start = self.position
         end = start + format_.size
         if end > len(self.view) or end > self.size:
@@ -132,7 +132,7 @@ class Reader:
         return format_.unpack_from(self.view, start)
 
     def unsigned_varint(self) -> int:
-        """One unsigned varint of at most five bytes."""
+        """Read an unsigned varint."""
         start = self.position
         try:
             value, end = read_unsigned_varint(self.view, start, most_bits=31)
@@ -144,7 +144,7 @@ class Reader:
         return value
 
     def length(self, *, compact: bool, format_: struct.Struct) -> int:
-        """A length prefix; -1 stands for null."""
+        """Read a length prefix; -1 stands for null."""
         count = self.unsigned_varint() - 1 if compact else int(self.values(format_)[0])
         if count < -1 or count > self.size - self.position:
             raise MalformedMessage(f"length {count} at {self.position} of {self.size}")
@@ -178,7 +178,7 @@ def _string_step(name: str, *, compact: bool) -> Step:
 
 
 def read_string(reader: Reader, *, compact: bool) -> str | None:
-    """A nullable string, with a varint length if ``compact``, else with two bytes of length."""
+    """Read a nullable string, with a varint length if ``compact``, else two bytes of length."""
     count = reader.length(compact=compact, format_=_INT16)
     if count < 0:
         return None
@@ -251,7 +251,7 @@ def _struct_step(name: str, steps: tuple[Step, ...]) -> Step:
 
 
 def _value_step(field: Field, version: int, *, flexible: bool) -> Step:
-    """The step that reads one field by itself."""
+    """Return the step that reads one field."""
     if field.struct:
         inner = compiled(field.struct, version, flexible=flexible)
         if field.array:
@@ -269,7 +269,7 @@ def _value_step(field: Field, version: int, *, flexible: bool) -> Step:
 
 
 def compiled(fields: tuple[Field, ...], version: int, *, flexible: bool) -> tuple[Step, ...]:
-    """The steps that read these fields in one version of a message, for `decode`."""
+    """Return the steps that read these fields in one version of a message, for `decode`."""
     present = [field for field in fields if field.since <= version <= field.until]
     steps: list[Step] = []
     run: list[Field] = []
@@ -289,7 +289,7 @@ def compiled(fields: tuple[Field, ...], version: int, *, flexible: bool) -> tupl
 
 
 def decode(steps: tuple[Step, ...], reader: Reader) -> tuple[dict[str, Any], bool]:
-    """The message's fields by name, and whether the message was read to its end.
+    """Return the message's fields by name, and whether the message was read to its end.
 
     A structure becomes a dict, an array a list, a uuid its 16 bytes, a record set `Records`.
     A last element that was cut off holds the fields that were read. Raises `MalformedMessage` when

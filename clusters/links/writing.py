@@ -19,7 +19,7 @@ _NULL = -1
 def encode(
     fields: Iterable[Field], version: int, values: Mapping[str, Any], *, flexible: bool
 ) -> bytes:
-    """The bytes of one version of a message; the counterpart of `clusters.links.wire.decode`.
+    """Encode one version of a message; the counterpart of `clusters.links.wire.decode`.
 
     ``values`` has what `decode` returns; names that this version does not carry are left out, and
     tagged fields are never written.
@@ -35,7 +35,7 @@ def encode(
 
 
 def text(value: str | None, *, compact: bool = False) -> bytes:
-    """A nullable string."""
+    """Encode a nullable string."""
     data = b"" if value is None else value.encode()
     length = _NULL if value is None else len(data)
     return (unsigned_varint(length + 1) if compact else struct.pack(">h", length)) + data

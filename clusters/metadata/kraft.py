@@ -79,7 +79,7 @@ class _Copy:
         self.waiting += batches
 
     def end_within(self, newest: MetadataLogReader) -> int:
-        """Where the copy ends, as far as it surely is the same as the newest one."""
+        """Return the end offset up to which the copy surely equals the newest one."""
         if self.reader.leader_epoch == newest.leader_epoch:
             return self.reader.end_offset
         return min(self.reader.end_offset, newest.epoch_start)
@@ -153,7 +153,7 @@ class KraftMetadata:
             return self._image().quorum_epoch
 
     def depose_controller(self) -> None:
-        """Refuse: nobody can be asked for that; the leader's process has to end or to pause."""
+        """Refuse, since no request does this: the leader's process has to end or to pause."""
         raise MetadataRefused(
             "a KRaft controller does not give its office away: kill or pause its process"
         )

@@ -106,11 +106,11 @@ class ZooKeeperMetadata:
         return Registration(czxid=stat.czxid, session_id=stat.ephemeralOwner, text=data.decode())
 
     def fence(self, broker: int) -> None:
-        """Refuse: a broker is alive as long as its session."""
+        """Refuse, since a broker is alive as long as its session."""
         raise MetadataRefused(f"ZooKeeper does not fence broker {broker}: end its session")
 
     def unregister(self, broker: int) -> None:
-        """Refuse: a broker is registered as long as its session."""
+        """Refuse, since a broker is registered as long as its session."""
         raise MetadataRefused(f"ZooKeeper keeps broker {broker} while its session lasts: end that")
 
     def registered(self) -> frozenset[int]:
@@ -247,7 +247,7 @@ class ZooKeeperMetadata:
         self._ask(partial(self.client.create, makepath=True), path, json.dumps(value).encode())
 
     def _look(self, question: Callable[..., Any], path: str) -> Any:
-        """As `_ask_again`, of what need not be asked at all in a look; see `one_look`."""
+        """Ask as `_ask_again`, unless a look has the answer already; see `one_look`."""
         seen, what = self._seen, (question.__qualname__, path)
         if seen.is_looking and what in seen.answers:
             return seen.answers[what]
@@ -258,7 +258,7 @@ class ZooKeeperMetadata:
         return answer
 
     def _ask_again(self, question: Callable[..., Any], path: str) -> Any:
-        """As `_ask`, of what may be asked twice."""
+        """Ask as `_ask`, and repeat a failed question."""
         again = KazooRetry(max_tries=-1, delay=0.05, max_delay=0.5, deadline=_LOOKS_S)
         return self._ask(partial(again, question), path)
 

@@ -188,4 +188,4 @@ class LocalHost:
         return child
 
     def close(self) -> None:
-        """Nothing was made that outlives its process."""
+        """Do nothing, since no resource outlives its process."""

@@ -345,7 +345,7 @@ class JvmCluster:
         return JvmController(place=place, kafka=kafka, own_properties={})
 
     def _start_zookeeper(self, distributions: Mapping[int, Distribution]) -> None:
-        """ZooKeeper runs from the newest release: its server serves older clients as well."""
+        """Start ZooKeeper from the newest release, whose server serves older clients too."""
         newest = max(distributions.values(), key=lambda d: release_of(d.release))
         if self.spec.zookeeper_kafka is not None:
             newest = self._distribution_of(self.spec.zookeeper_kafka)

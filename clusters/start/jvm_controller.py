@@ -43,7 +43,7 @@ class JvmController(JvmBroker):
         )
 
     def _seen(self) -> str:
-        """State of the controller by itself, and the election by its file of votes."""
+        """Return the controller's own state, and the election by its file of votes."""
         file = self.log_directory / METADATA_FOLDER / "quorum-state"
         try:
             state = json.loads(file.read_text(encoding="utf-8"))

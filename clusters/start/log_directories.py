@@ -23,7 +23,7 @@ def restore(set_aside: Path) -> None:
 
 
 def has_failed(directory: Path) -> bool:
-    """Tell whether `present` is not where the log directory was."""
+    """Return whether `present` is not where the log directory was."""
     return directory.name.endswith(_FAILED)
 
 

@@ -13,7 +13,7 @@ from kchaos.clusters.start.configuration import mixed_protocol
 
 
 def refuse_unknown(spec: ClusterSpec, releases: Mapping[int, Release]) -> None:
-    """Refuses points, settings, a protocol or a format that a broker's release does not have.
+    """Refuse points, settings, a protocol or a format that a broker's release does not have.
 
     Args:
         spec: The cluster.
@@ -76,7 +76,7 @@ def _features_refused(features: Mapping[str, int], release: Release) -> str:
 
 
 def refuse_slow_disks(spec: ClusterSpec, why_not: Callable[[], str]) -> None:
-    """Refuses points of a broker's disk where no disk can be made slow.
+    """Refuse points of a broker's disk if no disk can be slowed.
 
     Args:
         spec: The cluster.

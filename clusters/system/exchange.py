@@ -17,7 +17,7 @@ class NotSent(ClusterError):
 
 
 def exchange(address: str, frame: bytes, *, timeout_s: float) -> bytes:
-    """Sends one framed request; returns the bytes of its answer, without their size.
+    """Send one framed request; return the bytes of its response, without their size.
 
     Args:
         address: The broker's client listener, "host:port".

@@ -27,7 +27,7 @@ _LOOK_S = 0.05
 
 @contextlib.contextmanager
 def interrupts_at_gates() -> Iterator[None]:
-    """Remembers `ENDING_SIGNALS` in the block; `check_interrupt` raises the first, and no other.
+    """Remember `ENDING_SIGNALS` in the block; `check_interrupt` raises only the first.
 
     A signal that follows finds the block healing already, and a signal to a whole process group may
     come twice. A first signal after the last gate is raised at the end of the block. Outside the
@@ -52,7 +52,7 @@ def interrupts_at_gates() -> Iterator[None]:
 
 
 def check_interrupt() -> None:
-    """Raises KeyboardInterrupt for the first signal that a block remembered.
+    """Raise KeyboardInterrupt for the first signal that a block remembered.
 
     Raises:
         KeyboardInterrupt: One of `ENDING_SIGNALS` came.
@@ -66,7 +66,7 @@ def check_interrupt() -> None:
 
 
 def interruptible(call: Callable[[], T]) -> T:
-    """Returns what a call returns that may take long, or raises what it raises.
+    """Make a long call that Ctrl-C can interrupt; return or raise as the call does.
 
     Raises:
         KeyboardInterrupt: One of `ENDING_SIGNALS` came. The call goes on in a thread of its own
@@ -87,7 +87,7 @@ def interruptible(call: Callable[[], T]) -> T:
 
 
 def interrupt_once(_signal: int, _frame: FrameType | None) -> None:
-    """A handler for a command: the first signal interrupts it, later ones find it ending already.
+    """Interrupt a command at the first signal; ignore later ones while it ends.
 
     Raises:
         KeyboardInterrupt: Nothing was interrupted in this process before.

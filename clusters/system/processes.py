@@ -165,7 +165,7 @@ def boot_id() -> str:
 
 
 def _state_of(task: str) -> str:
-    """The kernel's letter for what a thread does, such as "T" for stopped."""
+    """Return the kernel's letter for a thread's state, such as "T" for stopped."""
     with open(f"{task}/stat", encoding="utf-8", errors="replace") as stat:
         return stat.read().rpartition(")")[2].split()[0]
 

@@ -29,7 +29,7 @@ def unmount_below(folder: Path) -> None:
 
 
 def _mounts_below(folder: Path) -> list[str]:
-    """The mount points, the innermost first."""
+    """Return the mount points below a folder, innermost first."""
     # Not resolved by looking at the folder itself: a mount that nobody serves cannot be looked at.
     above = str(folder.parent.resolve() / folder.name)
     lines = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()

@@ -18,7 +18,7 @@ from kchaos.faults.view import BrokerView, ClusterView, needs_zookeeper, off_met
 def refused_by_brokers(
     brokers: Mapping[int, BrokerView] | Mapping[int, Broker], configuration: Mapping[str, str]
 ) -> str:
-    """Why a broker does not take these settings of a topic's own, or ""."""
+    """Return why a broker does not take these settings of a topic, or ""."""
     for broker, view_of_broker in brokers.items():
         refused = topic_settings_refused(
             release_of(view_of_broker.release), view_of_broker.properties, configuration
@@ -29,7 +29,7 @@ def refused_by_brokers(
 
 
 def await_taken_over(broker: Broker, since: int, entity_path: str, *, timeout_s: float) -> None:
-    """Returns once a broker has handled two notifications of a configuration.
+    """Wait until a broker has handled two notifications of a configuration.
 
     It says so before it takes a change over, and handles one after the other: when it speaks of the
     second, it is done with the first.
@@ -77,7 +77,7 @@ class ConfigureTopic:
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.AdoptTopicConfiguration,)
 
     def available(self, view: ClusterView) -> str:
-        """Settings that every broker takes; each that runs goes on and reaches ZooKeeper."""
+        """Check that every broker takes the settings and each running one reaches ZooKeeper."""
         unsaid = needs_zookeeper(
             view,
             "no broker says there when it has taken a topic's settings over; give them when the "
@@ -100,7 +100,7 @@ class ConfigureTopic:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Writes the settings; returns once every running broker has taken them over.
+        """Write the settings; yield once every running broker has applied them.
 
         Raises:
             FaultError: There is no such topic.

@@ -45,7 +45,7 @@ class FormatDowngrade:
     )
 
     def available(self, view: ClusterView) -> str:
-        """A broker or a topic, and a format that is older than what its brokers write."""
+        """Check for a broker or a topic, and for a format older than its brokers write."""
         if (self.broker is None) == (self.topic is None):
             return "give a broker or a topic whose message format goes down"
         why_not = unable(view, self.broker)
@@ -62,7 +62,7 @@ class FormatDowngrade:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Changes the format; returns once what is written next is in the older one.
+        """Change the format; yield once brokers write the older one.
 
         Raises:
             NotAvailable: It is no downgrade; for a topic also if it has an older format already.

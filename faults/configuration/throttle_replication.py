@@ -37,7 +37,7 @@ class ThrottleReplication:
     performs: ClassVar[tuple[type[acts.Act], ...]] = ConfigureTopic.performs
 
     def available(self, view: ClusterView) -> str:
-        """Brokers that run and hear of a topic's configuration."""
+        """Check that the brokers run and see changes of a topic's configuration."""
         return (
             needs_zookeeper(
                 view,
@@ -50,7 +50,7 @@ class ThrottleReplication:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Returns once the broker has the rate and every running broker the list of replicas.
+        """Throttle the broker; yield once every running broker has the list of replicas.
 
         A broker that does not run takes both over at its start.
 

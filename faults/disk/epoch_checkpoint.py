@@ -10,7 +10,7 @@ from kchaos.faults.view import ClusterView, unable
 
 
 def stopped_with_epochs(view: ClusterView, broker: int) -> str:
-    """Why the broker's epoch files cannot be touched: it runs, or its release has none; or ""."""
+    """Return why the broker's epoch files must not change: it runs, or has none; else ""."""
     why_not = unable(view, broker, Collectable)
     if why_not:
         return why_not
@@ -23,7 +23,7 @@ def stopped_with_epochs(view: ClusterView, broker: int) -> str:
 
 
 def epoch_checkpoint(cluster: Cluster, broker: int, topic: str, partition: int) -> Path:
-    """The file; it is there.
+    """Return the existing checkpoint file.
 
     Raises:
         FaultError: It is not.

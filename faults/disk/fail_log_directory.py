@@ -52,7 +52,7 @@ class FailLogDirectory:
     )
 
     def available(self, view: ClusterView) -> str:
-        """A broker that runs, and has another log directory that is left."""
+        """Check that the broker runs, and has another log directory left."""
         broker = self.broker
         why_not = (
             unable(view, broker, Killable, Restartable, Collectable)
@@ -78,7 +78,7 @@ class FailLogDirectory:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Returns once the broker has taken its replicas there offline.
+        """Fail the directory; yield once the broker has taken its replicas there offline.
 
         Raises:
             FaultError: The broker has no such replica.

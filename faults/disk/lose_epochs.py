@@ -32,12 +32,12 @@ class LoseEpochs(acts.LoseEpochs):
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.LoseEpochs,)
 
     def available(self, view: ClusterView) -> str:
-        """A broker that does not run, of a release that has such files."""
+        """Check that the broker is down and its release has such files."""
         return stopped_with_epochs(view, self.broker)
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Removes the file, or both.
+        """Remove the file, or both.
 
         Raises:
             FaultError: There is none.

@@ -29,7 +29,7 @@ class LoseTail(acts.LoseTail):
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.LoseTail,)
 
     def available(self, view: ClusterView) -> str:
-        """A broker that does not run and was not stopped cleanly."""
+        """Check that the broker is down and was not stopped cleanly."""
         why_not = unable(view, self.broker, Collectable)
         if why_not:
             return why_not
@@ -44,7 +44,7 @@ class LoseTail(acts.LoseTail):
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Cuts the segment file.
+        """Cut the segment file.
 
         Raises:
             FaultError: No batch starts at the offset in the active segment.
@@ -67,7 +67,7 @@ class LoseTail(acts.LoseTail):
 
 
 def _find(directory: Path, offset: int) -> tuple[Path, int]:
-    """The active segment, and the position in it at which the batch with this offset starts.
+    """Return the active segment, and the position of the batch with this offset in it.
 
     Raises:
         FaultError: There is none.
@@ -88,7 +88,7 @@ def _find(directory: Path, offset: int) -> tuple[Path, int]:
 
 
 def _batches(segment: Path) -> Iterator[tuple[int, int]]:
-    """The first offset and the position of every whole batch, in order.
+    """Yield the base offset and the position of each whole batch, in order.
 
     A set of compressed messages (magic 0 and 1) carries the offset of its *last* message only.
     It is taken to begin where the batch before it ended, as in every log that was not compacted.

@@ -40,7 +40,7 @@ class SlowDisk(AtPoint):
         return {self.broker: (self._point,) if self._point in POINTS else ()}
 
     def available(self, view: ClusterView) -> str:
-        """A broker whose disk has the point."""
+        """Check that the broker's disk has the point."""
         if self.operation not in DISK_OPERATIONS:
             return f"operation is {self.operation!r}; use {' or '.join(map(repr, DISK_OPERATIONS))}"
         if self._point not in POINTS:

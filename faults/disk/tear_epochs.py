@@ -44,7 +44,7 @@ class TearEpochs:
     )
 
     def available(self, view: ClusterView) -> str:
-        """A broker that was killed, of a release that has such files."""
+        """Check that the broker was killed and its release has such files."""
         why_not = stopped_with_epochs(view, self.broker)
         if not why_not and view.brokers[self.broker].was_stopped_cleanly:
             return (
@@ -55,7 +55,7 @@ class TearEpochs:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Tears the file, starts the broker, and returns once that has ended by itself.
+        """Tear the file, start the broker, and yield once the broker has ended by itself.
 
         Raises:
             FaultError: There is no such file.

@@ -25,7 +25,7 @@ class WipeLogDirectory(acts.WipeLogDirectory):
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.WipeLogDirectory,)
 
     def available(self, view: ClusterView) -> str:
-        """A broker that does not run, and whose log directories are all there."""
+        """Check that the broker is down and has all of its log directories."""
         why_not = unable(view, self.broker, Collectable)
         if why_not:
             return why_not
@@ -37,7 +37,7 @@ class WipeLogDirectory(acts.WipeLogDirectory):
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Empties the directories."""
+        """Empty the directories."""
         require_available(self, cluster)
         directories = cluster.brokers[self.broker].log_directories
         before = sorted(entry.name for entry in _entries(directories))

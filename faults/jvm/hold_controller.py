@@ -25,7 +25,7 @@ class HoldController(AtPoint):
     broker: int
 
     def available(self, view: ClusterView) -> str:
-        """The broker is the controller, and runs with the point."""
+        """Check that the broker is the controller, runs and has the point."""
         why_not = unholdable(view, self._act)
         if why_not or view.controller == self.broker:
             return why_not

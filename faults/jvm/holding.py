@@ -55,7 +55,7 @@ class AtPoint:
 
 
 def unholdable(view: ClusterView, act: acts.HoldPoint) -> str:
-    """Why there can be no such hold, in one sentence, or "".
+    """Return why there can be no such hold, in one sentence, or "".
 
     The broker need not run: what it does first when it starts can be held as well.
     """
@@ -71,7 +71,7 @@ def unholdable(view: ClusterView, act: acts.HoldPoint) -> str:
 
 
 def _never_reached(view: ClusterView, act: acts.HoldPoint) -> str:
-    """That no broker of a KRaft cluster comes to the point."""
+    """Return a sentence if no broker of a KRaft cluster reaches the point."""
     instead = _WITH_KRAFT.get(act.point)
     if instead is None:
         return ""
@@ -79,7 +79,7 @@ def _never_reached(view: ClusterView, act: acts.HoldPoint) -> str:
 
 
 def _misnamed(act: acts.HoldPoint) -> str:
-    """Why the point cannot be held in this manner."""
+    """Return why the point cannot be held in this manner."""
     point = POINTS.get(act.point)
     if point is None:
         return f"no point is named {act.point!r}; known: {', '.join(POINTS)}"
@@ -121,7 +121,7 @@ def _without_point(view: ClusterView, act: acts.HoldPoint) -> str:
 def holding(
     fault: str, act: acts.HoldPoint, cluster: Cluster, journal: Journal
 ) -> Iterator[Injection]:
-    """Holds while the context lasts; the handle's `held` are the hits that it kept.
+    """Hold for the block; the handle's `held` are the hits that it holds.
 
     Raises:
         NoEffect: On leaving: nothing came to the point while it was held, or each that came was
@@ -153,7 +153,7 @@ def holding(
 
 
 def gate_of(cluster: Cluster) -> Gate:
-    """The gate of a cluster that has one, as the points of its brokers have shown."""
+    """Return the gate of a cluster that has one, as its brokers' points have shown."""
     assert cluster.gate is not None
     return cluster.gate
 
@@ -167,7 +167,7 @@ def _release(act: acts.HoldPoint, hold: PointHold, journal: Journal) -> None:
 
 
 def _never_hit(cluster: Cluster, gate: Gate, act: acts.HoldPoint) -> str:
-    """Whether nothing came, or the agent did not take the rule: what is known of it."""
+    """Describe why nothing was held: no thread came, or the agent did not take the rule."""
     said = f"{act.name}: nothing came to {act.point} of broker {act.broker} while it was held"
     came = gate.hits(act.broker, act.point)
     if came:

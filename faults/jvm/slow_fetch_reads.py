@@ -45,7 +45,7 @@ class SlowFetchReads(AtPoint):
         return {self.broker: (_POINTS[self.where],) if self.where in _POINTS else ()}
 
     def available(self, view: ClusterView) -> str:
-        """A broker with the point."""
+        """Check that the broker has the point."""
         if self.where not in _POINTS:
             return f"where is {self.where!r}; use {' or '.join(map(repr, _POINTS))}"
         if self.delay_ms is not None and self.delay_ms <= 0:

@@ -34,7 +34,7 @@ class FenceBroker:
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.FenceBroker,)
 
     def available(self, view: ClusterView) -> str:
-        """A KRaft cluster, and a broker that is not fenced; it need not run."""
+        """Check for a KRaft cluster whose broker is not fenced; it need not run."""
         why_not = unable(view, self.broker) or needs_kraft(view, "use ExpireSession")
         if not why_not and not view.brokers[self.broker].is_registered:
             return f"broker {self.broker} cannot be fenced: it is fenced, or not registered"
@@ -42,7 +42,7 @@ class FenceBroker:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Fences, and returns once the controller has answered that it did.
+        """Fence the broker; yield once the controller has confirmed it.
 
         Raises:
             NoEffect: The controller refused.

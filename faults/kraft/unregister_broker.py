@@ -39,14 +39,14 @@ class UnregisterBroker:
     )
 
     def available(self, view: ClusterView) -> str:
-        """A KRaft cluster; the broker need not run, and may be fenced."""
+        """Check for a KRaft cluster; the broker need not run, and may be fenced."""
         return unable(view, self.broker, Killable, Restartable) or needs_kraft(
             view, "use CutZooKeeper and ExpireSession"
         )
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Unregisters, and returns once no registration is left.
+        """Unregister the broker; yield once no registration is left.
 
         Raises:
             NoEffect: The controller refused, as where the broker was never registered.

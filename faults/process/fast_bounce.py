@@ -34,7 +34,7 @@ class FastBounce:
     )
 
     def available(self, view: ClusterView) -> str:
-        """A broker that runs and reaches ZooKeeper, so that it can register again."""
+        """Check that the broker runs and reaches ZooKeeper, so that it can register again."""
         return (
             needs_zookeeper(
                 view,
@@ -48,7 +48,7 @@ class FastBounce:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Bounces, and returns once the broker is registered again and answers.
+        """Bounce the broker; yield once it is registered again and answers.
 
         Raises:
             NoEffect: Observation does not show a bounce.

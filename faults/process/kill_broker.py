@@ -36,14 +36,14 @@ class KillBroker:
     )
 
     def available(self, view: ClusterView) -> str:
-        """A broker that runs; a paused one may be killed."""
+        """Check that the broker runs; a paused one can be killed."""
         return unable(view, self.broker, Killable, Restartable, or_controller=True) or down(
             view, self.broker, "kill"
         )
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Kills, and returns once the registration is gone; starts it again on leaving."""
+        """Kill the broker; yield once its registration is gone; start it again on leaving."""
         require_available(self, cluster)
         broker = node_of(cluster, self.broker)
         with restart.down(

@@ -29,7 +29,7 @@ class MoveController:
     )
 
     def available(self, view: ClusterView) -> str:
-        """A registered broker that could become the controller; with KRaft, enough controllers."""
+        """Check that the broker can become controller; with KRaft, count the controllers."""
         if view.is_kraft:
             return _not_movable(view)
         if any(broker.is_registered for broker in view.brokers.values()):
@@ -38,7 +38,7 @@ class MoveController:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Takes its office, and returns once the controller epoch has grown.
+        """Make the broker controller; yield once the controller epoch has grown.
 
         Raises:
             AwaitTimeout: No broker became the controller.
@@ -83,7 +83,7 @@ class MoveController:
 
 
 def _not_movable(view: ClusterView) -> str:
-    """Why no other KRaft controller could be elected while the leader is paused."""
+    """Return why no other KRaft controller could be elected while the leader is paused."""
     going_on = [
         controller
         for controller in view.controllers.values()

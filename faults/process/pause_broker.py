@@ -42,7 +42,7 @@ class PauseBroker:
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.PauseBroker, acts.ResumeBroker)
 
     def available(self, view: ClusterView) -> str:
-        """A broker that runs and goes on."""
+        """Check that the broker runs and is not paused."""
         return (
             unable(view, self.broker, Pausable, or_controller=True)
             or down(view, self.broker, "pause")
@@ -51,7 +51,7 @@ class PauseBroker:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Pauses, and returns once the process is seen stopped; resumes on leaving."""
+        """Pause the process; yield once it is observed stopped; resume it on leaving."""
         require_available(self, cluster)
         broker = node_of(cluster, self.broker)
         before = observe_broker(cluster, self.broker)
@@ -87,7 +87,7 @@ class PauseBroker:
 
 
 def answers(address: str, timeout_s: float) -> bool:
-    """Whether something at "host:port" answers an ApiVersions request within the time."""
+    """Return whether "host:port" answers an ApiVersions request within the time."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=timeout_s) as connection:
@@ -109,7 +109,7 @@ def _await_answer(broker: Broker) -> None:
 
 
 def _await_paused(broker: Broker, paused: bool) -> None:
-    """Waits until the system that runs the process calls it frozen, or not."""
+    """Wait until the process is frozen, or no longer frozen."""
     await_until(
         lambda: broker.is_paused is paused,
         timeout_s=10,

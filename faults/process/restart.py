@@ -28,7 +28,7 @@ def down(
     end: Callable[[], None],
     end_session: bool,
 ) -> Iterator[Injection]:
-    """Ends the broker's process, yields once its registration is gone, starts it again on leaving.
+    """End the broker's process, yield once its registration is gone, start it on leaving.
 
     Args:
         cluster: The broker's cluster.
@@ -70,7 +70,7 @@ def start_again(
     properties: Mapping[str, str] | None = None,
     judged_as: str | None = None,
 ) -> None:
-    """Starts the broker and returns once it is registered with a greater czxid and answers.
+    """Start the broker, and wait until it answers with a greater czxid.
 
     Does nothing if it runs: somebody else has started it. Releases before 2.2 refuse to start
     while the znode of their former life exists, so this waits for it to go away first.
@@ -103,7 +103,7 @@ def start_again(
 
 
 def _recovery(log: Path, logged: int) -> tuple[str, ...]:
-    """Lines of a start about the logs that it found, up to `_MOST_LINES` of them."""
+    """Return the log lines of a start about recovery, up to `_MOST_LINES`."""
     if not log.is_file():
         return ()
     with log.open("rb") as file:
@@ -115,7 +115,7 @@ def _recovery(log: Path, logged: int) -> tuple[str, ...]:
 def undo_unfinished(
     cluster: Cluster, journal: Journal, broker: Broker, *, above_czxid: int
 ) -> None:
-    """Makes the broker whole after an injection that was interrupted half-way.
+    """Restore the broker after an interrupted injection.
 
     Its process may run, be about to end on a signal that is on its way, or be stuck in its
     shutdown. Which of them cannot be told, so it is ended for good and started again.
@@ -130,7 +130,7 @@ def undo_unfinished(
 
 
 def start_of(broker: Broker) -> StartBroker:
-    """A start of this broker with its present release and configuration."""
+    """Return a start of this broker with its present release and configuration."""
     properties = broker.properties
     return StartBroker(
         broker=broker.id,

@@ -44,7 +44,7 @@ class RollBroker:
     )
 
     def available(self, view: ClusterView) -> str:
-        """A broker that can be stopped cleanly, and settings that it takes.
+        """Check that the broker can be stopped cleanly, and takes the settings.
 
         Whether another Kafka takes them is known once that was found, when it is injected.
         """
@@ -64,7 +64,7 @@ class RollBroker:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Restarts it; returns once it is registered again and answers.
+        """Restart the broker; yield once it is registered again and answers.
 
         Raises:
             BrokerExited: It does not start with these settings.

@@ -42,7 +42,7 @@ class StopBroker:
     )
 
     def available(self, view: ClusterView) -> str:
-        """A broker that runs, goes on and reaches ZooKeeper, with no thread that is held."""
+        """Check that the broker runs, is not paused, reaches ZooKeeper, and has no held thread."""
         return (
             unable(view, self.broker, Killable, Restartable, or_controller=True)
             or down(view, self.broker, "stop")
@@ -53,7 +53,7 @@ class StopBroker:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Stops, and returns once the process and its registration are gone.
+        """Stop the broker; yield once its process and its registration are gone.
 
         Raises:
             AwaitTimeout: It does not come to an end; then it is killed and started again.

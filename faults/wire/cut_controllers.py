@@ -34,7 +34,7 @@ class CutControllers:
     performs: ClassVar[tuple[type[acts.Act], ...]] = CutLink.performs
 
     def available(self, view: ClusterView) -> str:
-        """A KRaft cluster with links, a style that there is, and no cut that is there already."""
+        """Check for a KRaft cluster with links, a valid style, and no such cut already."""
         why_not = unable(view, self.broker) or needs_kraft(view, "use CutZooKeeper")
         if why_not:
             return why_not
@@ -43,7 +43,7 @@ class CutControllers:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Cuts; heals on leaving, and then waits until a controller hears of the broker again."""
+        """Cut; on leaving, heal and wait until a controller gets a heartbeat of the broker."""
         require_available(self, cluster)
         before = observe_broker(cluster, self.broker)
         with contextlib.ExitStack() as returning, contextlib.ExitStack() as healing:
@@ -72,7 +72,7 @@ class CutControllers:
             journal.observed(observations.BrokerRegistered(**after.to_json()))
 
     def cuts(self, controllers: Iterable[int]) -> list[CutLink]:
-        """One with each controller."""
+        """Return one cut for each controller."""
         return [
             CutLink(source=self.broker, target=controller, style=self.style)
             for controller in sorted(controllers)

@@ -23,14 +23,14 @@ class CutLink(acts.CutLink):
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.CutLink, acts.HealLink)
 
     def available(self, view: ClusterView) -> str:
-        """Two brokers, links, a style that there is, and a name that no other cut has."""
+        """Check for both brokers, links, a valid style, and a free name."""
         if self.source == self.target:
             return f"broker {self.source} cannot be cut from itself: name two brokers"
         return acts.unknown_style(self) or why_no_rule(view, self)
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Cuts old and new connections; heals on leaving.
+        """Cut old and new connections; heal on leaving.
 
         The links count what passes between the two. The observation "link-healed" has the
         counts from the beginning of the cut and from its end: equal, as nothing passed.
@@ -66,7 +66,7 @@ class CutLink(acts.CutLink):
         )
 
     def _passed(self, links: Links) -> dict[str, int]:
-        """Number of messages that the links let pass so far in each direction that is cut."""
+        """Return the number of passed messages in each direction that is cut."""
         ways = [(self.source, self.target)]
         if not self.one_way:
             ways.append((self.target, self.source))
@@ -80,7 +80,7 @@ class CutLink(acts.CutLink):
 
 
 def _travels(key: LinkKey, sender: int, receiver: int) -> bool:
-    """Whether messages of this kind go from the one broker to the other.
+    """Return whether messages of this kind go from the one broker to the other.
 
     A link's source is who asks, so an answer travels from target to source.
     """

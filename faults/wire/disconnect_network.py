@@ -39,7 +39,7 @@ class DisconnectNetwork:
     )
 
     def available(self, view: ClusterView) -> str:
-        """A broker with a network of its own, that runs, without an agent, and is on it."""
+        """Check that the running broker is on a network of its own and has no agent."""
         why_not = unable(view, self.broker, Disconnectable) or down(view, self.broker, "disconnect")
         if not why_not and not view.brokers[self.broker].is_connected:
             return f"broker {self.broker} is disconnected already: heal that first"
@@ -52,7 +52,7 @@ class DisconnectNetwork:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Disconnects, and returns once clients are cut off too.
+        """Disconnect the network; yield once clients are cut off too.
 
         Leaving gives it back the same address and ports, and waits until clients and ZooKeeper
         hear of the broker again.
@@ -83,7 +83,7 @@ class DisconnectNetwork:
             )
 
     def _cuts(self, cluster: Cluster) -> list[acts.CutLink]:
-        """The model's part of it, under names that no fault at the links has."""
+        """Return the model's cuts, under names that no fault at the links has."""
         return [
             acts.CutLink(source=self.broker, target=other, name=f"network-{self.broker}-{other}")
             for other in cluster.brokers

@@ -24,7 +24,7 @@ class ForgeAnswers(acts.ForgeAnswers):
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.ForgeAnswers, acts.EndForgery)
 
     def available(self, view: ClusterView) -> str:
-        """An error that can be forged, two brokers that there are, links, a name nothing has."""
+        """Check for links, both brokers, an error that can be forged, and a free name."""
         if self.error not in acts.FORGED_ERRORS:
             known = ", ".join(acts.FORGED_ERRORS)
             return f"no answer can be forged to be {self.error!r}; known: {known}"
@@ -36,7 +36,7 @@ class ForgeAnswers(acts.ForgeAnswers):
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Installs the rule; on leaving answers pass unchanged again."""
+        """Install the rule; remove it on leaving."""
         require_available(self, cluster)
         act = acts.act_of(acts.ForgeAnswers, self)
         with installed(

@@ -38,7 +38,7 @@ class HoldRequests(acts.Hold):
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.Hold, acts.ReleaseHold)
 
     def available(self, view: ClusterView) -> str:
-        """Brokers that there are, links that can tell what is meant, a name that nothing has."""
+        """Check for the brokers, links that recognise the messages, and a free name."""
         try:
             Match.of(self)
         except RuleRefused as refused:
@@ -58,7 +58,7 @@ class HoldRequests(acts.Hold):
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Installs the rule; what it holds is seen in the handle's `held`; releases on leaving."""
+        """Install the rule; the handle's `held` has its messages; release them on leaving."""
         require_available(self, cluster)
         act = acts.act_of(acts.Hold, self)
         with installed(

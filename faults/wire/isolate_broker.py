@@ -38,7 +38,7 @@ class IsolateBroker:
     style: acts.CutStyle = "silent"
 
     def available(self, view: ClusterView) -> str:
-        """Another broker, links, a style that there is, and no cut that its own would repeat."""
+        """Check for another broker, links, a valid style, and no cut that its own would repeat."""
         if reason := unable(view, self.broker):
             return reason
         if len(view.brokers) == 1:
@@ -48,7 +48,7 @@ class IsolateBroker:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Cuts link after link, the way to ZooKeeper last; heals them in the other order."""
+        """Cut link after link, ZooKeeper's last; heal them in reverse order."""
         require_available(self, cluster)
         with contextlib.ExitStack() as healing:
             cuts = [

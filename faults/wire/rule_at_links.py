@@ -29,7 +29,7 @@ _Rule = TypeVar("_Rule")
 
 
 def why_no_rule(view: ClusterView, rule: NamedRule) -> str:
-    """Brokers that there are, links, and a name that nothing has; else why not."""
+    """Return why there can be no such rule: no broker or links, or the name is in use."""
     return (
         unable(view, rule.source, or_controller=True)
         or unable(view, rule.target, or_controller=True)
@@ -47,7 +47,7 @@ def installed(
     undo: Callable[[_Rule], object],
     heal: Callable[[_Rule], object],
 ) -> Iterator[_Rule]:
-    """Installs a rule, and heals it on leaving.
+    """Install a rule; heal it on leaving.
 
     Args:
         undo: Takes the rule away without a word, also when the journal fails; twice does no harm.

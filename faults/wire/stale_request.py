@@ -63,7 +63,7 @@ class StaleRequest:
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.StaleRequest,)
 
     def available(self, view: ClusterView) -> str:
-        """A request that can be written, to a release that reads it, for a registered broker."""
+        """Check that the request can be written, and the registered broker's release reads it."""
         return (
             needs_zookeeper(
                 view,
@@ -113,7 +113,7 @@ class StaleRequest:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Makes the request; leaving delivers it, and returns with the broker's answer.
+        """Make the request; deliver it on leaving, and return with the broker's response.
 
         Raises:
             FaultError: A partition has no state yet.
@@ -191,7 +191,7 @@ class StaleRequest:
         journal.observed(observations.StaleRequestAnswered(in_force=in_force, answer=answer))
 
     def _as_delivered(self, cluster: Cluster, made: acts.StaleRequest) -> acts.StaleRequest:
-        """The controller and the newest epoch are those of the delivery."""
+        """Return the act with the delivery's controller and newest epoch."""
         values = acts.fields_of(made)
         changes: dict[str, Any] = {}
         if self.api == "ControlledShutdown":
@@ -211,7 +211,7 @@ def request_values(
     endpoints: Mapping[int, Mapping[str, Any]],
     ids: Mapping[str, bytes],
 ) -> dict[str, Any]:
-    """The request's fields under the names of `clusters.links.control_layouts`, for any version.
+    """Return the request's fields by the names of `control_layouts`, for any version.
 
     Args:
         act: What it says.
@@ -286,7 +286,7 @@ def _topic_id(cluster: Cluster, topic: str) -> bytes:
 
 
 def _endpoints(cluster: Cluster, live: tuple[int, ...]) -> dict[int, dict[str, Any]]:
-    """Where brokers can be reached, as they registered; the addresses stay over their starts."""
+    """Return the brokers' registered addresses, which their restarts keep."""
     endpoints: dict[int, dict[str, Any]] = {}
     for broker in live:
         registration = cluster.metadata.registration(broker)
@@ -317,5 +317,5 @@ def _listener(text: str) -> tuple[str, str, int]:
 
 
 def _numbers(release: str) -> tuple[int, ...]:
-    """The leading numbers of a release or of a protocol, such as (2, 2) of "2.2-IV0"."""
+    """Return the leading numbers of a release or of a protocol, such as (2, 2) of "2.2-IV0"."""
     return tuple(int(part) for part in release.split("-")[0].split("."))[:2]

@@ -16,7 +16,7 @@ _ANSWER_S = 2.0
 
 
 def packets_received(cluster: Cluster, session_id: int) -> dict[str, int]:
-    """Packets that the members have received on each of the session's open connections.
+    """Return the packets that the members received on each of the session's open connections.
 
     A client pings after a third of its session timeout at the latest, so a number that grows or
     a new connection shows that it reaches ZooKeeper, and numbers that stand still that it does
@@ -38,7 +38,7 @@ def packets_received(cluster: Cluster, session_id: int) -> dict[str, int]:
 
 
 def packets_of(cluster: Cluster, before: BrokerSeen) -> dict[str, int]:
-    """`packets_received` of the session that the broker was registered by; none if it was not.
+    """Return `packets_received` of the session of the broker's registration; none without one.
 
     With KRaft: how many of its heartbeats the links have seen answered, by controller.
     """
@@ -48,7 +48,7 @@ def packets_of(cluster: Cluster, before: BrokerSeen) -> dict[str, int]:
 
 
 def heartbeats_answered(cluster: Cluster, broker: int) -> dict[str, int]:
-    """Heartbeats of the broker that were answered, by controller; none without links."""
+    """Return the number of answered heartbeats by controller; none without links."""
     counts = {} if cluster.links is None else cluster.links.counts()
     return {
         f"controller {key.target}": count.passed
@@ -60,7 +60,7 @@ def heartbeats_answered(cluster: Cluster, broker: int) -> dict[str, int]:
 
 
 def await_heard(cluster: Cluster, before: BrokerSeen, heard: Mapping[str, int]) -> BrokerSeen:
-    """Waits for a new registration, or for a sign of life in the session of the old one.
+    """Wait for a new registration, or for activity in the old one's session.
 
     The old registration alone says nothing: its session may be about to end. With KRaft an answered
     heartbeat is such a sign.
@@ -101,7 +101,7 @@ def _keeper(cluster: Cluster) -> str:
 
 
 def _ask(address: tuple[str, int], word: str) -> str:
-    """The member's answer, empty if it is down: the others may hold the session."""
+    """Return the member's answer; empty if it is down, since others may hold the session."""
     parts = []
     try:
         with socket.create_connection(address, timeout=_ANSWER_S) as connection:

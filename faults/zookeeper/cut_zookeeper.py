@@ -26,7 +26,7 @@ class CutZooKeeper(acts.CutZooKeeper):
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.CutZooKeeper, acts.HealZooKeeper)
 
     def available(self, view: ClusterView) -> str:
-        """Links, a style that there is, and a name that no other cut has."""
+        """Check for links, a valid style, and a free name."""
         return (
             needs_zookeeper(view, "use CutControllers")
             or acts.unknown_style(self)
@@ -37,7 +37,7 @@ class CutZooKeeper(acts.CutZooKeeper):
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Cuts; heals on leaving, and then waits until ZooKeeper hears of the broker again.
+        """Cut; on leaving, heal and wait until ZooKeeper gets a packet of the broker.
 
         Does not wait for the session to end, which takes `zookeeper.session.timeout.ms`;
         `ExpireSession` inside it ends the session at once.

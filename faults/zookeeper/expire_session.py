@@ -36,7 +36,7 @@ class ExpireSession:
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.ExpireSession,)
 
     def available(self, view: ClusterView) -> str:
-        """A broker that is registered; it need not run."""
+        """Check that the broker is registered; it need not run."""
         why_not = needs_zookeeper(view, "use FenceBroker") or unable(view, self.broker)
         if not why_not and not view.brokers[self.broker].is_registered:
             return f"broker {self.broker} has no session to end: it is not registered"
@@ -44,7 +44,7 @@ class ExpireSession:
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Ends the session, and returns once the registration of before is gone.
+        """End the session; yield once its registration is gone.
 
         Raises:
             NoEffect: The session had just ended, or ZooKeeper did not let go of it.
@@ -69,7 +69,7 @@ class ExpireSession:
 
 
 def end_registered_session(cluster: Cluster, journal: Journal, before: BrokerSeen) -> None:
-    """Ends the session of this registration, if there was one; with KRaft it is fenced.
+    """End the session of this registration, if there was one; with KRaft, fence the broker.
 
     Raises:
         NoEffect: ZooKeeper, or the controller, did not let go of it, and it is still there.
@@ -91,7 +91,7 @@ def end_registered_session(cluster: Cluster, journal: Journal, before: BrokerSee
 
 
 def end_session_of(cluster: Cluster, session_id: int) -> None:
-    """Ends this session at the first member that accepts the takeover.
+    """End this session at the first member that accepts the takeover.
 
     Raises:
         NoEffect: No member accepted it.

@@ -34,7 +34,7 @@ class PreferredElection(acts.PreferredElection):
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.PreferredElection,)
 
     def available(self, view: ClusterView) -> str:
-        """A way to ask that the controller's release has."""
+        """Check that the controller's release has this way of election."""
         if self.by not in ("znode", "api", ""):
             return f"by is {self.by!r}; use 'znode', 'api', or '' to go by the release"
         if self.by == "znode":
@@ -53,7 +53,7 @@ class PreferredElection(acts.PreferredElection):
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Asks for the election, and returns once the state names the preferred replica.
+        """Request the election; yield once the state names the preferred replica as leader.
 
         Raises:
             NoEffect: The preferred replica leads already, or the controller refused: it is dead
@@ -134,7 +134,7 @@ class PreferredElection(acts.PreferredElection):
             )
 
     def _await_leader(self, cluster: Cluster, preferred: int) -> LeaderAndIsr:
-        """Returns the state once it names the preferred replica.
+        """Return the state once it names the preferred replica as leader.
 
         The controller writes the state before it removes the znode or answers the request, so
         what is read now is decided; only another member of an ensemble may lag behind.

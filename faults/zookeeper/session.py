@@ -25,7 +25,7 @@ _CONNECT_RESPONSE = struct.Struct(">iiiq")
 
 
 def session_password(session_id: int) -> bytes:
-    """The 16-byte password that a ZooKeeper server of 3.4 to 3.8 gives to this session.
+    """Return the 16-byte password that a ZooKeeper server of 3.4 to 3.8 gives to this session.
 
     The generator is Java's: 48 bits of state, each draw of 32 bits written low byte first.
 
@@ -41,7 +41,7 @@ def session_password(session_id: int) -> bytes:
 
 
 def end_session(address: tuple[str, int], session_id: int, *, timeout_s: float = 5.0) -> None:
-    """Takes the session over at this ZooKeeper member and closes it.
+    """Take the session over at this ZooKeeper member and close it.
 
     Raises:
         NoEffect: The server did not accept the takeover: the session is gone already, or this

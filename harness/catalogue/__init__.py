@@ -49,7 +49,7 @@ _OF_FILE = "::"
 
 
 def entries_there(own: Iterable[OwnParts] = ()) -> Mapping[str, Entry]:
-    """Every entry by its name: of the catalogue, of installed packages, and of these parts.
+    """Return every entry by name: of the catalogue, installed packages and these parts.
 
     Raises:
         UsageError: An entry is named like another one.
@@ -96,7 +96,7 @@ def _takes_a_text(function: Any) -> bool:
 
 
 def _entry_of_file(named: str) -> Entry:
-    """The entry of a file, `FILE::NAME` where it has several."""
+    """Return the entry in a file, or one of several as `FILE::NAME`."""
     file, _, wanted = named.partition(_OF_FILE)
     parts = parts_of_file(Path(file))
     entries = {entry.name.lower(): entry for entry in _entries_of(parts)}
@@ -114,7 +114,7 @@ def _entry_of_file(named: str) -> Entry:
 
 
 def entry_named(name: str) -> Entry:
-    """The entry; upper and lower case are the same.
+    """Return the entry of this name, in upper or lower case.
 
     Args:
         name: Of the catalogue, of an entry that an installed package brings, or a file.
@@ -148,7 +148,7 @@ def scenario_of(
     judged_as: str | None = None,
     mode: Mode | None = None,
 ) -> Scenario:
-    """One case of an entry, on a release or a path to a distribution.
+    """Return one case of an entry, on a release or a path to a distribution.
 
     Args:
         release: The nearest release to the distribution at the path `kafka`; "" if `kafka` is one.
@@ -186,7 +186,7 @@ def scenario_of(
 
 
 def with_brokers(scenario: Scenario, kafkas: Mapping[int, str]) -> Scenario:
-    """The same scenario on a mixed cluster; what the model predicts is expected of it.
+    """Return the scenario on a mixed cluster, with the model's prediction as its expectation.
 
     Args:
         kafkas: What single brokers run in place of the release of the others, by their ids.

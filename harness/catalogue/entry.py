@@ -48,7 +48,7 @@ class Expectation:
         return self.safe and not self.findings
 
     def to_json(self) -> dict[str, Any]:
-        """The expectation as the judge reads it."""
+        """Return the expectation as the judge reads it."""
         names = ("kind", "brokers", "first_offset", "last_offset", "topic")
         findings = [dict(zip(names, finding, strict=False)) for finding in self.findings]
         return asdict(self) | {"findings": findings}

@@ -20,7 +20,7 @@ def _cluster(kafka: str) -> kchaos.ClusterSpec:
 
 
 def _move(name: str, *, away_from: int) -> tuple[kchaos.Step, ...]:
-    """A broker that is cut off from ZooKeeper meanwhile does not see that the office is free."""
+    """Move the controller; a broker without ZooKeeper does not see that it could take over."""
     cut = f"{name}-without-{away_from}"
     return (
         kchaos.Inject(name=cut, fault=kchaos.CutZooKeeper(broker=away_from)),

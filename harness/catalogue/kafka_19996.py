@@ -79,7 +79,7 @@ def _slow_from(name: str, offset: int) -> kchaos.Step:
 
 
 def _written_meanwhile(hold: str, times: int) -> tuple[kchaos.Step, ...]:
-    """A write with acks=all while the follower is behind, and until it is out of the ISR."""
+    """Write with acks=all while the follower lags, until it is out of the ISR."""
     joined = kchaos.AwaitLog(
         broker=LEADER, pattern=rf"ISR updated to {_BOTH}\b", count=times, timeout_s=_JOINS_S
     )
@@ -99,7 +99,7 @@ def _written_meanwhile(hold: str, times: int) -> tuple[kchaos.Step, ...]:
 
 
 def _left_behind(high_watermark: int) -> dict[str, Any]:
-    """The witness that the leader takes out a follower which never had the leader's end."""
+    """Return the witness that the ISR lost a follower that never reached the leader's end."""
     left = rf"Shrinking ISR from {_BOTH} to 0\. Leader: "
     return {
         "log": {

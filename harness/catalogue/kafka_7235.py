@@ -32,7 +32,7 @@ _LOOKED = r"Newly added brokers: , deleted brokers: , (bounced brokers: 1, )?all
 
 
 def _news(case: str) -> tuple[kchaos.Step, ...]:
-    """Steps by which a controller comes to tell broker 1 of all its partitions."""
+    """Return steps after which a controller informs broker 1 of all its partitions."""
     goes_on, elect = (
         kchaos.Heal(name="still"),
         kchaos.Inject(name="elect", fault=kchaos.MoveController()),

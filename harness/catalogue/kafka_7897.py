@@ -9,7 +9,7 @@ _RESTART, _ELECTION = "follower-restarts", "leader-dies"
 
 
 def _hold(follower: int, leader: int) -> kchaos.Inject:
-    """Records that the follower has truncated stay away: it cannot fetch them again."""
+    """Hold back the truncated records, so that the follower cannot fetch them again."""
     fault = kchaos.HoldRequests(
         name="fetch", api="Fetch", source=follower, target=leader, topic="t", partition=0
     )

@@ -22,7 +22,7 @@ def _cluster(kafka: str) -> kchaos.ClusterSpec:
 
 
 def _hold(follower: int) -> kchaos.Inject:
-    """X knows that the follower has m2; the follower does not hear that X knows."""
+    """Hold responses to the follower's fetches, from which it would learn X's high watermark."""
     name = f"hold-{follower}"
     return kchaos.Inject(
         name=name,

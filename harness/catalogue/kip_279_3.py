@@ -45,7 +45,7 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
 
 
 def _lead(broker: int, operation: str) -> tuple[kchaos.Step, ...]:
-    """The broker leads alone, writes one record and dies."""
+    """Return steps by which the broker leads alone, writes one record and dies."""
     name = "A-down" if broker == A else "B-down"
     return (
         kchaos.AwaitState(topic="t", partition=0, leader=broker, isr=(broker,)),

@@ -27,7 +27,7 @@ def _to_be_rolled(_kafka: str) -> kchaos.ClusterSpec:
 
 
 def _rolled(*settings: tuple[str, str], kafka: str = "") -> tuple[kchaos.Step, ...]:
-    """Every broker in turn; A leads again at the end."""
+    """Roll every broker in turn; A leads again at the end."""
     steps: list[kchaos.Step] = []
     for broker, leader in ((CONTROLLER, A), (A, B), (B, A)):
         change = kchaos.RollBroker(broker=broker, properties=settings, kafka=kafka)

@@ -19,7 +19,7 @@ BOUNCED: Mapping[str, str] = {
 
 
 def bounced_cluster(kafka: str, more: Mapping[str, str] | None = None) -> kchaos.ClusterSpec:
-    """The three brokers, broker 0 the controller, with more properties than `BOUNCED`."""
+    """Return the three brokers, broker 0 the controller, with properties beside `BOUNCED`."""
     return kchaos.ClusterSpec(
         brokers=kchaos.brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
         first_broker=CONTROLLER,
@@ -28,7 +28,7 @@ def bounced_cluster(kafka: str, more: Mapping[str, str] | None = None) -> kchaos
 
 
 def topic_with_a_record(replicas: tuple[int, ...]) -> tuple[kchaos.Step, ...]:
-    """Topic t of one partition, and one record in it that every replica has."""
+    """Create topic t of one partition, with one record on every replica."""
     return (
         kchaos.CreateTopic(topic="t", assignment=(replicas,)),
         kchaos.Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
@@ -36,7 +36,7 @@ def topic_with_a_record(replicas: tuple[int, ...]) -> tuple[kchaos.Step, ...]:
 
 
 def late_answer(api: str, error_code: int) -> Mapping[str, Any]:
-    """The witness that a late request got this answer; it says nothing about who decided."""
+    """Return the witness of this response to a late request, whatever the decider."""
     return {
         "link": {
             "api": api,

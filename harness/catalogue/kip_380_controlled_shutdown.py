@@ -62,7 +62,7 @@ def _session_lost() -> tuple[kchaos.Step, ...]:
 
 
 def _asked_and_back(case: str) -> tuple[kchaos.Step, ...]:
-    """Steps by which the request comes to be late, and broker 1 is a new generation."""
+    """Return steps that delay the request, and make broker 1 a new generation."""
     if case == _ASKED:
         return (
             kchaos.Tell(text="broker 1 stops; the controller has its request in hand and is slow"),
@@ -122,7 +122,7 @@ _HELD = {"hit": {"point": CONTROLLED_SHUTDOWN, "broker": CONTROLLER, "fate": "he
 
 
 def _answered(version: int, error_code: int) -> Mapping[str, Any]:
-    """The witness that the controller answered broker 1 itself so."""
+    """Return the witness of this response of the controller to broker 1."""
     return {
         "link": {
             "api": "ControlledShutdown",

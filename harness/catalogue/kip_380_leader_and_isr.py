@@ -31,7 +31,7 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
 
 
 def _sent_by_controller() -> tuple[kchaos.Step, ...]:
-    """The controller repeats what had no answer when its receiver died, to whoever listens then."""
+    """Hold a request that the controller repeats to its receiver's next process."""
     held = kchaos.HoldRequests(name="late", api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING)
     return (
         *_topic("t", (OTHER, BOUNCING)),
@@ -125,7 +125,7 @@ _GIVEN_UP = {"link": {**_TOLD, "direction": "request", "fate": "abandoned"}}
 
 
 def _answered(error_code: int) -> Mapping[str, Any]:
-    """The witness that broker 1 answered the controller so."""
+    """Return the witness of this response of broker 1 to the controller."""
     return {"link": {**_TOLD, "direction": "response", "detail": {"error_code": error_code}}}
 
 

@@ -74,22 +74,22 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
 
 
 def _controller_log(text: str) -> Mapping[str, Any]:
-    """The witness that the controller has logged this."""
+    """Return the witness of this text in the controller's log."""
     return {"log": {"broker": CONTROLLER, "pattern": re.escape(text)}}
 
 
 def _untold(topic: str) -> ExpectedFinding:
-    """That the new generation was never told of its replica."""
+    """Return the finding that no request informed the new generation of its replica."""
     return ("generation-not-initialised", (BOUNCING,), -1, -1, topic)
 
 
 def _dead(topic: str) -> ExpectedFinding:
-    """That the partition's leader does not know that it leads."""
+    """Return the finding that the partition's leader does not know of its leadership."""
     return ("offline-partition", (), -1, -1, topic)
 
 
 def _unsafe(*witness: Mapping[str, Any]) -> kchaos.Expectation:
-    """Expectation for a broker that was killed and is told nothing."""
+    """Return the expectation for a killed broker that no request informs."""
     findings = (_untold("t"), _untold("u"), _untold("v"), _dead("t"), _dead("v"))
     return kchaos.Expectation(safe=False, findings=findings, witness=witness)
 

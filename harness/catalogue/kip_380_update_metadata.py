@@ -22,7 +22,7 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
 
 
 def _a_client_asks() -> tuple[kchaos.Step, ...]:
-    """Broker 1 has no replica: what it believes of t matters to those alone who ask it."""
+    """Ask broker 1, which has no replica, so that only its metadata of t matter."""
     both = (OTHER, CONTROLLER)
 
     def client(operation: str, tries: int = 20) -> kchaos.WriteWhereTold:
@@ -99,7 +99,7 @@ _UNAVAILABLE = {
 
 
 def _ended(operation: str, acknowledged: bool) -> Mapping[str, Any]:
-    """The witness that the client's write was, or was not, acknowledged in the end."""
+    """Return the witness that the client's write was, or was not, acknowledged in the end."""
     return {
         "observed": {
             "kind": "wrote-where-told",
@@ -110,7 +110,7 @@ def _ended(operation: str, acknowledged: bool) -> Mapping[str, Any]:
 
 
 def _sent_to_an_old_leader(number: int) -> Mapping[str, Any]:
-    """The witness that broker 1 named broker 0, which refused, and named no broker 2."""
+    """Return the witness that broker 1 named broker 0, which refused, and no broker 2."""
     return {
         "observed": {
             "kind": "told",

@@ -35,7 +35,7 @@ def _all_before(_kafka: str) -> kchaos.ClusterSpec:
 
 
 def _new_beside_old(_kafka: str) -> kchaos.ClusterSpec:
-    """Broker 0 has the new release; broker 1, the old one, is the controller at first."""
+    """Return broker 0 on the new release, and broker 1 on the old one as the first controller."""
     return kchaos.ClusterSpec(
         brokers=(
             kchaos.BrokerSpec(id=CONTROLLER, kafka=_AFTER),
@@ -47,7 +47,7 @@ def _new_beside_old(_kafka: str) -> kchaos.ClusterSpec:
 
 
 def _old_controller(_kafka: str) -> kchaos.ClusterSpec:
-    """Broker 1 has the new release and its protocol; the others have the old one."""
+    """Return broker 1 on the new release and its protocol, and the others on the old one."""
     own = {
         **dict(_AT_2_2),
         "controlled.shutdown.enable": "true",
@@ -69,7 +69,7 @@ def _topic() -> tuple[kchaos.Step, ...]:
 
 
 def _late(fault: kchaos.StaleRequest) -> tuple[kchaos.Step, ...]:
-    """Broker 1 bounces, is in sync again, and gets a request to its earlier generation."""
+    """Bounce broker 1, and send it a request to its earlier generation once it is in sync."""
     return (
         kchaos.Tell(text="a StopReplica for broker 1 is made, and is late"),
         kchaos.Inject(name="late", fault=fault),
@@ -90,7 +90,7 @@ _WITHOUT = kchaos.StaleRequest(
 
 
 def _rolls() -> tuple[kchaos.Step, ...]:
-    """As the document says: new binaries at the old protocol, then the new protocol."""
+    """Roll as the document says: new binaries at the old protocol, then the new protocol."""
     first = [
         kchaos.Inject(
             name=f"binary-{broker}",

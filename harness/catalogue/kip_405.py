@@ -36,7 +36,7 @@ FIXED_UPLOADS: Mapping[str, str] = {
 
 
 def why_not_uploads(case: str, release: str) -> str:
-    """Why a release cannot show one of `FIXED_UPLOADS`, or ""."""
+    """Return why a release cannot show one of `FIXED_UPLOADS`, or ""."""
     is_old = release.startswith("3.6.")
     if is_old and case == UPLOADED:
         return "3.6 ships nothing there (KAFKA-15241, fixed in 3.7.0); use --kafka 3.9.1"
@@ -53,7 +53,7 @@ def tiered_cluster(
     *,
     tiered: bool = True,
 ) -> kchaos.ClusterSpec:
-    """A cluster with a remote store; the controller never goes, and has its metadata topic."""
+    """Return a cluster with a remote store, whose metadata topic is on the lasting controller."""
     return kchaos.ClusterSpec(
         brokers=kchaos.brokers_of(kafka, brokers),
         first_broker=controller,
@@ -63,13 +63,13 @@ def tiered_cluster(
 
 
 def failing_store(kafka: str, broker: int, point: str) -> kchaos.ClusterSpec:
-    """Three brokers, the last one the controller; one of them can be stopped at the store."""
+    """Return three brokers, the last the controller, one of which can be held at the store."""
     spec = tiered_cluster(kafka, (0, 1, 2), 2, {"group.initial.rebalance.delay.ms": "0"})
     return with_points(spec, broker, point)
 
 
 def with_points(spec: kchaos.ClusterSpec, broker: int, *points: str) -> kchaos.ClusterSpec:
-    """The same cluster, of which one broker has the agent at these points."""
+    """Return the cluster with the agent of one broker at these points."""
     brokers = tuple(
         replace(broker_spec, points=points) if broker_spec.id == broker else broker_spec
         for broker_spec in spec.brokers
@@ -83,7 +83,7 @@ PREFERRED = kchaos.PreferredElection(topic=TOPIC, partition=PARTITION)
 def created(
     replicas: tuple[int, ...], *, segment_messages: int, local_messages: int
 ) -> kchaos.Step:
-    """The topic, with these replicas, the preferred one first, and `tiered_topic`'s settings."""
+    """Create the topic with `tiered_topic`'s settings and these replicas, preferred one first."""
     return kchaos.CreateTopic(
         topic=TOPIC,
         assignment=(replicas,),
@@ -94,36 +94,36 @@ def created(
 
 
 def elected(leader: int, isr: tuple[int, ...] | None = None) -> kchaos.Step:
-    """Gate: this leader, which has heard of it, and this ISR."""
+    """Wait for this leader, to its own knowledge, and this ISR."""
     return kchaos.AwaitState(topic=TOPIC, partition=PARTITION, leader=leader, isr=isr)
 
 
 def level(brokers: tuple[int, ...], high_watermark: int) -> kchaos.Step:
-    """Gate: this high watermark on each of these brokers."""
+    """Wait for this high watermark on each of these brokers."""
     return kchaos.AwaitHighWatermark(
         topic=TOPIC, partition=PARTITION, brokers=brokers, high_watermark=high_watermark
     )
 
 
 def settled(leader: int, isr: tuple[int, ...], end: int) -> tuple[kchaos.Step, ...]:
-    """Gates: this leader and ISR, and the high watermark on each of them."""
+    """Wait for this leader and ISR, and for the high watermark on each of its brokers."""
     return elected(leader, isr), level(isr, end)
 
 
 def begins(broker: int, offset: int) -> kchaos.Step:
-    """Gate: a broker's local log begins there."""
+    """Wait until a broker's local log begins there."""
     return kchaos.AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=broker, offset=offset)
 
 
 def shipped(*segments: tuple[int, int, int | None], finished_only: bool = False) -> kchaos.Step:
-    """Gate: the remote store has these segments; see `AwaitTiered`."""
+    """Wait until the remote store has these segments; see `AwaitTiered`."""
     return kchaos.AwaitTiered(
         topic=TOPIC, partition=PARTITION, segments=segments, finished_only=finished_only
     )
 
 
 def tiered_topic(*, segment_messages: int, local_messages: int) -> tuple[tuple[str, str], ...]:
-    """Settings of a topic with so many messages in a segment, of which so many stay local."""
+    """Return the settings of a topic, with the messages per segment and the local ones."""
     return (
         ("remote.storage.enable", "true"),
         ("segment.bytes", str(segment_messages * MESSAGE_BYTES)),
@@ -132,7 +132,7 @@ def tiered_topic(*, segment_messages: int, local_messages: int) -> tuple[tuple[s
 
 
 def configured(name: str, setting: str, messages: int) -> kchaos.Step:
-    """A setting of the topic in bytes, changed to what so many messages take."""
+    """Change a setting of the topic to the bytes of this many messages."""
     settings = ((setting, str(messages * MESSAGE_BYTES)),)
     return kchaos.Inject(
         name=name, fault=kchaos.ConfigureTopic(topic=TOPIC, configuration=settings)
@@ -145,21 +145,21 @@ start of its local log would be set anew."""
 
 
 def message(number: int, *, acks: int = -1) -> kchaos.Produce:
-    """One message of exactly `MESSAGE_BYTES`, named by its number on the page."""
+    """Return a write of exactly `MESSAGE_BYTES`, named by its number on the page."""
     return kchaos.Produce(
         operation=f"message-{number:06d}", topic=TOPIC, partition=PARTITION, records=1, acks=acks
     )
 
 
 def messages(*numbers: int, acks: int = -1) -> tuple[kchaos.Produce, ...]:
-    """Several messages, one after the other."""
+    """Return several writes of one message each."""
     return tuple(message(number, acks=acks) for number in numbers)
 
 
 def as_printed(
     scenario: int, release: str, *, local_until: int | None = None
 ) -> tuple[Mapping[str, Any], ...]:
-    """The witnesses that each step left what the page's table has, or what its slip should be.
+    """Return the witnesses that each step left the page's table, or its corrected slip.
 
     Args:
         local_until: Only what brokers have themselves, and only up to this step; None for all.
@@ -182,7 +182,7 @@ def as_printed(
 
 
 def sent_to_the_tier(follower: int, leader: int) -> Mapping[str, Any]:
-    """The witness that a leader tells a follower that what it asks for is in the remote tier."""
+    """Return the witness that a leader refers a follower's fetch to the remote tier."""
     return {
         "link": {
             "api": "Fetch",
@@ -198,7 +198,7 @@ def sent_to_the_tier(follower: int, leader: int) -> Mapping[str, Any]:
 
 
 def epochs(snapshot: str, broker: int, *starts: int) -> Mapping[str, Any]:
-    """The witness that a broker's leader epochs begin at these offsets."""
+    """Return the witness that a broker's leader epochs begin at these offsets."""
     return {
         "epochs": {
             "snapshot": snapshot,
@@ -210,7 +210,7 @@ def epochs(snapshot: str, broker: int, *starts: int) -> Mapping[str, Any]:
 
 
 def read_all(name: str, broker: int) -> tuple[kchaos.Step, ...]:
-    """A reader in sequence, and one that seeks to each offset, the last one first."""
+    """Read in sequence, and by a seek to each offset, the last one first."""
     return (
         kchaos.TierRead(
             operation=f"{name}-sequence", topic=TOPIC, partition=PARTITION, broker=broker

@@ -46,7 +46,7 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
 
 
 def _expired() -> tuple[kchaos.Step, ...]:
-    """From the end of local segments on."""
+    """Return the steps from the end of local segments on."""
     return (
         kchaos.Tell(
             text="local segments expire: A has nothing below offset 9, and B nothing below 3"

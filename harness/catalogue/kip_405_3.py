@@ -10,7 +10,7 @@ _TWO = str(2 * kip_405.MESSAGE_BYTES)
 
 
 def cluster_of(kafka: str, *, tiered: bool = True) -> kchaos.ClusterSpec:
-    """Broker A has two messages in a segment; B all in one, of which nothing is flushed."""
+    """Return broker A with two messages in a segment, and B with all in one, unflushed."""
     spec = kip_405.tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, tiered=tiered)
     brokers = tuple(
         replace(broker, properties={"log.segment.bytes": _TWO}) if broker.id == A else broker
@@ -20,7 +20,7 @@ def cluster_of(kafka: str, *, tiered: bool = True) -> kchaos.ClusterSpec:
 
 
 def steps_of(case: str) -> tuple[kchaos.Step, ...]:
-    """The steps; what is about tiering can be left out of them (`kip_405_control`)."""
+    """Return the steps, of which `kip_405_control` can omit those on tiering."""
     return (
         kchaos.CreateTopic(
             topic=kip_405.TOPIC,
@@ -58,7 +58,7 @@ def steps_of(case: str) -> tuple[kchaos.Step, ...]:
 
 
 def _after_a_is_back(case: str) -> tuple[kchaos.Step, ...]:
-    """From the return of A on."""
+    """Return the steps from the return of A on."""
     uploads = ((0, 1, 0), (0, 1, None)) if case == kip_405.UPLOADED else ((0, 1, 0),)
     leaders = (B,) if case == kip_405.UPLOADED else ()
     return (

@@ -8,19 +8,19 @@ A, B, CONTROLLER = 0, 1, 2
 
 
 def cluster_of(kafka: str, *, tiered: bool = True) -> kchaos.ClusterSpec:
-    """Elections may be unclean, and who is cut off leaves the ISR soon."""
+    """Return a cluster with unclean elections, in which cut-off followers leave the ISR soon."""
     return kip_405.tiered_cluster(
         kafka, (A, B, CONTROLLER), CONTROLLER, kip_405.UNCLEAN, tiered=tiered
     )
 
 
 def _told_cluster(kafka: str) -> kchaos.ClusterSpec:
-    """The same; B tells how far it believes its log to be in the remote tier."""
+    """Return the cluster; B logs how far its log is in the remote tier."""
     return kip_405.with_points(cluster_of(kafka), B, REMOTE_OFFSET)
 
 
 def steps_of(case: str) -> tuple[kchaos.Step, ...]:
-    """The steps; what is about tiering can be left out of them (`kip_405_control`)."""
+    """Return the steps, of which `kip_405_control` can omit those on tiering."""
     uploads = ((0, 2, 0), (0, 1, None)) if case == kip_405.UPLOADED else ((0, 2, 0),)
     # As leader B would not look again, and would let nothing go of which it has not heard.
     heard = kchaos.AwaitPoint(

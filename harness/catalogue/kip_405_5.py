@@ -20,7 +20,7 @@ def _cluster(kafka: str) -> kchaos.ClusterSpec:
 
 
 def _reader(when: str, *, broker: int) -> tuple[kchaos.Step, ...]:
-    """The page's reader at (3, LE-1): raw requests to a broker, and Kafka's own consumer."""
+    """Read as the page at (3, LE-1): by raw requests to a broker, and by Kafka's own consumer."""
     return (
         kchaos.AskAs(
             operation=f"asked-{when}",
@@ -68,7 +68,7 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
 
 
 def _second_election(second: tuple[tuple[int, int, int | None], ...]) -> tuple[kchaos.Step, ...]:
-    """From the second unclean election on."""
+    """Return the steps from the second unclean election on."""
     return (
         kchaos.Tell(text="B dies; A, which never heard of B's epoch, is elected and ships on"),
         kchaos.Inject(name="B is down", fault=kchaos.KillBroker(broker=B)),
@@ -107,13 +107,13 @@ _OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE.value
 
 
 def _asked(when: str, request: str, error_code: int, **answer: Any) -> Mapping[str, Any]:
-    """The witness that a raw request was answered so."""
+    """Return the witness of this response to a raw request."""
     fields = {"operation": f"asked-{when}", "request": request, "error_code": error_code}
     return {"observed": {"kind": "asked", **fields, **answer}}
 
 
 def _reader_of(when: str, of_leader: int, of_epoch: int, **of_consumer: Any) -> tuple[Any, ...]:
-    """Reading that the page's reader must have got: the same on all releases but for its consumer.
+    """Return the page's readings, which are equal on all releases except for its consumer's.
 
     Args:
         of_leader: The error of a Fetch that only leaders answer.

@@ -13,7 +13,7 @@ _SETTINGS = ("remote.", "local.")
 
 
 def without_tiering(steps: Iterable[kchaos.Step]) -> Iterator[kchaos.Step]:
-    """Yields the steps of a tiered scenario as they are on a cluster without a remote tier."""
+    """Yield the steps of a tiered scenario, as for a cluster without a remote tier."""
     for step in steps:
         if isinstance(step, _OF_TIERING):
             continue

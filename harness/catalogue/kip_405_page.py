@@ -34,7 +34,7 @@ class PrintedCell:
     why: str = ""
 
     def lines(self, release: str) -> tuple[str, ...]:
-        """Lines that a release must have there."""
+        """Return the lines that a release must print there."""
         number = tuple(int(part) for part in release.split(".")[:2])
         text = (number < _FIRST_UPLOADED and self.before) or self.seen or self.page
         return tuple(text.split("; "))
@@ -89,7 +89,7 @@ _TIERED_2 = (PrintedCell(column=REMOTE, page=_THREE_SEGMENTS), _THREE_TOLD)
 
 
 def _cells(**columns: str) -> tuple[PrintedCell, ...]:
-    """Cells in which the page is right."""
+    """Return cells in which the page is right."""
     return tuple(
         PrintedCell(column=name.replace("_", " "), page=page) for name, page in columns.items()
     )

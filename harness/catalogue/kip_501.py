@@ -17,7 +17,7 @@ TOLD = (FETCH_COUNTED, ISR_CHECK)
 
 
 def cluster_of(kafka: str, ids: tuple[int, ...] = ALL, **properties: str) -> ClusterSpec:
-    """A leader that tells what it knows of its followers, and two followers, one the controller.
+    """Return a leader that reports its followers, and two followers, one the controller.
 
     Args:
         ids: The leader, the controller, the other.
@@ -37,15 +37,15 @@ def cluster_of(kafka: str, ids: tuple[int, ...] = ALL, **properties: str) -> Clu
 
 
 def begun(ids: tuple[int, ...] = ALL) -> tuple[Step, ...]:
-    """The topic with its preferred leader first, and one record that every replica has."""
+    """Create the topic with its preferred leader first, and write one record to each replica."""
     return (CreateTopic(topic="t", assignment=(ids,)), write("all", acks=-1))
 
 
 def write(operation: str, *, acks: int, records: int = 1, **rest: Any) -> Produce:
-    """A write to the partition."""
+    """Return a write to the partition."""
     return Produce(operation=operation, topic="t", partition=0, records=records, acks=acks, **rest)
 
 
 def held_fetch(leader: int, follower: int, fate: str) -> Mapping[str, Any]:
-    """The witness that the leader kept a fetch of that follower unread."""
+    """Return the witness that the leader kept the follower's fetch unread."""
     return {"hit": {"point": "fetch-read", "broker": leader, "reader": str(follower), "fate": fate}}

@@ -15,7 +15,7 @@ def _cluster(kafka: str) -> kchaos.ClusterSpec:
 
 
 def _alone(topic: str) -> tuple[kchaos.Step, ...]:
-    """The leader has a record of this topic that its follower lacks, and drops it for that."""
+    """Write a record to this topic's leader, which drops the lacking follower from the ISR."""
     return (
         kchaos.Produce(operation=f"{topic}-alone", topic=topic, partition=0, records=1, acks=1),
         kchaos.AwaitState(topic=topic, partition=0, leader=LEADER, isr=(LEADER,)),
@@ -40,7 +40,7 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
 
 
 def _isr_of_t(*isr: int) -> kchaos.Expectation:
-    """Expectation of a release's ISR while the follower has everything of t."""
+    """Return the expectation of a release's ISR while the follower has all records of t."""
     return kchaos.Expectation(
         safe=True,
         witness=(

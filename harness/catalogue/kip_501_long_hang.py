@@ -8,12 +8,12 @@ _HANG = "inside-the-log-read"
 
 
 def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    """On 2.0.1 one of two fetches that wait shall still wait when the write comes."""
+    """Return the cluster; on 2.0.1 one of two waiting fetches must outlast the write."""
     return cluster_of(kafka, replica_fetch_wait_max_ms="2000")
 
 
 def _unanswered(operation: str, acks: int) -> kchaos.Produce:
-    """A write that is given twice as long as a follower may lag."""
+    """Return a write with twice the time that a follower may lag."""
     return write(operation, acks=acks, accept_error=True, timeout_s=6)
 
 

@@ -16,7 +16,7 @@ _LAG_MS = 3000
 
 
 def _cluster(kafka: str, **properties: str) -> kchaos.ClusterSpec:
-    """A leader that also tells when it begins to read for a fetch."""
+    """Return the cluster whose leader also reports the begin of each read for a fetch."""
     # A page of an index that is not in memory stops the whole JVM for as long as the disk takes.
     spec = cluster_of(kafka, ALL, zookeeper_session_timeout_ms="10000", **properties)
     brokers = (
@@ -27,7 +27,7 @@ def _cluster(kafka: str, **properties: str) -> kchaos.ClusterSpec:
 
 
 def _flushing_cluster(kafka: str) -> kchaos.ClusterSpec:
-    """Every append is flushed, which no broker does by default."""
+    """Return a cluster that flushes every append, as no broker does by default."""
     return _cluster(kafka, log_flush_interval_messages="1")
 
 
@@ -40,7 +40,7 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
 
 
 def _slow(operation: DiskOperation, *, delay_ms: int) -> kchaos.Inject:
-    """Slow for the partition, and without the page cache."""
+    """Slow an operation for the partition, without the page cache."""
     fault = kchaos.SlowDisk(
         broker=LEADER,
         operation=operation,
@@ -53,7 +53,7 @@ def _slow(operation: DiskOperation, *, delay_ms: int) -> kchaos.Inject:
 
 
 def _slow_reads() -> tuple[kchaos.Step, ...]:
-    """Each read takes less than the lag, and a fetch takes several."""
+    """Slow reads so that each takes less than the lag, and a fetch of several takes more."""
     return (
         *begun(),
         kchaos.Tell(
@@ -70,7 +70,7 @@ def _slow_reads() -> tuple[kchaos.Step, ...]:
 
 
 def _behind_the_cache() -> tuple[kchaos.Step, ...]:
-    """The usual disk: what was just written is in memory, and what is slow are flushes.
+    """Return steps for a usual disk: new records are in the page cache, flushes are slow.
 
     No read comes to it, and a fault to which nothing came would be an error.
     """
@@ -91,7 +91,7 @@ def _behind_the_cache() -> tuple[kchaos.Step, ...]:
 
 
 def _slow_appends(operation: DiskOperation) -> tuple[kchaos.Step, ...]:
-    """One append takes longer than a follower may lag."""
+    """Slow one append for longer than a follower may lag."""
     return (
         *begun(),
         kchaos.Tell(text=f"each {operation} of the leader's disk takes longer than the lag"),

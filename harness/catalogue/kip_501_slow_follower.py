@@ -8,7 +8,7 @@ _SLOW = "slow-with-what-they-got"
 
 
 def _slow(follower: int) -> kchaos.Inject:
-    """The follower's fetcher thread does not come to its next fetch."""
+    """Hold the follower's fetcher thread before its next fetch."""
     name = f"slow-{follower}"
     return kchaos.Inject(
         name=name, fault=kchaos.HoldPoint(name=name, broker=follower, point=SEND_FETCH)

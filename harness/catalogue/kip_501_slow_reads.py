@@ -21,7 +21,7 @@ _ALONE = ({"operation": {"operation": "nobody", "error_code": _NOT_LEADER}},)
 
 
 def _documented_cluster(kafka: str) -> kchaos.ClusterSpec:
-    """Its brokers, its lag; the default wait of a fetch."""
+    """Return the document's brokers and lag, with the default wait of a fetch."""
     return cluster_of(
         kafka,
         _BROKERS,
@@ -70,7 +70,7 @@ def _slow(fault: kchaos.SlowFetchReads) -> tuple[kchaos.Step, ...]:
 
 
 def _unanswered(follower: int) -> tuple[kchaos.Step, ...]:
-    """The leader reads and answers, and the answer does not arrive."""
+    """Drop the leader's responses to the follower."""
     name = f"answers-{follower}"
     held = kchaos.HoldRequests(
         name=name, api="Fetch", source=follower, target=LEADER, direction="response"
@@ -79,7 +79,7 @@ def _unanswered(follower: int) -> tuple[kchaos.Step, ...]:
 
 
 def _documented_steps() -> tuple[kchaos.Step, ...]:
-    """Its offsets: a fetch at 950 finds the end at 1002, and one at 1002 waits while 98 more come.
+    """Return the document's offsets: a fetch at 950 before 1002, one at 1002 before 98 more.
 
     The leader dies after it dropped its followers, which is within 15 of the 25 s.
     """

@@ -70,7 +70,7 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
 
 
 def _led_by_who_lost() -> tuple[kchaos.Step, ...]:
-    """It is the only one in sync, so it leads as soon as it is back, and the others follow it."""
+    """Return steps by which the last in-sync replica leads alone, and the others follow it."""
     return (
         kchaos.AwaitState(leader=-1, isr=(LAST,), **_T0),
         kchaos.Heal(name="last-down"),
@@ -83,7 +83,7 @@ def _led_by_who_lost() -> tuple[kchaos.Step, ...]:
 
 
 def _led_by_who_kept() -> tuple[kchaos.Step, ...]:
-    """The two are eligible, and an unclean shutdown takes the last one out of both sets."""
+    """Return steps by which an unclean shutdown removes the last replica from both sets."""
     return (
         kchaos.AwaitState(leader=-1, isr=(), **_T0),
         kchaos.Heal(name="last-down"),

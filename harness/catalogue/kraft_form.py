@@ -18,7 +18,7 @@ COUNTERPARTS: Mapping[type[Any], Callable[[Any], Any]] = {
 
 
 def kraft_cluster(spec: ClusterSpec) -> ClusterSpec:
-    """The cluster with the settings that make gates quick there, in place of ZooKeeper's."""
+    """Return the cluster with KRaft's settings for quick gates in place of ZooKeeper's."""
     own = {
         name: value
         for name, value in spec.properties.items()
@@ -28,7 +28,7 @@ def kraft_cluster(spec: ClusterSpec) -> ClusterSpec:
 
 
 def kraft_steps(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """The steps with each fault that names ZooKeeper replaced by its counterpart."""
+    """Return the steps with KRaft's counterpart of each fault of ZooKeeper."""
     return tuple(
         replace(step, fault=COUNTERPARTS[type(step.fault)](step.fault))
         if isinstance(step, Inject) and type(step.fault) in COUNTERPARTS

@@ -50,7 +50,7 @@ SLOW_READS: Mapping[str, str] = {
 
 
 def quick_cluster(*replicas: int, controller: int) -> Callable[[str], ClusterSpec]:
-    """Returns a function from a Kafka to a cluster with `QUICK`.
+    """Return a function from a Kafka to a cluster with `QUICK`.
 
     Args:
         replicas: Brokers besides the controller.
@@ -65,7 +65,7 @@ def quick_cluster(*replicas: int, controller: int) -> Callable[[str], ClusterSpe
 
 
 def why_not_of_mode(case: str, release: str) -> str:
-    """Why a release cannot show a case named "with-kraft" or "with-zookeeper"; "" where it can."""
+    """Return why a release cannot show a case named "with-kraft" or "with-zookeeper", or ""."""
     mode = case.removeprefix("with-")
     return (
         ""
@@ -75,7 +75,7 @@ def why_not_of_mode(case: str, release: str) -> str:
 
 
 def why_not_asked(_case: str, release: str) -> str:
-    """Why leaders of a release ask no controller that is a broker for an ISR; "" where they do."""
+    """Return why a release's leaders ask no broker as controller for an ISR, or ""."""
     if release_of(release) < release_of("2.7.0"):
         return f"leaders of {release} write the ISR themselves (KIP-497): the nearest is 2.7.2"
     if "zookeeper" not in release_of(release).modes:

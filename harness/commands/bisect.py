@@ -40,11 +40,11 @@ class Border:
     is_fix: bool
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `--json` prints for it."""
+        """Return the object that `--json` prints."""
         return asdict(self) | {"first_good" if self.is_fix else "first_bad": self.newer}
 
     def __str__(self) -> str:
-        """The border in words; a build has the name that it has in its folder."""
+        """Describe the border; a build has the name of its folder entry."""
         older, newer = Path(self.older).name, Path(self.newer).name
         if self.is_fix:
             return f"first good {newer}: {older} shows it"
@@ -69,7 +69,7 @@ class ReleaseSpan:
 def span_of_releases(
     name: str, case: str | None, scenario: Scenario | None, *, good: str | None, bad: str | None
 ) -> ReleaseSpan:
-    """The releases between two that are named, or that the entry or scenario speaks of.
+    """Return the releases between the two given, or those of the entry or scenario.
 
     Of an entry these are the furthest apart of which it says that they show the bug and do not. A
     scenario's own release shows it, and the newest one with ZooKeeper does not.
@@ -102,7 +102,7 @@ def _stated(name: str, case: str | None) -> tuple[str, str]:
 
 
 def span_of_builds(folder: Path, *, good: str | None, bad: str | None) -> ReleaseSpan:
-    """The builds in a folder, in the order of their names.
+    """Return the builds in a folder, in the order of their names.
 
     Numbers count as numbers, and a release candidate comes before its release. A .tgz beside the
     folder into which it was unpacked is no build of its own.
@@ -139,7 +139,7 @@ def span_of_builds(folder: Path, *, good: str | None, bad: str | None) -> Releas
 
 
 def _builds_in(folder: Path) -> Iterator[Path]:
-    """Yields them, folders last."""
+    """Yield the builds, folders last."""
     try:
         inside = sorted(folder.iterdir(), key=Path.is_dir)
     except OSError as error:
@@ -155,14 +155,14 @@ def _natural(name: str) -> list[tuple[int, str, int]]:
 
 
 def _before_release(text: str) -> int:
-    """0, and less for what comes before a release of the same number."""
+    """Return 0, or less for a release candidate of the same number."""
     word = re.match(r"[-.]?([a-z]+)", text.lower())
     stage = word.group(1) if word else ""
     return _STAGES.index(stage) - len(_STAGES) if stage in _STAGES else 0
 
 
 def lines_between(first: str, other: str) -> list[list[str]]:
-    """The published releases from one to the other, both inclusive, by line, oldest first.
+    """Return the published releases between two, both inclusive, by line, oldest first.
 
     Raises:
         UsageError: Either was not published, or they are the same.
@@ -188,7 +188,7 @@ _SPAN = f"{_RELEASES[0]} to {_RELEASES[-1]}"
 
 
 def borders(lines: Sequence[Sequence[str]], is_bad: IsBad) -> Iterator[Border]:
-    """Yields each border, the one between lines first, then backports, the newest line first.
+    """Yield each border: between lines first, then backports, newest line first.
 
     The first releases of the lines are bisected, and so are the releases within each line whose
     last one is not as its first one. That a bug comes and goes again within a line is not seen.
@@ -210,7 +210,7 @@ def borders(lines: Sequence[Sequence[str]], is_bad: IsBad) -> Iterator[Border]:
 
 
 def _first_other(releases: Sequence[str], is_bad: IsBad) -> int:
-    """The place of the first release that is not as the first one; the last one is not."""
+    """Return the index of the first release unlike the first; the last is known to be."""
     low, high = 0, len(releases) - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -226,14 +226,14 @@ def _border(older: str, newer: str, is_bad: IsBad) -> Border:
 
 
 def scenario_file(name: str) -> Path | None:
-    """The file of a scenario, or of a run, that a name means; None if it means an entry."""
+    """Return the file of a scenario or a run with this name; None for an entry."""
     file = Path(name)
     file = file / "scenario.json" if file.is_dir() else file
     return file if file.is_file() and file.suffix != FILES else None
 
 
 def scenario_given(name: str, *, trusted: bool) -> Scenario | None:
-    """The scenario of a file or run; None if the name means an entry.
+    """Return the scenario of a file or run; None if the name means an entry.
 
     Args:
         trusted: Whether it may run commands and code, and set what may do more than that.
@@ -253,7 +253,7 @@ def scenario_given(name: str, *, trusted: bool) -> Scenario | None:
 def scenario_for(
     name: str, case: str | None, release: str, *, rules: str = "", trusted: bool = False
 ) -> Scenario:
-    """A case of an entry, or the scenario of a file, on a release.
+    """Return the scenario of an entry's case, or of a file, on a release.
 
     Args:
         release: A release, or the path of a build.
@@ -279,7 +279,7 @@ def scenario_for(
 
 
 def findings_of_bug(name: str, case: str | None) -> frozenset[str]:
-    """The kinds of findings with which an entry's case shows its bug, on any release.
+    """Return the kinds of findings by which an entry's case shows its bug on any release.
 
     None where that is not written: for a file, and a case that is expected to be safe everywhere.
     """
@@ -293,7 +293,7 @@ def findings_of_bug(name: str, case: str | None) -> frozenset[str]:
 
 
 def shows_bug(results: Results, kinds: frozenset[str]) -> bool | None:
-    """Whether a judged run shows the bug; None where that is unknown.
+    """Return whether a judged run shows the bug, or None if that is unknown.
 
     Args:
         results: What is known of the run.
@@ -346,7 +346,7 @@ def search_for(
     options: RunOptions,
     say: Callable[[str], None],
 ) -> Search:
-    """The search for this scenario; all refusals are made here, before a cluster starts.
+    """Return the search for this scenario, or refuse it before any cluster starts.
 
     Args:
         builds: A folder of builds; None for releases.
@@ -376,7 +376,7 @@ def search_for(
 def confirmed_borders(
     search: Search, *, runs: int, options: RunOptions, say: Callable[[str], None]
 ) -> Iterator[tuple[Border, Mapping[str, str]]]:
-    """Plays what is needed; yields each border, with "k of n" plays for both of its sides.
+    """Play as needed; yield each border, with "k of n" plays for both of its sides.
 
     Only verdicts are written, no reports.
 
@@ -416,7 +416,7 @@ class Plays:
         self.answers: dict[str, list[bool]] = {}
 
     def is_bad(self, release: str) -> bool:
-        """Whether the release shows the bug, by its first play.
+        """Return whether the release shows the bug, by its first play.
 
         Raises:
             RunUnknown: The play was unknown.
@@ -424,7 +424,7 @@ class Plays:
         return (self.answers.get(release) or self.again(release))[0]
 
     def require(self, span: ReleaseSpan) -> None:
-        """Plays what is called good and bad, and both ends of the span where neither or one is.
+        """Play the good and the bad release, or both ends of the span without them.
 
         Raises:
             UsageError: They are not as they are called, or both ends are alike.
@@ -443,7 +443,7 @@ class Plays:
             )
 
     def again(self, release: str) -> list[bool]:
-        """Plays it once more; returns all of its answers.
+        """Play it once more; return all of its answers.
 
         Raises:
             RunUnknown: The play was unknown.
@@ -460,7 +460,7 @@ class Plays:
         return answers
 
     def confirmed(self, border: Border, runs: int) -> Mapping[str, str]:
-        """Plays both sides of a border until each has so many plays; "k of n" for each."""
+        """Play both sides of a border until each has `runs` plays; return "k of n" for each."""
         told = {}
         for release, expected in ((border.older, border.is_fix), (border.newer, not border.is_fix)):
             while len(self.answers.get(release, ())) < runs:

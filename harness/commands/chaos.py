@@ -75,7 +75,7 @@ def chaos(
     done: Callable[[Line], None],
     fail_on: Sequence[str] = (),
 ) -> tuple[int, list[Line]]:
-    """Draws and plays; returns the exit code and the lines of the runs.
+    """Draw, play and judge; return the exit code and the lines of the runs.
 
     Args:
         fail_on: As of `exit_code_of_chaos`.
@@ -125,7 +125,7 @@ def chaos(
 
 
 def exit_code_of_chaos(lines: Sequence[Line], fail_on: Sequence[str]) -> int:
-    """The exit code of many runs.
+    """Return the exit code of many runs.
 
     Args:
         fail_on: Of `harness.summary.summary.FAIL_ON`, without what is new. None: a run fails that
@@ -155,7 +155,7 @@ class _Due:
 def _all_due(
     wanted: RunsWanted, seed: int, options: RunOptions, say: Callable[[str], None]
 ) -> list[_Due]:
-    """All that is to be played, if each mix is drawn for each Kafka."""
+    """Return all schedules to play, if each mix is drawn for each Kafka."""
     due = []
     for kafka in wanted.kafkas:
         # A broken or unknown Kafka is refused before the first cluster starts.

@@ -49,7 +49,7 @@ def play_each(
     options: RunOptions,
     done: Callable[[_Item, Line], None],
 ) -> None:
-    """Plays each in a child, so many at a time; `done` is called as by `play_many`.
+    """Play each in a child, some at a time; call `done` as `play_many` does.
 
     A play that is killed, or cannot be judged, has the line of an unknown run.
 
@@ -87,7 +87,7 @@ def play_many(
     done: Callable[[_Item, Line], None],
     stop: Callable[[], None],
 ) -> None:
-    """Plays all, so many at a time; `done` is called here, with each once it is judged.
+    """Play all, some at a time; call `done` here with each one once it is judged.
 
     A play that ends without a result does not keep the others from being played.
 
@@ -142,11 +142,11 @@ class Children:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __enter__(self) -> Self:
-        """Plays within its context."""
+        """Enter the block in which children play."""
         return self
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        """As `stop`.
+        """Stop as `stop`.
 
         Raises:
             KeyboardInterrupt: One that came says which plays were killed, if any were.
@@ -158,7 +158,7 @@ class Children:
             raise KeyboardInterrupt(told) from error
 
     def play(self, scenario: Scenario) -> Line:
-        """Plays and judges it once; returns the run's line.
+        """Play and judge a scenario once; return the run's line.
 
         Raises:
             UsageError, MachineError: The child refused for that reason.
@@ -182,7 +182,7 @@ class Children:
         return told.to_json() | {name: judged[name] for name in ("run", "report")}
 
     def stop(self) -> None:
-        """Asks every child to heal and end, and returns once all have; kills those that do not."""
+        """Ask every child to heal and end, and wait for all; kill those that do not."""
         with self._lock:
             self._is_stopping = True
             running = list(self._running.values())
@@ -250,7 +250,7 @@ class Children:
         return parent, child
 
     def _put_back(self, number: int, parent: ReadyProcess, child: Child) -> None:
-        """Takes note that a play is over; the process that it was forked from may fork again."""
+        """Note the end of a play, after which its parent process may fork again."""
         with self._lock:
             del self._running[number]
             if child.exit_code == -signal.SIGKILL:
@@ -273,24 +273,24 @@ class Children:
 
 
 def _ask_to_end(child: Child) -> None:
-    """Asks it once: a second time would interrupt what heals."""
+    """Ask a child once, since a second time would interrupt its healing."""
     child.send(signal.SIGCONT)
     child.send(signal.SIGTERM)
 
 
 def _environment() -> dict[str, str]:
-    """Ours, in which a child finds the same kchaos first."""
+    """Return the environment in which a child finds the same kchaos first."""
     path = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(_HOME), *([path] if path else [])])}
 
 
 def _last(said: str) -> str:
-    """The last lines, without the name of the command, which this process adds too."""
+    """Return the last lines, without the command's name, which this process adds too."""
     return "\n".join(said.splitlines()[-20:]).removeprefix("kchaos: ")
 
 
 def _refusal(said: str) -> str:
-    """What the child says of its refusal, without the progress before it."""
+    """Return the child's refusal, without the progress before it."""
     lines = said.splitlines()
     begins = [at for at, line in enumerate(lines) if line.startswith("kchaos: ")]
     return _last("\n".join(lines[begins[-1] :] if begins else lines))
@@ -314,7 +314,7 @@ def _failure(code: int, said: str) -> BaseException:
 
 
 def _last_object(said: str) -> Mapping[str, Any] | None:
-    """The JSON object that the child printed; warnings may stand around it. None if it did not."""
+    """Return the JSON object among the child's output, or None."""
     lines = [line for line in said.splitlines() if line.startswith("{")]
     if not lines:
         return None

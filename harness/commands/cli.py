@@ -462,7 +462,7 @@ add_machine_commands(cli)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs the command line; returns the exit code and never raises."""
+    """Run the command line; return the exit code and never raise."""
     from kchaos.clusters.errors import explained
     from kchaos.harness.commands.exits import (
         INTERNAL,
@@ -506,7 +506,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _said_of_interrupt(error: BaseException | None) -> str:
-    """What an interrupt says itself, such as that a play was killed; else that all is in order."""
+    """Return the interrupt's own message, such as of a killed play, or the usual one."""
     said = str(error) if isinstance(error, KeyboardInterrupt) else ""
     return said or "interrupted; everything was healed and stopped"
 
@@ -526,7 +526,7 @@ def _require_working_directory() -> None:
 
 
 def _agrees_with_spark(played: Sequence[Any], *, offline: bool, say: Callable[[str], None]) -> bool:
-    """Judges all runs together in a Spark job; returns whether it says the same of each."""
+    """Judge all runs together in a Spark job; return whether its results are the same."""
     from kchaos.harness.commands.judge_runs import spark_agrees
 
     runs = [run.run.path for run in played if run.run]

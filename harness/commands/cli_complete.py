@@ -7,7 +7,7 @@ from click.shell_completion import CompletionItem
 def entries(
     _context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """Entries of the catalogue whose names begin so, with their titles."""
+    """Return the catalogue's entries with this prefix, with their titles."""
     from kchaos.harness.catalogue import entries_there
 
     return [
@@ -20,7 +20,7 @@ def entries(
 def cases_of_entry(
     context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """Cases of the entry that the command line names already, else of every entry."""
+    """Return the cases of the entry on the command line, else of every entry."""
     from kchaos.harness.catalogue import CATALOGUE
 
     # While an option lacks its value, click leaves the arguments unparsed.
@@ -36,7 +36,7 @@ def cases_of_entry(
 
 
 def releases(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """Known releases that begin so."""
+    """Return the known releases with this prefix."""
     from kchaos.clusters.releases import TESTED_RELEASES
 
     return [release for release in TESTED_RELEASES if release.startswith(begun)]

@@ -167,6 +167,6 @@ def gc() -> int:
 
 
 def add_machine_commands(group: click.Group) -> None:
-    """Adds them to the command line."""
+    """Add the commands of this module to the command line."""
     for command in (up, compose, doctor, repair, gc):
         group.add_command(command)

@@ -49,7 +49,7 @@ _baseline = click.option(
 
 
 def add_night_commands(group: click.Group) -> None:
-    """Adds the commands of a nightly job to the command line."""
+    """Add the commands of a nightly job to the command line."""
     for command in (nightly, summary, tables, pack, unpack):
         group.add_command(command)
 
@@ -98,7 +98,7 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 def _keep(text: str) -> int | None:
-    """Number of runs to keep of those in which nothing is wrong; None for all."""
+    """Return the number of clean runs to keep; None for all."""
     if text == "all":
         return None
     if text != "failed" and not text.isdecimal():
@@ -232,7 +232,7 @@ def nightly(
 
 
 def _usual_mixes() -> dict[str, float]:
-    """The mixes of a night for which none is named, each with its weight."""
+    """Return the mixes of a night without `--mix`, each with its weight."""
     # Slow disks need FUSE, two others another release; wide walks take long to draw.
     seldom = ("rare", "upgrades", "slow-disks", "wide-walks")
     usual = {name: 1.0 for name in MIX_NAMES if name not in seldom}

@@ -41,7 +41,7 @@ class LocalPath(click.Path):
     """A path as click has it, which is on this machine."""
 
     def convert(self, value: Any, option: Any, context: Any) -> Any:
-        """The path; an address of an object store would be a folder named s3: here."""
+        """Return the path; reject an address of an object store, which would be a folder "s3:"."""
         if str(value).startswith(SCHEME):
             self.fail(
                 f"{value} is on an object store: name a path on this machine", option, context
@@ -52,7 +52,7 @@ class LocalPath(click.Path):
 
 
 def _file_above(path: str) -> str:
-    """What a path names as a folder above it, and is none; "" if there is no such thing."""
+    """Return the part of a path above it that is a file, or ""."""
     above = [str(folder) for folder in Path(path).parents]
     return next((name for name in above if os.path.lexists(name) and not os.path.isdir(name)), "")
 
@@ -65,11 +65,11 @@ class PlaceType(click.ParamType[Any]):
         self.name = self._path.name
 
     def shell_complete(self, context: Any, option: Any, incomplete: str) -> Any:
-        """As of a path."""
+        """Complete as a path."""
         return self._path.shell_complete(context, option, incomplete)
 
     def convert(self, value: Any, option: Any, context: Any) -> Any:
-        """The place that the text means."""
+        """Return the place in the text."""
         if not str(value).startswith(SCHEME):
             return self._path.convert(value, option, context)
         try:
@@ -164,7 +164,7 @@ as_json = click.option(
 
 
 def run_options(command: Callable[..., _Answer]) -> Callable[..., _Answer]:
-    """The options of a command that plays; it is called with the `RunOptions` as `options`.
+    """Add the options of a command that plays, which receives them as `options`.
 
     A command without `runs_directory` says where its runs go by itself.
     """
@@ -194,7 +194,7 @@ def run_options(command: Callable[..., _Answer]) -> Callable[..., _Answer]:
 
 
 def default_side_by_side(*, measures_waits: bool = False) -> int:
-    """Clusters at once unless told: as cores and memory allow, at least 1.
+    """Return the default number of parallel clusters, as cores and memory allow, at least 1.
 
     A play waits a third of its time, so there is one for every core. Where it is measured for how
     long clients had no service, there is one for every two: clusters take no time from each other.
@@ -203,13 +203,13 @@ def default_side_by_side(*, measures_waits: bool = False) -> int:
 
 
 def has_colour() -> bool:
-    """Whether standard output is a terminal that shows colours, and the user wants them."""
+    """Return whether standard output is a terminal that shows colours, and the user wants them."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return wanted and sys.stdout.isatty()
 
 
 def sayer() -> Callable[[str], None]:
-    """Progress goes to standard error, each line with the seconds since the start."""
+    """Return a function that prints progress to standard error, with seconds since the start."""
     started = time.monotonic()
 
     def say(text: str) -> None:

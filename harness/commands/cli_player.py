@@ -57,7 +57,7 @@ gates_of_schedules = click.option(
 
 
 def _free_clients(command: Callable[..., int]) -> Callable[..., int]:
-    """The options of clients that write and read freely; the command gets them as `free`."""
+    """Add the options of free clients, which the command receives as `free`."""
 
     @click.option(
         "--free",
@@ -126,7 +126,7 @@ def _free(
 
 
 def _runs_wanted(command: Callable[..., int]) -> Callable[..., int]:
-    """The options of what is drawn; the command gets them as `wanted`."""
+    """Add the options of drawn runs, which the command receives as `wanted`."""
 
     @kafkas_of_schedules
     @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
@@ -186,7 +186,7 @@ def _runs_wanted(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def add_player_commands(group: click.Group) -> None:
-    """Adds `chaos` and `shrink` to the command line."""
+    """Add `chaos` and `shrink` to the command line."""
     group.add_command(chaos)
     group.add_command(shrink)
 

@@ -153,7 +153,7 @@ def upgrade(
 def _played(
     wanted: "UpgradeWanted", *, options: "RunOptions", say: Callable[[str], None], as_json: bool
 ) -> int:
-    """Plays the runs, and prints what came of them; returns the exit code."""
+    """Play the runs and print their sign-off; return the exit code."""
     from kchaos.harness.commands.upgrade import play_upgrade, result_lines
     from kchaos.harness.upgrades.rendering import json_of
 

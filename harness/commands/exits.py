@@ -25,7 +25,7 @@ _NO_THREAD = "can't start new thread"
 
 
 def exit_code_for_lines(lines: Iterable[Mapping[str, Any]]) -> int:
-    """The exit code for objects of `checkers.run_line.RunLine`, one a run.
+    """Return the exit code for `checkers.run_line.RunLine`s as JSON, one a run.
 
     0 if every run is as expected, 1 if one is known not to be, else 2, as for no run at all.
     """
@@ -45,13 +45,13 @@ def _code(line: Mapping[str, Any]) -> int:
 
 
 def exit_code_for_histories(valid: Iterable[bool | None]) -> int:
-    """The exit code for histories of clients: 1 if one is not valid, else 2 if one is unknown."""
+    """Return the exit code for histories: 1 if any is invalid, else 2 if any is unknown."""
     answers = [*valid]
     return FINDING if False in answers else UNKNOWN if None in answers else AS_EXPECTED
 
 
 def exit_code_beside(results: "Results", status: int) -> int:
-    """The exit code for a cluster that was judged beside a command, which ended with a status.
+    """Return the exit code for a judged cluster beside a command with this exit status.
 
     1 for what should not have happened to the cluster, 2 where nobody knows whether it is safe;
     else the command's own status. Where the model could not follow all that clients did, safety
@@ -65,7 +65,7 @@ def exit_code_beside(results: "Results", status: int) -> int:
 
 
 def exit_code_of(error: BaseException) -> int | None:
-    """The exit code for an error that kchaos raises on purpose; None for a defect of kchaos."""
+    """Return the exit code for an error of kchaos's own, or None for a defect of kchaos."""
     # Imported here, since it is needed only when something went wrong.
     from kchaos.checkers.errors import (
         CheckError,
@@ -99,7 +99,7 @@ def exit_code_of(error: BaseException) -> int | None:
 
 
 def refusal_text(refused: OSError) -> str:
-    """The message for a refusal of `machine_error_in`: what was refused, where, and a remedy."""
+    """Return the message for a refusal of `machine_error_in`: cause, place and remedy."""
     # Of a copy that failed, it is where it should have gone.
     place = refused.filename2 or refused.filename
     what = f"{refused.strerror} at {place}" if place else str(refused.strerror)
@@ -113,7 +113,7 @@ def refusal_text(refused: OSError) -> str:
 
 
 def machine_error_in(error: BaseException | None) -> OSError | None:
-    """The disk's or the system's refusal that is, or caused, this error; None if there is none.
+    """Return the disk's or the system's refusal that is, or caused, this error, or None.
 
     A MachineError says itself what was refused and what to do.
     """

@@ -31,7 +31,7 @@ NEEDED = (
 
 
 def serve(main: Callable[[Sequence[str]], Any]) -> None:
-    """Forks a process for each line of standard input, a socket, until nobody writes there.
+    """Fork a process for each line of standard input, a socket, until its end.
 
     The process id is written back, and the exit code once that process has ended. This one ignores
     `ENDING_SIGNALS`; what is forked handles them as this one did before.
@@ -63,7 +63,7 @@ def serve(main: Callable[[Sequence[str]], Any]) -> None:
 
 
 def _take_over(log_file: Path) -> None:
-    """Gives a forked process a session, an empty input and output of its own."""
+    """Give a forked process a session, an empty input and output of its own."""
     os.setsid()
     with open(os.devnull, "rb") as nothing, log_file.open("ab") as log:
         for own, descriptor in ((nothing, 0), (log, 1), (log, 2)):

@@ -39,7 +39,7 @@ def judge_paths(
     offline: bool,
     say: Callable[[str], None],
 ) -> Iterator[dict[str, Any]]:
-    """Judges every run; yields the object of `--json` for each, and keeps none of them.
+    """Judge every run; yield the object of `--json` for each, and keep none of them.
 
     A pack on an object store is fetched for as long as it is judged, by Spark's tasks or here.
 
@@ -77,7 +77,7 @@ def judge_paths(
 
 
 def _line_of(run: Place, say: Callable[[str], None]) -> dict[str, Any]:
-    """Judges one run in plain Python; among others, one that is no run is an unknown line.
+    """Judge one run in plain Python; a folder that is no run becomes an unknown line.
 
     So is one over which the judge itself fails: the others are judged.
 
@@ -106,12 +106,12 @@ def _line_of(run: Place, say: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _is_there(output: Place) -> bool:
-    """Whether a folder, or a prefix of a store, has something already."""
+    """Return whether a folder, or a prefix of a store, has content."""
     return bool(output.objects()) if isinstance(output, StoredPlace) else output.exists()
 
 
 def _write(run: RunDirectory, results: Results) -> None:
-    """Writes the judgement.
+    """Write the judgement.
 
     Raises:
         OSError: The machine refuses.
@@ -126,7 +126,7 @@ def _write(run: RunDirectory, results: Results) -> None:
 
 
 def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
-    """Writes the report and returns where it is.
+    """Write the report and return its path.
 
     Damaged evidence may keep it from being drawn, but no verdict from it: then None.
 
@@ -143,7 +143,7 @@ def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> Path |
 
 
 def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], None]) -> bool:
-    """Judges each run in a task of Spark; compares with its newest judgement in plain Python."""
+    """Judge each run in a task of Spark; compare it with its newest plain judgement."""
     paths = find_runs(runs)
     lines = _with_spark(paths, master=None, output=None, offline=offline, say=say)
     agreed = 0
@@ -161,7 +161,7 @@ def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], No
 def with_spark(
     wanted: bool | None, *, runs: int, offline: bool, say: Callable[[str], None]
 ) -> bool:
-    """Whether Spark judges: as it is wanted, or, for None, if there are many runs.
+    """Return whether Spark judges: as wanted, or, for None, if there are many runs.
 
     Where many runs are judged without it, because it is not installed, that is said.
 
@@ -179,7 +179,7 @@ def with_spark(
 
 
 def require_spark(*, offline: bool) -> Path:
-    """Makes sure that Spark can start; returns its JAVA_HOME.
+    """Prepare Spark and return its JAVA_HOME.
 
     Raises:
         MachineError: pyspark or what it needs is not installed, or there is no Java for it.
@@ -198,7 +198,7 @@ def _missing_for_spark() -> str:
 
 
 def _kinds(findings: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Findings in a form that two kinds of results share, whatever the order."""
+    """Return findings in a form that both kinds of results share, in any order."""
     names = ("kind", "first_offset", "last_offset")
     return sorted(
         (*(finding[name] for name in names), tuple(finding["brokers"])) for finding in findings
@@ -237,7 +237,7 @@ def _with_spark(
 
 
 def _line_of_spark(run: Place, results: Results) -> dict[str, Any]:
-    """The object of `--json` for one run that Spark judged, which may be no run at all."""
+    """Return the `--json` object of Spark's results for one place, which may be no run."""
     if not results.judged_by:
         return _unknown_line(run, results.unknown)
     return line_of(results).to_json() | {"run": str(run)}

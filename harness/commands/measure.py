@@ -39,7 +39,7 @@ def measure(
     options: RunOptions,
     say: Callable[[str], None],
 ) -> int:
-    """Plays what the results file lacks, appends a line a run, and writes the table anew.
+    """Play what the results file lacks, append a line a run, and write the table anew.
 
     A play that was killed appends no line, so that it is played again; it is told, and unknown.
 
@@ -85,7 +85,7 @@ def measure(
 
 
 def results_in(file: Path) -> list[dict[str, Any]]:
-    """The lines of a results file, none if it does not exist."""
+    """Return the lines of a results file; none without the file."""
     return list(read_lines(file, NEEDED | _NEEDED)) if file.is_file() else []
 
 
@@ -100,7 +100,7 @@ def last_seen(lines: Iterable[Line]) -> dict[str, str]:
 
 
 def append_result(file: Path, line: Line) -> None:
-    """Appends one line, without what is of interest for a single run only.
+    """Append one line, without fields that matter for a single run only.
 
     The run's path is shortened to its name, which is the same everywhere.
     """
@@ -114,7 +114,7 @@ def append_result(file: Path, line: Line) -> None:
 
 
 def table_of(lines: Sequence[Line], source: str = RESULTS) -> str:
-    """The measurements as a Markdown page, made from the file called `source`."""
+    """Return the measurements as a Markdown page, made from the file called `source`."""
     groups: dict[tuple[str, str, str], list[Line]] = defaultdict(list)
     for line in lines:
         groups[_key(line)].append(line)
@@ -162,7 +162,7 @@ def _word(answer: bool | None) -> str:
 
 
 def cells(entries: Sequence[Entry]) -> Iterator[tuple[Entry, str, str]]:
-    """Cells to play: each case of an entry on each release that it says something of.
+    """Yield the cells to play: each case of an entry on each release in its expectations.
 
     One that leaves all to the model has each of its cases on each of its default releases.
     """
@@ -180,4 +180,4 @@ def _key(line: Line) -> tuple[str, str, str]:
 
 
 def _quiet(_text: str) -> None:
-    """Unattended runs tell their result only."""
+    """Ignore progress, since unattended runs print only their result."""

@@ -58,10 +58,10 @@ class Player(AbstractContextManager["Player"], Protocol):
     """Player of scenarios, within its context: `Children`, or a stand-in."""
 
     def play(self, scenario: Scenario) -> Line:
-        """Plays and judges it once; returns a line with `run`, the run's path."""
+        """Play and judge a scenario once; return a line with `run`, the run's path."""
 
     def stop(self) -> None:
-        """Ends what is under way."""
+        """End the running plays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Night:
     leaning: Mapping[str, float] = field(default_factory=dict)
 
     def mixes_of(self, release: str) -> Mapping[str, float]:
-        """The mixes that are drawn for a release: with KRaft not all of them are.
+        """Return the mixes drawn for a release; some are never drawn with KRaft.
 
         Raises:
             UsageError: None of them is.
@@ -104,7 +104,7 @@ class Night:
         return drawn
 
     def require_mixes(self, release: str) -> None:
-        """Makes sure that each mix is drawn for a release, or known not to be with KRaft.
+        """Check that each mix can be drawn for a release; some need ZooKeeper.
 
         Raises:
             UsageError: One of them is not, such as upgrades of the earliest release.
@@ -114,7 +114,7 @@ class Night:
             check_mix(mix, release, is_kraft=has_kraft(release_of(release), self.mode))
 
     def faults(self, releases: Iterable[str]) -> set[str]:
-        """The kinds of faults that are drawn for any of these releases."""
+        """Return the kinds of faults that are drawn for any of these releases."""
         return {
             kind
             for release in releases
@@ -124,7 +124,7 @@ class Night:
         }
 
     def schedules(self, releases: Mapping[str, str]) -> Iterator[_Drawn]:
-        """Yields seed, Kafka and mix of each schedule, without end.
+        """Yield seed, Kafka and mix of each schedule, without end.
 
         Args:
             releases: By Kafka, the release by which it is judged.
@@ -184,7 +184,7 @@ class _Course:
         return _longest_of(self.lines) or self.guess_s
 
     def take(self, line: Line) -> None:
-        """Keeps the line of a run that has ended, and of the runs those that are to stay."""
+        """Keep the line of an ended run, and the run itself if it is to stay."""
         append_line(self.folder / LINES, line)
         place = self.folder / line["run"]
         if self.tables is not None and place.is_dir():
@@ -201,7 +201,7 @@ class _Course:
         self._prune()
 
     def summary(self) -> Summary:
-        """Writes what the runs say together.
+        """Write and return the summary of all runs.
 
         Adds them to the tables, and puts what stays on a store, if there are to be any.
         """
@@ -221,7 +221,7 @@ class _Course:
         return made
 
     def _add_rows(self, tables: Place) -> None:
-        """Adds the rows of all runs to the tables; they stay in the night until that is done."""
+        """Add the rows of all runs to the tables; keep them in the night until that succeeds."""
         own = self.folder / _ROWS
         try:
             append(rows_in(own), tables)
@@ -275,7 +275,7 @@ def nightly(
     done: Callable[[Line], None],
     player: Callable[[Path], Player] | None = None,
 ) -> Summary:
-    """Plays until a limit is reached, or Ctrl-C; writes the summary, and returns it.
+    """Play until a limit is reached, or Ctrl-C; write the summary, and return it.
 
     Args:
         folder: Where runs, lines and summary go. A night that is there already goes on if it has
@@ -321,7 +321,7 @@ def nightly(
 
 
 def _require_slow_disks(mixes: Collection[str], options: RunOptions) -> None:
-    """Refuses the mix of slow disks beforehand where the first of its plays would end the night.
+    """Refuse the mix of slow disks if its first play would end the night.
 
     Raises:
         MachineError: The message says what is in the way.
@@ -332,7 +332,7 @@ def _require_slow_disks(mixes: Collection[str], options: RunOptions) -> None:
 
 @contextlib.contextmanager
 def _player(given: Callable[[Path], Player] | None, options: RunOptions) -> Iterator[Player]:
-    """Player of scenarios, with a work directory for the block."""
+    """Yield a player of scenarios, with a work directory for the block."""
     make = given or (lambda work: Children(options=options, work=work))
     with work_directory("nightly") as work, make(work) as player:
         yield player
@@ -340,7 +340,7 @@ def _player(given: Callable[[Path], Player] | None, options: RunOptions) -> Iter
 
 @contextlib.contextmanager
 def _told_if_it_ends_early(course: _Course) -> Iterator[None]:
-    """Writes the summary of what was played, if anything was, before an error ends the night."""
+    """Write the summary of any plays before an error ends the night."""
     try:
         yield
     except BaseException as error:
@@ -356,7 +356,7 @@ def _told_if_it_ends_early(course: _Course) -> Iterator[None]:
 
 
 def _longest_of(lines: Iterable[Line]) -> float:
-    """The most seconds that a line's schedule took to be drawn and played; 0 if none says."""
+    """Return the most seconds to draw and play one line's schedule; 0 if none has them."""
     return max(
         (line["wall_s"] + line.get("drawn_s", 0.0) for line in lines if line.get("wall_s")),
         default=0.0,
@@ -364,7 +364,7 @@ def _longest_of(lines: Iterable[Line]) -> float:
 
 
 def _longest_s(earlier: Sequence[Line], limits: Limits) -> float:
-    """Seconds that a play is taken to need, by an earlier night's lines.
+    """Return the seconds that a play is expected to need, by an earlier night's lines.
 
     Raises:
         UsageError: The night has less time than one play needs.
@@ -383,7 +383,7 @@ def _longest_s(earlier: Sequence[Line], limits: Limits) -> float:
 def _begins(
     night: Night, releases: Collection[str], folder: Path, side_by_side: int
 ) -> Iterator[str]:
-    """Yields what is said before the first play.
+    """Yield the messages before the first play.
 
     That is which mixes draw less on these releases, and what is drawn more often than usual; then
     the seeds, and where the runs go.
@@ -407,7 +407,7 @@ def _play(
     releases: Mapping[str, str],
     side_by_side: int,
 ) -> None:
-    """Plays side by side. No play is begun that could not end in time, and none goes on then."""
+    """Play side by side; begin no play that cannot end in time, and end all then."""
     known = {(line.get("seed"), line.get("kafka")) for line in course.lines}
     schedules = (drawn for drawn in night.schedules(releases) if drawn[:2] not in known)
     under_way: dict[Future[Line], _Drawn] = {}
@@ -468,7 +468,7 @@ def _forget_stopped(course: _Course, there: Collection[str]) -> None:
 def _line_of_play(
     night: Night, folder: Path, player: Player, releases: Mapping[str, str], drawn: _Drawn
 ) -> Line:
-    """Plays one schedule. Where only that one cannot be played, its line says so."""
+    """Play one schedule; if it alone cannot be played, its line says so."""
     seed, kafka, mix = drawn
     told: dict[str, Any] = {"seed": seed, "kafka": kafka, "mix": mix}
     began = time.monotonic()
@@ -504,7 +504,7 @@ def _line_of_play(
 
 
 def _playable(night: Night, options: RunOptions, say: Callable[[str], None]) -> dict[str, str]:
-    """The release of each Kafka, if each mix that is drawn for it can be played on this machine.
+    """Return each Kafka's release, if all of its mixes can be played on this machine.
 
     Raises:
         UsageError: A mix is not drawn for a release.
@@ -521,7 +521,7 @@ def _playable(night: Night, options: RunOptions, say: Callable[[str], None]) -> 
 def _releases(
     kafkas: Sequence[str], options: RunOptions, say: Callable[[str], None]
 ) -> dict[str, str]:
-    """The release by which each Kafka is judged; a broken or unknown one is refused here."""
+    """Return the release by which each Kafka is judged, or refuse a broken or unknown one."""
     return {
         kafka: release_of(
             fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
@@ -532,7 +532,7 @@ def _releases(
 
 @contextlib.contextmanager
 def _only_one(folder: Path) -> Iterator[None]:
-    """The folder, made if need be, and nobody else's for the block.
+    """Lock the folder for the block, creating it if need be.
 
     Raises:
         UsageError: Another night is played there, or it cannot be made.
@@ -561,14 +561,14 @@ def _only_one(folder: Path) -> Iterator[None]:
 
 
 def _leaning(folder: Path, earlier: Sequence[Line], kinds: Collection[str]) -> Mapping[str, float]:
-    """To what the night leans: as it began, if it is there already, else by the baseline."""
+    """Return the night's weights: those of its begin, if any, else by the baseline."""
     with contextlib.suppress(FileNotFoundError):
         return dict(json.loads((folder / NIGHT).read_text()).get("leaning", {}))
     return leaning_after(earlier, [kind for kind in FAULT_KINDS if kind in kinds])
 
 
 def _agree(folder: Path, night: Night) -> None:
-    """Writes night.json, or makes sure that the one that is there says the same."""
+    """Write night.json, or check that the existing one agrees."""
     file = folder / NIGHT
     asked = json.loads(json.dumps(asdict(night) | {"kchaos": own_version()}))
     if file.exists():
@@ -584,7 +584,7 @@ def _agree(folder: Path, night: Night) -> None:
 
 
 def seed_of(folder: Path, seed: int | None) -> int:
-    """The seed that was asked for, else that of the night in the folder, else any."""
+    """Return the given seed, else that of the night in the folder, else any."""
     if seed is not None:
         return seed
     with contextlib.suppress(OSError, ValueError, KeyError):
@@ -593,7 +593,7 @@ def seed_of(folder: Path, seed: int | None) -> int:
 
 
 def seconds_in(text: str) -> float:
-    """The seconds of a duration such as 2h, 90m, 1h30m or 45s.
+    """Return the seconds of a duration such as 2h, 90m, 1h30m or 45s.
 
     Raises:
         ValueError: It is none.
@@ -606,7 +606,7 @@ def seconds_in(text: str) -> float:
 
 
 def bytes_in(text: str) -> int:
-    """The bytes of a size such as 500M or 2G.
+    """Return the bytes of a size such as 500M or 2G.
 
     Raises:
         ValueError: It is none.
@@ -623,7 +623,7 @@ def _is_green(line: Line) -> bool:
 
 
 def _shows(line: Line) -> set[tuple[str, str]]:
-    """Findings that the run shows, with its release; other runs may show them too."""
+    """Return the run's findings with its release; other runs may show them too."""
     shown = {finding["fingerprint"] for finding in bugs_in(line)}
     if line["unknown"]:
         shown.add(re.sub("[0-9]+", "N", str(line["unknown"])))

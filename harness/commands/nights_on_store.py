@@ -12,7 +12,7 @@ from kchaos.harness.summary.lines import LINES
 
 
 def require_free(store: StoredPlace | None, tables: Place | None) -> None:
-    """Refuses before anything is played what could not be written when all is played.
+    """Refuse, before anything is played, a store or tables that cannot be written.
 
     Raises:
         UsageError: There is a night already in the place on the store.
@@ -29,7 +29,7 @@ def require_free(store: StoredPlace | None, tables: Place | None) -> None:
 def put_night(
     folder: Path, store: StoredPlace, *, runs: Sequence[str], say: Callable[[str], None]
 ) -> None:
-    """Puts packs and reports of the runs that are kept, the summary, and the lines at last.
+    """Put packs and reports of the kept runs, the summary, and at last the lines.
 
     What is there already with the same content stays, so that a night can be put once more after an
     error. Where there are lines, there is all that belongs to them.

@@ -35,7 +35,7 @@ def playground(
     say: Callable[[str], None],
     write: Callable[[str], None],
 ) -> None:
-    """Starts the cluster, says how to reach it, and stops it on Ctrl-C.
+    """Start the cluster, say how to reach it, and stop it on Ctrl-C.
 
     Raises:
         BrokerExited: A broker or ZooKeeper ended by itself.
@@ -79,7 +79,7 @@ def judged_playground(
     options: RunOptions,
     say: Callable[[str], None],
 ) -> tuple[Results, int]:
-    """Runs a command beside a cluster; returns what is judged of the cluster, and how it ended.
+    """Run a command beside a cluster; return the cluster's results and the exit status.
 
     The command finds the brokers' addresses in `BOOTSTRAP`. They are those of links, so what its
     clients were promised is judged, whichever clients they are. A topic that they name is made,
@@ -130,7 +130,7 @@ def _judged_properties(spec: ClusterSpec) -> Mapping[str, str]:
 
 
 def _run(command: Sequence[str], servers: Sequence[str], play: Play) -> int:
-    """The exit status of a command that was run to its end; it ends with this process."""
+    """Run a command to its end, or to this process's, and return its exit status."""
     addresses = ",".join(servers)
     environment = {**os.environ, **dict.fromkeys(BOOTSTRAP, addresses)}
     play.say(f"{shlex.join(command)} with {BOOTSTRAP[0]}={addresses}")

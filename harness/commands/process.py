@@ -39,7 +39,7 @@ class _Unread(io.TextIOWrapper):
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Runs the command line and ends the process with the code of the contract."""
+    """Run the command line, and exit with the code of the contract."""
     sys.stdout, sys.stderr = _stream(1, line_buffering=False), _stream(2, line_buffering=True)
     # Whoever runs a command has no use for its libraries' warnings, not even as errors.
     warnings.resetwarnings()
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 
 def _flushed(code: int) -> int:
-    """The exit code once standard output has all; that of the machine if it takes no more."""
+    """Flush standard output; return the code, or the machine's if the output takes no more."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -77,7 +77,7 @@ def _flushed(code: int) -> int:
 
 
 def _stream(number: int, *, line_buffering: bool) -> io.TextIOWrapper:
-    """Standard output or error; a descriptor that is closed leads nowhere."""
+    """Return standard output or error; a closed descriptor leads nowhere."""
     try:
         os.fstat(number)
     except OSError:

@@ -33,7 +33,7 @@ class _Told:
     _code: Future[int] = field(default_factory=Future)
 
     def listen(self) -> None:
-        """Hears of the end beside everything else."""
+        """Wait for the end in a thread."""
         threading.Thread(target=self._hear, name="end of a play", daemon=True).start()
 
     def _hear(self) -> None:
@@ -43,14 +43,14 @@ class _Told:
             self._code.set_exception(error)
 
     def _killed(self) -> int:
-        """Code of a process whose server tells nothing any more, once both are gone."""
+        """Return the code of a process whose server has ended, once both are gone."""
         # The kernel kills what was forked only some time after nobody tells of it.
         self.server.kill()
         kill_by_identity(self.pid, self.start_time)
         return -signal.SIGKILL
 
     def poll(self) -> int | None:
-        """The exit code, or None while the process runs."""
+        """Return the exit code, or None while the process runs."""
         return self._code.result() if self._code.done() else None
 
 
@@ -74,7 +74,7 @@ class ReadyProcess:
         name: str,
         is_given_up: Callable[[], bool] = lambda: False,
     ) -> Child:
-        """Has a process forked that is `kchaos` with these arguments; its output goes to a file.
+        """Fork a process that is `kchaos` with these arguments; its output goes to a file.
 
         After an error nothing more may be forked here: `end` it. A play that was forked in that
         moment then ends before it has begun anything.
@@ -114,17 +114,17 @@ class ReadyProcess:
         return Child(pid=pid, start_time=started, name=name, log_file=log_file, ending=ending)
 
     def _has_told(self) -> bool:
-        """Whether something is told, or never will be."""
+        """Return whether a message has come, or never will."""
         return bool(select.select([self._control], [], [], 0)[0])
 
     def end(self) -> None:
-        """Ends the process, and what it has forked."""
+        """End the process and its forks."""
         self.server.kill()
         self._control.close()
 
 
 def _next_line(lines: TextIOWrapper) -> str:
-    """Next line of the output; "" once nobody is there to tell it."""
+    """Return the next line of the output; "" once its writer has ended."""
     try:
         return lines.readline()
     except ConnectionResetError:
@@ -134,7 +134,7 @@ def _next_line(lines: TextIOWrapper) -> str:
 def ready_process(
     command: Sequence[str] = SERVE, *, log_file: Path, env: Mapping[str, str]
 ) -> ReadyProcess:
-    """Starts one.
+    """Start a process that can fork plays.
 
     Args:
         command: A command line whose process calls `harness.commands.forking.serve`.

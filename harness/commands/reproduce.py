@@ -69,7 +69,7 @@ def reproduce(
     say: Callable[[str], None],
     done: Callable[[PlayedCase], None],
 ) -> list[PlayedCase]:
-    """Plays every case on every Kafka, so many times each, and judges each run at once.
+    """Play every case on every Kafka `runs` times, and judge each run at once.
 
     Args:
         cases: None means all that a release can show.
@@ -124,7 +124,7 @@ def play_cases(
     say_steps: Callable[[str], None] | None = None,
     done: Callable[[int, PlayedCase], None],
 ) -> None:
-    """Plays cases and judges each run at once.
+    """Play cases and judge each run at once.
 
     Those that are played in turn are played in this process, which tells each step of theirs. Of
     several at once, each in a process of its own, the beginning is told and the end.
@@ -171,7 +171,7 @@ def play_cases(
 
 
 def _played_elsewhere(scenario: Scenario, line: Line) -> PlayedCase:
-    """The case that a child has played and judged, by its line."""
+    """Return the case of a child, from the line of its judged run."""
     if line["run"]:
         run = RunDirectory.open(Path(line["run"]))
         report = None if line["report"] is None else Path(line["report"])
@@ -193,7 +193,7 @@ def _played_elsewhere(scenario: Scenario, line: Line) -> PlayedCase:
 
 
 def time_left(spent_s: float, done: int, wanted: int, *, at_once: int = 1) -> str:
-    """Time left if it goes on as before, in brackets; "" before the first ones are done.
+    """Return the expected remaining time in brackets; "" before the first ones are done.
 
     Args:
         at_once: How many go on beside each other: the first end tells nothing of the others.
@@ -206,7 +206,7 @@ def time_left(spent_s: float, done: int, wanted: int, *, at_once: int = 1) -> st
 
 
 def cases_shown(entry: Entry, release: str, say: Callable[[str], None]) -> list[str]:
-    """The cases that a release can show; all, where it can show none, to be refused by name."""
+    """Return the cases that a release shows; all if it shows none, to be refused by name."""
     why_not = {case: entry.cannot_show(case, release) for case in entry.cases}
     if all(why_not.values()):
         return list(entry.cases)
@@ -217,7 +217,7 @@ def cases_shown(entry: Entry, release: str, say: Callable[[str], None]) -> list[
 
 
 def judged(run: RunDirectory, say: Callable[[str], None]) -> PlayedCase:
-    """Judges a run in plain Python, and writes the judgement and its report."""
+    """Judge a run in plain Python, and write the judgement and its report."""
     try:
         results = judge(run)
         write_judgement(run, results)

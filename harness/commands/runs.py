@@ -33,14 +33,14 @@ class RunThere:
     problem: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `--json` prints for it."""
+        """Return the object that `--json` prints."""
         place = {"run": str(self.path), "started_at": self.started_at or None}
         judged = {} if self.results is None else line_of(self.results).to_json()
         return judged | place | {"problem": self.problem or None}
 
 
 def newest_run(runs_directory: Path) -> Path:
-    """The run that began last.
+    """Return the newest run by its begin.
 
     Raises:
         UsageError: There is no run.
@@ -53,7 +53,7 @@ def newest_run(runs_directory: Path) -> Path:
 
 
 def runs_there(runs_directory: Path) -> Sequence[RunThere]:
-    """The runs in a folder, the newest first.
+    """Return the runs in a folder, newest first.
 
     Raises:
         UsageError: There is none.
@@ -78,7 +78,7 @@ def _looked_at(path: Path) -> RunThere:
 
 
 def run_lines(runs: Sequence[RunThere]) -> list[str]:
-    """Each run in two lines or more of 80 columns: when and what, and how it was judged."""
+    """Return each run in at least two lines of 80 columns: when and what, and its judgement."""
     lines = []
     for run in runs:
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at))

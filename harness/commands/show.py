@@ -30,7 +30,7 @@ MATRIX_KEY = "✗ the bug shows, ✓ it does not, ± both, by case or patch; · 
 
 
 def matrix_lines(entries: Iterable[Entry]) -> list[str]:
-    """The catalogue, a line an entry, with a column for each release line that it speaks of."""
+    """Return the catalogue, a line an entry and a column a release line."""
     from kchaos.clusters.releases import release_of
 
     rows = {
@@ -74,7 +74,7 @@ def last_seen_lines(entries: Iterable[Entry], seen: Mapping[str, str]) -> list[s
 
 
 def entry_lines(entry: Entry) -> list[str]:
-    """One entry of the catalogue: title, story, cases, what is expected where."""
+    """Return one entry of the catalogue: title, story, cases and expectations."""
     lines = textwrap.wrap(f"{entry.name}: {entry.title}", WIDTH, subsequent_indent=_INDENT)
     lines += textwrap.wrap(entry.story, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
     lines += wrapped(f"source: {entry.source}")
@@ -99,7 +99,7 @@ def result_lines(
     is_expected: bool = True,
     place: Place | None = None,
 ) -> list[str]:
-    """The outcome of one run, its verdict, and each finding in a sentence.
+    """Return the outcome of one run, its verdict, and each finding in a sentence.
 
     Args:
         has_verdict: False where the verdict is printed elsewhere.
@@ -136,7 +136,7 @@ def result_lines(
 
 
 def table_text(results: Sequence[Results]) -> str:
-    """The table at the end: one row a run."""
+    """Return the final table: one row a run."""
     from io import StringIO
 
     from rich.console import Console
@@ -180,7 +180,7 @@ def _expected_text(results: Sequence[Results]) -> str:
 
 
 def _short(findings: Iterable[Finding]) -> str:
-    """The safety findings in a few words: kind and offsets."""
+    """Return the kind and offsets of each safety finding."""
     texts = [
         f"{finding.kind} {_offsets(finding)}".strip()
         for finding in findings
@@ -196,7 +196,7 @@ def _offsets(finding: Finding) -> str:
 
 
 def wrapped(text: str) -> list[str]:
-    """The text in lines of 80 columns, all of them indented."""
+    """Return the text as indented lines of 80 columns."""
     return textwrap.wrap(
         text,
         WIDTH,
@@ -208,7 +208,7 @@ def wrapped(text: str) -> list[str]:
 
 
 def history_lines(judged: HistoryJudgement) -> list[str]:
-    """Lines about a history of clients: its anomalies, and whether it is valid."""
+    """Return lines about a history of clients: its anomalies, and whether it is valid."""
     lines = [f"{judged.path}: {judged.operations:,} operations of clients"]
     for finding in judged.findings:
         is_bad = finding.question is not Question.NEITHER
@@ -228,6 +228,6 @@ def history_lines(judged: HistoryJudgement) -> list[str]:
 
 
 def line_lines(line: dict[str, Any]) -> list[str]:
-    """One run's JSON object for people, where no more than that is known."""
+    """Return one run's JSON object for people, without its results."""
     verdict = f"conforms: {ANSWERS[line['conforms']]}, safe: {ANSWERS[line['safe']]}"
     return [f"{line['run']}: {verdict}, as expected: {ANSWERS[line['expected']]}"]

@@ -37,7 +37,7 @@ def shrink(
     as_json: bool,
     trust: bool,
 ) -> int:
-    """Shrinks a run's schedule; writes the scenario file, and says where it is.
+    """Shrink a run's schedule; write the scenario file, and print its path.
 
     Args:
         plays: How many may be played in all.
@@ -101,7 +101,7 @@ class _Player:
     line: Line = field(default_factory=dict)
 
     def shows_again(self) -> bool:
-        """Whether the whole schedule shows it once more."""
+        """Return whether the whole schedule shows the finding again."""
         return self.showing([self.scenario.steps]) is not None
 
     def showing(self, candidates: Sequence[Steps]) -> int | None:
@@ -140,7 +140,7 @@ class _Player:
         return None
 
     def told(self, shrunk: Shrunk[Any]) -> dict[str, object]:
-        """The object of `--json`."""
+        """Return the object that `--json` prints."""
         return {
             "scenario": str(self.file),
             "steps": len(shrunk.steps),
@@ -152,7 +152,7 @@ class _Player:
         }
 
     def _keep(self, steps: Steps, line: Line) -> None:
-        """Writes the scenario file at once: what was found outlives Ctrl-C."""
+        """Write the scenario file at once, so that it outlives Ctrl-C."""
         self.line = line
         whole = self.scenario
         title = f"{len(steps)} of {len(whole.steps)} steps: {whole.title}".removesuffix(": ")
@@ -170,14 +170,14 @@ def _trusted_scenario(directory: RunDirectory, *, trust: bool) -> Scenario:
 
 
 def _file_for(directory: RunDirectory, output: Path | None) -> Path:
-    """The file to write, whose folder is there."""
+    """Return the file to write, in an existing folder."""
     file = output or directory.path.parent / f"{directory.name}-shrunk.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     return file
 
 
 def _legality(scenario: Scenario, release: str) -> Callable[[Steps], bool]:
-    """Whether a schedule keeps the rules of drawing, if the whole one does; else all may be."""
+    """Return whether a schedule is legal to draw; any is if the whole one is not."""
     view = view_of(scenario, release)
     if illegal_steps(view, scenario.steps):
         return lambda _: True

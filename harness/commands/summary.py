@@ -28,7 +28,7 @@ def summarise(
     say: Callable[[str], None],
     warnings: Sequence[str] = (),
 ) -> Summary:
-    """Writes the summary's files and says where they are.
+    """Write the summary's files and print their paths.
 
     Args:
         fail_on: Of `harness.summary.summary.FAIL_ON`; none for what fails by default.
@@ -58,7 +58,7 @@ def summarise(
 
 
 def exit_code_of_summary(summary: Summary) -> int:
-    """0 if no run fails, 1 if one does, 2 if what fails is only unknown, or nothing is known."""
+    """Return 0 if no run fails, 1 if one does, 2 if failures are only unknown, or none is known."""
     return {PASSES: AS_EXPECTED, FAILS: FINDING, IS_UNKNOWN: UNKNOWN}[summary.answer]
 
 
@@ -69,7 +69,7 @@ def _name(baseline: Place | None) -> str:
 
 
 def require_baseline(baseline: Place | None, fail_on: Sequence[str]) -> None:
-    """Refuses what cannot be answered.
+    """Refuse a baseline or a reason to fail that cannot be used.
 
     Raises:
         UsageError: What is new is asked for, and there is no baseline.

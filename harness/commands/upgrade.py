@@ -64,7 +64,7 @@ def upgrade_of(
     options: RunOptions,
     say: Callable[[str], None],
 ) -> Upgrade:
-    """The upgrade that is meant.
+    """Return the upgrade of these releases or builds.
 
     Args:
         older: What was given as the Kafka to come from; newer likewise.
@@ -122,7 +122,7 @@ def play_upgrade(
     say: Callable[[str], None],
     done: Callable[[Line], None],
 ) -> tuple[int, SignOff, Path]:
-    """Plays and judges the runs; returns the exit code, the sign-off, and where its page is.
+    """Play and judge the runs; return the exit code, the sign-off and its page's path.
 
     The page is written anew after each run; while some are missing it is unknown, or red.
     """
@@ -162,7 +162,7 @@ def play_upgrade(
 
 
 def digest_of(kafka: Distribution) -> str:
-    """The SHA-256 of Kafka's own jar, or where a build of somebody's own lies, with its digest."""
+    """Return the SHA-256 of Kafka's own jar, or a build's place and digest."""
     own = [digest for name, digest in kafka.digests.items() if _OWN_JAR.fullmatch(name)]
     return kafka.build or (f"sha256:{own[0]}" if own else "no digest is known")
 
@@ -184,7 +184,7 @@ def _signed(
 
 
 def rules_of(upgrade: Upgrade) -> tuple[list[str], list[str]]:
-    """The rules of replication that only the newer release has, and those that only the older has.
+    """Return the rules of replication that only the newer has, and those that only the older has.
 
     Both are empty for a release whose rules nobody has read.
     """
@@ -200,12 +200,12 @@ def rules_of(upgrade: Upgrade) -> tuple[list[str], list[str]]:
 
 
 def notes_of(upgrade: Upgrade) -> list[str]:
-    """Notes of Kafka's upgrade page for releases after the older one, up to the newer one."""
+    """Return the notes of Kafka's upgrade page after the older release, up to the newer."""
     return change_texts(release_of(upgrade.older_release), release_of(upgrade.newer_release))
 
 
 def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
-    """Command that plays the same runs again."""
+    """Return the command that replays the same runs."""
     words = ["kchaos", "upgrade", "--from", upgrade.older, "--to", upgrade.newer_release]
     words += ["--to-build", upgrade.newer] if upgrade.newer != upgrade.newer_release else []
     words += ["--back"] * upgrade.back + ["--one-roll"] * upgrade.one_roll
@@ -217,7 +217,7 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
 
 
 def plan_lines(upgrade: Upgrade, seed: int | None) -> list[str]:
-    """Lines of a plan, while nothing is played: the phases, the order of a seed, what differs."""
+    """Return a plan's lines before any play: phases, a seed's order, differences."""
     told = sign_off(upgrade, [], wanted=0)
     lines = [f"upgrade from {upgrade.pair}", *wrapped(supported(told))]
     orders = _orders(draw_upgrade(seed, upgrade)) if seed is not None else {}
@@ -239,7 +239,7 @@ def plan_lines(upgrade: Upgrade, seed: int | None) -> list[str]:
 
 
 def plan_json(upgrade: Upgrade, seed: int | None) -> str:
-    """The same as one JSON object; with a seed it has the scenario."""
+    """Return the plan as one JSON object, with the scenario if a seed is given."""
     gained, missing = rules_of(upgrade)
     scenario = None if seed is None else draw_upgrade(seed, upgrade).to_json()
     told = {
@@ -258,7 +258,7 @@ def plan_json(upgrade: Upgrade, seed: int | None) -> str:
 
 
 def _orders(scenario: Scenario) -> dict[str, list[int]]:
-    """The order in which each phase rolls the brokers."""
+    """Return the order in which each phase rolls the brokers."""
     orders: dict[str, list[int]] = {}
     for step in scenario.steps:
         if isinstance(step, Inject) and isinstance(step.fault, RollBroker):
@@ -267,5 +267,5 @@ def _orders(scenario: Scenario) -> dict[str, list[int]]:
 
 
 def result_lines(told: SignOff, page: Path) -> list[str]:
-    """Lines that are printed at the end."""
+    """Return the lines that are printed at the end."""
     return [headline(told), *(f"{run.name}: {run.answer}" for run in told.runs), f"page: {page}"]

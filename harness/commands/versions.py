@@ -51,7 +51,7 @@ class Known:
         return not known and self.release in RELEASED
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `--json` prints; `read_at` is null where nobody compared its source."""
+        """Return the `--json` object; `read_at` is null if nobody compared its source."""
         return {
             "release": self.release,
             "compared": self.status.compared,
@@ -63,7 +63,7 @@ class Known:
 
 
 def known_releases(*, fetch: bool) -> tuple[Known, ...]:
-    """Every release from 0.10.2.0 to the last of 3.9, and those tested after it, oldest first.
+    """Return the releases from 0.10.2.0 to 3.9, and later tested ones, oldest first.
 
     Args:
         fetch: Bring those into the cache that are tested, `clusters.releases.TESTED_RELEASES`.
@@ -89,7 +89,7 @@ class RuleChange:
     is_gained: bool
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `--json` prints for it."""
+        """Return the object that `--json` prints."""
         return {
             "rule": self.rule.name,
             "gained": self.is_gained,
@@ -102,7 +102,7 @@ class RuleChange:
 
 
 def rules_between(older: str, newer: str) -> tuple[RuleChange, ...]:
-    """The rules that one of two releases has and the other has not, those gained first.
+    """Return the rules that only one of two releases has, those gained first.
 
     Raises:
         UsageError: A release whose rules nobody has read.
@@ -123,7 +123,7 @@ def rules_between(older: str, newer: str) -> tuple[RuleChange, ...]:
 
 
 def difference_lines(older: str, newer: str, changes: Sequence[RuleChange]) -> list[str]:
-    """Differences between two releases, in lines of 80 columns: rules, and notes."""
+    """Return the rules and notes between two releases, in lines of 80 columns."""
     ends_zookeeper = _has_zookeeper(older) != _has_zookeeper(newer)
     lines = []
     for is_gained, heading in (
@@ -152,7 +152,7 @@ def _has_zookeeper(release: str) -> bool:
 
 
 def version_lines(known: Sequence[Known]) -> list[str]:
-    """A line for each release line; its releases are told by their last number."""
+    """Return a line for each release line, with its releases' last numbers."""
     lines = ["release line" + "".join(f"  {column:11}" for column in _COLUMNS).rstrip()]
     for line, group in groupby(known, key=lambda row: line_of(parse_version(row.release))):
         members = tuple(group)

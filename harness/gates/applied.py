@@ -25,7 +25,7 @@ _ANSWER_S = 5.0
 def await_applied(
     play: Play, partition: TopicPartition, broker: int, state: LeaderAndIsr, *, timeout_s: float
 ) -> None:
-    """Returns once the broker's replica has the leader epoch of this state, or a later one."""
+    """Wait until the broker's replica has this state's leader epoch, or a later one."""
 
     def check() -> None:
         check_interrupt()
@@ -46,7 +46,7 @@ def await_applied(
 
 
 def has_applied(play: Play, partition: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:
-    """Whether what `await_applied` awaits has happened already."""
+    """Return whether the state of `await_applied` has been reached."""
     return _has_epoch(play, partition, broker, state.leader_epoch, {})
 
 

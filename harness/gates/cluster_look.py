@@ -70,12 +70,12 @@ class ClusterLook:
         return frozenset(broker for broker in self.working if not self.is_off_metadata(broker))
 
     def keeps_back(self, source: int, target: int | None) -> bool:
-        """Whether a cut or a hold may concern what one asks of the other, None for ZooKeeper."""
+        """Return whether a cut or a hold may affect requests to a target, None for ZooKeeper."""
         links = self.play.cluster.links
         return links is not None and links.may_keep_back(source, target)
 
     def is_off_metadata(self, broker: int) -> bool:
-        """Whether a cut or a hold may keep the broker from ZooKeeper, or from KRaft's controller.
+        """Return whether a cut or a hold may separate the broker from ZooKeeper or the controller.
 
         To the controller it sends heartbeats, and it fetches from there what was decided.
         """
@@ -84,7 +84,7 @@ class ClusterLook:
         return self.keeps_back(broker, None)
 
     def may_not_hear(self, broker: int) -> bool:
-        """Whether a cut or a hold may keep from the broker what the controller decides."""
+        """Return whether a cut or a hold may hide the controller's decisions from the broker."""
         if self.play.cluster.spec.is_kraft:
             return self.is_off_metadata(broker)
         return self.controller is not None and self.keeps_back(self.controller, broker)
@@ -135,11 +135,11 @@ class PartitionLook:
         )
 
     def has_heard(self, broker: int) -> bool:
-        """Whether the broker has answered the LeaderAndIsr with this state; True without links."""
+        """Return whether the broker has answered this state's LeaderAndIsr; True without links."""
         return gates.is_delivered(self.cluster.play, self.partition, broker, self.state)
 
     def is_fetching(self, follower: int) -> bool:
-        """Whether the follower has fetched from the leader in its present term."""
+        """Return whether the follower has fetched from the leader in its current term."""
         return fetching.is_fetching(self.cluster.play, self.partition, follower, self.leader)
 
     def failure(self, follower: int) -> str:
@@ -183,7 +183,7 @@ def look_at(play: Play) -> ClusterLook:
 
 
 def is_answering(broker: Broker) -> bool:
-    """Whether its process runs, is not paused and has its network."""
+    """Return whether the process runs, is not paused and has its network."""
     if not broker.is_running or broker.is_paused:
         return False
     return not isinstance(broker, Disconnectable) or broker.is_connected

@@ -20,7 +20,7 @@ def await_fetching(
     timeout_s: float,
     abort: Callable[[], None] | None = None,
 ) -> None:
-    """Returns once the follower's present process has asked this leader for records.
+    """Wait until the follower's current process has sent this leader a Fetch.
 
     Then it is done with truncating: its questions for leader epochs come before. A fetch from
     before the leader's present term does not count. Without links nothing is awaited.
@@ -46,7 +46,7 @@ def await_fetching(
 
 
 def is_fetching(play: Play, partition: TopicPartition, follower: int, leader: int) -> bool:
-    """Whether what `await_fetching` awaits has happened already; True without links."""
+    """Return whether the fetch of `await_fetching` has come; True without links."""
     if play.cluster.links is None:
         return True
     is_fetch = _fetching(play, partition, follower, leader)
@@ -63,7 +63,7 @@ def await_fetches(
     timeout_s: float,
     abort: Callable[[], None] | None = None,
 ) -> None:
-    """Returns once the leader got so many more fetches of this follower, idle ones included.
+    """Wait until the leader got `count` more fetches of this follower, idle ones included.
 
     One fetcher sends the next only when it has done what the answer to the last one says, such as
     to truncate: two tell that it has looked at an answer from after the call. Without links nothing
@@ -97,7 +97,7 @@ def _fetches(play: Play, follower: int, leader: int) -> int:
 def _fetching(
     play: Play, partition: TopicPartition, follower: int, leader: int
 ) -> Callable[[LinkRecord], bool]:
-    """Recognises a request for the partition's records that the leader gets.
+    """Return a predicate for requests for the partition's records that the leader gets.
 
     With KRaft no request tells the follower of the leader's present term. Its own request has the
     leader epoch of that, or of a later one.
@@ -119,7 +119,7 @@ def _fetching(
 
 
 def _led_since(play: Play, partition: TopicPartition, follower: int, leader: int) -> int:
-    """Sequence number of the request with which the follower's process first heard of the leader.
+    """Return the sequence number of the request that first informed the follower of its leader.
 
     Of the leader's present term, that is: requests that name the same leader again, with a later
     epoch, do not restart a fetcher up to 2.0. What the follower refused, such as a request of a

@@ -37,7 +37,7 @@ def await_state(
     leader_epoch: int | None = None,
     timeout_s: float,
 ) -> LeaderAndIsr:
-    """Returns the state once it names what is given: leader, ISR in any order, least epoch."""
+    """Wait for a state with the given leader, ISR in any order and least epoch; return it."""
     seen: list[LeaderAndIsr | None] = [None]
 
     def holds() -> LeaderAndIsr | None:
@@ -73,7 +73,7 @@ def await_log_end(
     or_beyond: bool = False,
     abort: Callable[[], None] | None = None,
 ) -> None:
-    """Returns once the last batch on each broker's disk ends right before `log_end_offset`.
+    """Wait until the last batch on each broker's disk ends right before `log_end_offset`.
 
     Args:
         or_beyond: Whether it may end later, since others may write.
@@ -107,7 +107,7 @@ def await_high_watermark(
     *,
     timeout_s: float,
 ) -> None:
-    """Returns once each broker has checkpointed exactly this high watermark.
+    """Wait until each broker has checkpointed exactly this high watermark.
 
     The model is told: from here on older values are out of the question.
     """
@@ -149,7 +149,7 @@ def await_high_watermark(
 
 
 def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | Exception:
-    """Returns what came back for a produce that was started.
+    """Wait for the response to a started produce, and return it.
 
     Raises:
         NotPossible: There was no such produce, since nobody could take it.
@@ -172,7 +172,7 @@ def await_answer(play: Play, operation: str, *, timeout_s: float) -> Produced | 
 
 
 def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
-    """Returns once the hold of that name keeps back at least `count` messages.
+    """Wait until the hold of that name holds at least `count` messages.
 
     Raises:
         NotPossible: There was no such hold.
@@ -195,7 +195,7 @@ def await_held(play: Play, name: str, count: int, *, timeout_s: float) -> None:
 def await_delivered(
     play: Play, partition: TopicPartition, broker: int, state: LeaderAndIsr, *, timeout_s: float
 ) -> None:
-    """Returns once the broker's present process has answered a LeaderAndIsr with this state.
+    """Wait until the broker's current process has answered a LeaderAndIsr with this state.
 
     Seen at the link: the controller's request that names this leader and leader epoch, or a later
     epoch, and the broker's answer to it. The state alone says what was decided, not who has
@@ -221,7 +221,7 @@ def await_delivered(
 
 
 def is_delivered(play: Play, partition: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:
-    """Whether what `await_delivered` awaits has happened already; True without links."""
+    """Return whether the response of `await_delivered` has come; True without links."""
     if play.cluster.spec.is_kraft:
         return applied.has_applied(play, partition, broker, state)
     if play.cluster.links is None:
@@ -234,7 +234,7 @@ def is_delivered(play: Play, partition: TopicPartition, broker: int, state: Lead
 def _delivery(
     partition: TopicPartition, broker: int, state: LeaderAndIsr
 ) -> Callable[[LinkRecord], bool]:
-    """Recognises, among records in order, the broker's good answer to this state or a later one.
+    """Return a predicate for the broker's good response to this or a later state.
 
     A state that another one replaces at once may never be sent.
     """
@@ -258,7 +258,7 @@ def _delivery(
 
 
 def is_accepted(record: LinkRecord, partition: TopicPartition) -> bool:
-    """Whether an answer to LeaderAndIsr says that the broker has this leader epoch.
+    """Return whether a LeaderAndIsr response confirms this leader epoch.
 
     It refuses one partition, and not the whole request, with STALE_CONTROLLER_EPOCH if it has the
     epoch already: a controller whose request timed out sends it again (ReplicaManager,
@@ -270,7 +270,7 @@ def is_accepted(record: LinkRecord, partition: TopicPartition) -> bool:
 
 
 def is_yet_to_answer(play: Play, broker: int, controller: int) -> bool:
-    """Whether the broker's present process has the controller's last request, and no answer left.
+    """Return whether the broker has not answered the controller's last request.
 
     If that process dies now the controller sends the request to the next one
     (RequestSendThread.doWork, 0.10.2.2, 2.0.1 and 3.8.0). Whether it is about to send another one
@@ -291,7 +291,7 @@ def is_yet_to_answer(play: Play, broker: int, controller: int) -> bool:
 
 
 def was_taken_out(play: Play, partition: TopicPartition, broker: int, controller: int) -> bool:
-    """Whether this controller, since it last called the broker alive, named an ISR without it.
+    """Return whether the controller's last ISR omits a broker since it last called it alive.
 
     If the broker is in the ISR all the same, the leader took it in again. False without links.
     """
@@ -308,7 +308,7 @@ def was_taken_out(play: Play, partition: TopicPartition, broker: int, controller
 def is_news_to_controller(
     play: Play, partition: TopicPartition, state: LeaderAndIsr, controller: int
 ) -> bool:
-    """Whether a former controller wrote the state when this one had told of an earlier epoch.
+    """Return whether a former controller wrote the state after this one sent an earlier epoch.
 
     Until 2.1 ZooKeeper does not refuse it (KAFKA-6082). Nobody is told of such a state, and the
     leader, who has another version of it, cannot change its ISR. False without links.
@@ -326,7 +326,7 @@ def is_news_to_controller(
 
 
 def _updates_of_metadata(play: Play, controller: int) -> Iterator[LinkRecord]:
-    """UpdateMetadata that this broker has sent as controller, to whomever."""
+    """Yield each UpdateMetadata that this broker has sent as controller."""
     if play.cluster.links is None:
         return
     for record in links_of(play.cluster).log(0):
@@ -339,7 +339,7 @@ def _updates_of_metadata(play: Play, controller: int) -> Iterator[LinkRecord]:
 
 
 def await_cut_off(play: Play, source: int, target: int, *, timeout_s: float) -> None:
-    """Returns once a fetcher's request from one broker to another was kept back by a cut."""
+    """Wait until a cut has held a fetcher's request from one broker to another."""
     wanted = (ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH)
     links_of(play.cluster).await_record(
         lambda record: (
@@ -373,13 +373,13 @@ def contents(play: Play, broker: int, partition: TopicPartition) -> PartitionCon
 
 
 def last_offset(play: Play, broker: int, partition: TopicPartition) -> int:
-    """Offset of the last record on the broker's disk, or -1."""
+    """Return the offset of the last record on the broker's disk, or -1."""
     log = contents(play, broker, partition)
     return log.batches[-1].last_offset if log is not None and log.batches else -1
 
 
 def check_causes_of_death(play: Play) -> None:
-    """Checks that no broker was ended from outside Kafka, such as for its memory.
+    """Check that nothing outside Kafka, such as the OOM killer, ended a broker.
 
     After that nobody can say how replication would have gone on.
 
@@ -392,7 +392,7 @@ def check_causes_of_death(play: Play) -> None:
 
 
 def no_exit(play: Play) -> Callable[[], None]:
-    """A check that no running broker has ended by itself."""
+    """Return a check that no running broker has ended by itself."""
     running = [broker for broker in play.cluster.brokers.values() if broker.is_running]
 
     def check() -> None:

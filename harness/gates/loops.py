@@ -8,7 +8,7 @@ from kchaos.harness.play.play import Play
 
 
 def fetch_loop(play: Play, follower: int, leader: int, partition: TopicPartition) -> str:
-    """Returns how often a follower is told that its offset is out of range, "" unless it goes on.
+    """Return how often a follower got OFFSET_OUT_OF_RANGE, or "" unless it goes on.
 
     A follower that is out of range asks where the leader's log begins and ends, and fetches from
     there; once or twice is usual. Without links nobody can tell.

@@ -55,7 +55,7 @@ class Probed:
     abort: Callable[[], None]
 
     def await_end(self, end: int) -> None:
-        """Returns once every in-sync log ends there, or behind it where others may write.
+        """Wait until every in-sync log ends there, or further if other clients may write.
 
         Raises:
             AwaitTimeout: One does not within the bound.
@@ -72,7 +72,7 @@ class Probed:
 
 
 def probe(probed: Probed) -> int | None:
-    """Writes a record with acks=all until one is acknowledged; returns the log end offset, or -1.
+    """Write a record with acks=all until one is acknowledged; return the log end offset, or -1.
 
     None says that the topic takes no such record, by its settings, quotas or ACLs: whether
     replication goes on is not known then.
@@ -110,7 +110,7 @@ def probe(probed: Probed) -> int | None:
 
 
 def _written(probed: Probed, acks: int) -> Produced | Exception:
-    """Writes one probe, notes what came of it, and returns the answer or why there is none."""
+    """Write one probe and note its outcome; return the response or the error."""
     operation, text = unused_probe(probed.play, probed.partition)
     answer = write_record(
         probed.play,
@@ -141,7 +141,7 @@ def write_record(
     keys: tuple[str, ...] = (),
     is_probe: bool = False,
 ) -> Produced | Exception:
-    """Writes one record; returns the answer, or why there is none.
+    """Write one record; return the response or the error.
 
     Args:
         text: The record; "" for the name of its operation.
@@ -161,7 +161,7 @@ def write_record(
 
 
 def _refused(probed: Probed, *, answer: Produced | Exception, number: int, end: int) -> int:
-    """Adds why no probe was acknowledged; returns the log end offset if all have the last, or -1.
+    """Add why no probe was acknowledged; return the log end offset if all have the last, or -1.
 
     Args:
         number: How many were written.
@@ -196,7 +196,7 @@ def _refused(probed: Probed, *, answer: Produced | Exception, number: int, end: 
 
 
 def _are_too_few(probed: Probed, answer: Produced | Exception) -> bool:
-    """Whether a write was refused for want of replicas, although all that there are are in sync."""
+    """Return whether a write failed for too few replicas, although all of them are in sync."""
     topic, number = probed.partition
     assigned = probed.play.cluster.metadata.assignment(topic)[number]
     refused = isinstance(answer, Produced) and answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
@@ -210,7 +210,7 @@ def _may_still_come(answer: Produced | Exception) -> bool:
 
 
 def is_probe_replicated(probed: Probed, end: int) -> bool:
-    """Waits until every in-sync log ends behind the probe; adds which do not in time.
+    """Wait until every in-sync log ends behind the probe; add those that do not in time.
 
     Where somebody was given the cluster's addresses, their clients may go on to write behind it.
     """

@@ -22,13 +22,13 @@ QUIET_S = 10.0
 
 
 def await_quiet_without_links(play: Play, *, level: bool = False) -> None:
-    """As `await_quiet` where only quiet tells the order of things; else returns at once."""
+    """Wait as `await_quiet` if nothing but quiet gives the order; else return at once."""
     if play.cluster.links is None:
         await_quiet(play, level=level)
 
 
 def await_quiet(play: Play, *, level: bool = False, untold: Collection[int] = ()) -> None:
-    """Returns once controller and followers have done what they can after the last act.
+    """Wait until controller and followers have done what they can after the last act.
 
     That is, for each partition: no broker that is gone leads it, or is in the ISR beside its
     leader; every replica has answered the LeaderAndIsr with the present state; every follower has
@@ -85,7 +85,7 @@ def _missing(play: Play, *, level: bool, untold: Collection[int]) -> Iterator[st
 
 
 def _left_in_isr(play: Play, elected: int, known: frozenset[int]) -> frozenset[int]:
-    """Brokers that the controller does not take out of the ISR (KAFKA-3143).
+    """Return the brokers that the controller does not take out of the ISR (KAFKA-3143).
 
     Up to 2.2 those that were gone when it was elected; its predecessor is one of them. A controller
     of KRaft fences them all.
@@ -108,7 +108,7 @@ def _of_partition(
     level: bool,
     untold: Collection[int],
 ) -> Iterator[str]:
-    """Reasons why the partition is not quiet yet.
+    """Yield the reasons why the partition is not quiet yet.
 
     Args:
         elected: The controller.

@@ -27,7 +27,7 @@ _PARTITION = r"Added fetcher .*(?<![\w.-]){name}(?![\w.-])|artition {name} .*mar
 
 
 def fetcher_failure(play: Play, broker: int, leader: int, partition: TopicPartition) -> str:
-    """The log line with which this broker's present process gave up following, or ""."""
+    """Return the log line with which this broker's process stopped following, or ""."""
     name = re.escape(f"{partition.name}")
     for pattern in (_THREAD.format(leader=leader), _PARTITION.format(name=name)):
         lines = play.observer.log_lines(broker, re.compile(pattern))
@@ -39,7 +39,7 @@ def fetcher_failure(play: Play, broker: int, leader: int, partition: TopicPartit
 def first_difference(
     play: Play, partition: TopicPartition, brokers: list[int]
 ) -> dict[str, Any] | None:
-    """The first batch in which two of these brokers' disks differ, or None.
+    """Return the first batch in which two of these brokers' disks differ, or None.
 
     Replicas of a tiered log need not begin at the same offset: only what all of them have locally
     is compared. Where others may write on meanwhile, what lies behind the shortest log is not; and
@@ -80,7 +80,7 @@ def lasting_difference(
     timeout_s: float,
     abort: Callable[[], None],
 ) -> dict[str, Any] | None:
-    """The first batch in which in-sync replicas differ though all have followed, or None.
+    """Return the first batch in which in-sync replicas differ after all have followed, or None.
 
     A log may end where the leader's does by chance, with batches that it is about to truncate; so
     every follower is given time to hear of it, and all of them to end there again. Without links
@@ -119,7 +119,7 @@ def _is_compacted(play: Play, partition: TopicPartition) -> bool:
 
 
 def _last_segment(play: Play, broker: int, partition: TopicPartition) -> int:
-    """The offset at which the segment begins that is written to."""
+    """Return the base offset of the active segment."""
     directory = play.observer.partition_directory(broker, *partition)
     files = segment_files(directory) if directory.is_dir() else ()
     return int(files[-1].stem) if files else 0
@@ -137,7 +137,7 @@ def _identity(batch: Batch) -> tuple[int, ...]:
 def await_high_watermarks(
     play: Play, partition: TopicPartition, brokers: list[int], end: int
 ) -> None:
-    """Followers learn the high watermark with their next fetch; wait for it where that is quick.
+    """Wait for the followers' high watermarks, if their next fetches come soon.
 
     What is seen after the last step pins the checkpoints (`evidence.observed`).
     """
@@ -154,13 +154,13 @@ def _checkpoint_interval_s(play: Play, broker: int) -> float:
 
 
 def log_ends(play: Play, partition: TopicPartition) -> dict[str, int]:
-    """Each replica's log end offset on disk, by broker."""
+    """Return each replica's log end offset on disk, by broker."""
     replicas = play.cluster.metadata.assignment(partition.topic)[partition.partition]
     return {str(broker): gates.last_offset(play, broker, partition) + 1 for broker in replicas}
 
 
 def unused_probe(play: Play, partition: TopicPartition) -> tuple[str, str]:
-    """A name that no probe of the partition has had, and a short text that goes with it."""
+    """Return an unused name and a short value for a probe of the partition."""
     names = (f"settle-{partition.name}-{number}" for number in itertools.count(2))
     numbered = enumerate(itertools.chain([f"settle-{partition.name}"], names), start=1)
     unused = ((name, number) for number, name in numbered if name not in play.clients.answers)

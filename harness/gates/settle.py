@@ -44,7 +44,7 @@ def settle(
     *,
     bound_s: float | None = None,
 ) -> Settled:
-    """Waits until every partition has come to rest, and says how.
+    """Wait until every partition has settled, and return how.
 
     A partition whose topic is being deleted comes to rest when it is gone.
 
@@ -64,7 +64,7 @@ def settle(
 
 
 def _settle_all(play: Play, partitions: Sequence[TopicPartition] | None, settled: Settled) -> None:
-    """Settles these partitions, or all.
+    """Settle these partitions, or all.
 
     Raises:
         NobodyDecides: There is no controller, or it does not do what is due.
@@ -92,7 +92,7 @@ def _settle_all(play: Play, partitions: Sequence[TopicPartition] | None, settled
 
 
 def _await_reassignments(play: Play, settled: Settled) -> list[TopicPartition]:
-    """Waits for reassignments to end; returns the partitions of which they do not."""
+    """Wait for reassignments to end; return the partitions with unfinished ones."""
 
     def moving() -> list[TopicPartition]:
         named = play.cluster.metadata.reassigning()
@@ -102,7 +102,7 @@ def _await_reassignments(play: Play, settled: Settled) -> list[TopicPartition]:
 
 
 def _partitions(play: Play) -> list[TopicPartition]:
-    """Every partition that is there."""
+    """Return every existing partition."""
     metadata = play.cluster.metadata
     return [
         TopicPartition(topic, partition)
@@ -112,7 +112,7 @@ def _partitions(play: Play) -> list[TopicPartition]:
 
 
 def _await_controller(play: Play, bound_s: float) -> None:
-    """Returns once there is a controller.
+    """Wait until there is a controller.
 
     Raises:
         NobodyDecides: There is none for the bound.
@@ -129,7 +129,7 @@ def _await_controller(play: Play, bound_s: float) -> None:
 
 
 def _await_deletions(play: Play, settled: Settled) -> frozenset[str]:
-    """Waits for topics to be gone that are to be deleted; returns those that stay.
+    """Wait for deleted topics to be gone; return those that stay.
 
     A controller deletes no topic of which a replica does not live; that is no reason.
     """
@@ -152,7 +152,7 @@ def _await_deletions(play: Play, settled: Settled) -> frozenset[str]:
 def _await_none(
     left: Callable[[], Collection[TopicPartition]], bound_s: float, waiting_for: str
 ) -> list[TopicPartition]:
-    """Returns the partitions that are left once none is, or once they are the same for the bound.
+    """Wait until no partition is left, or the same ones for the bound; return them.
 
     Raises:
         AwaitTimeout: They change on and on.
@@ -179,7 +179,7 @@ def _await_none(
 def moved_since(
     play: Play, partitions: Sequence[TopicPartition], settled: Settled
 ) -> list[TopicPartition]:
-    """The partitions whose state in ZooKeeper is another one than when they settled.
+    """Return the partitions whose state in ZooKeeper changed after they settled.
 
     Those that are gone, with their topic, have settled for good.
     """
@@ -196,7 +196,7 @@ def moved_since(
 
 
 def _hosts(play: Play, partitions: Sequence[TopicPartition]) -> set[int]:
-    """The registered brokers that host a replica."""
+    """Return the registered brokers that host a replica."""
     metadata = play.cluster.metadata
     hosts = {host for topic, number in partitions for host in metadata.assignment(topic)[number]}
     return hosts & set(metadata.registered())
@@ -205,7 +205,7 @@ def _hosts(play: Play, partitions: Sequence[TopicPartition]) -> set[int]:
 def _settle_partition(
     play: Play, partition: TopicPartition, untold: Mapping[int, str], settled: Settled
 ) -> None:
-    """Settles one partition; begins again when its state changed meanwhile.
+    """Settle one partition; begin again if its state changed meanwhile.
 
     A session that ends, for one, may move the leader after the partition had seemed at rest; what a
     former leader answers then says nothing.
@@ -246,7 +246,7 @@ def _settle_partition(
 def _is_settled(
     play: Play, partition: TopicPartition, untold: Mapping[int, str], settled: Settled
 ) -> bool:
-    """Adds what came of it; False, or `_Moved`, if the partition's state is another one by now."""
+    """Add the partition's outcome; return False, or `_Moved`, if its state has changed."""
     name = f"{partition.name}"
     seen = _await_rest(play, partition, untold, settled)
     in_sync = [broker for broker in seen["isr"] if broker not in untold]
@@ -312,7 +312,7 @@ def _unless_moved(
 
 
 def _has_moved(play: Play, partition: TopicPartition, seen: Mapping[str, Any]) -> bool:
-    """Whether ZooKeeper has another state of the partition than the one that was seen."""
+    """Return whether ZooKeeper has another state of the partition than the observed one."""
     state = play.cluster.metadata.state(*partition) or NO_STATE
     now = (state.leader, state.leader_epoch, list(state.isr))
     return now != (seen["leader"], seen["leader_epoch"], seen["isr"])
@@ -326,7 +326,7 @@ def _await_followers(
     timeout_s: float,
     abort: Callable[[], None],
 ) -> None:
-    """Lets every in-sync follower truncate before the probe moves the leader's log end.
+    """Let every in-sync follower truncate before the probe moves the leader's log end.
 
     The ISR alone does not tell: a broker that was back before the controller removed it is in it
     from its start. One that does not fetch shows itself by the probe.
@@ -345,7 +345,7 @@ def _await_followers(
 def _await_rest(
     play: Play, partition: TopicPartition, untold: Mapping[int, str], settled: Settled
 ) -> dict[str, Any]:
-    """Returns what is seen once every live replica is in sync or has failed, or nothing moves.
+    """Wait until each live replica is in sync or failed, or nothing moves; return the view.
 
     Nothing is awaited of a broker that the controller has told nothing.
     """
@@ -391,7 +391,7 @@ def _note_rest(
     untold: Mapping[int, str],
     settled: Settled,
 ) -> None:
-    """Notes which replicas have failed, and which stand still."""
+    """Note which replicas have failed, and which stand still."""
     for broker in replicas:
         if broker not in seen["live"]:
             settled.worsen("failed")

@@ -26,7 +26,7 @@ class SettleBound:
 def settle_bound(
     brokers: Iterable[Mapping[str, str]], wanted_s: float | None = None
 ) -> SettleBound:
-    """Longer than the longest time-out of these brokers, or what is wanted.
+    """Return a bound beyond the longest timeout of these brokers, or the wanted one.
 
     Args:
         brokers: The properties of each.

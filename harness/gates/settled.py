@@ -43,12 +43,12 @@ class Settled:
         )
 
     def add(self, kind: str, partition: TopicPartition | None, broker: int, detail: str) -> None:
-        """Adds one reason why it did not converge, of no partition if the whole cluster did not."""
+        """Add a reason for not settling, without a partition if it concerns the whole cluster."""
         place = {} if partition is None else partition._asdict()
         self.reasons.append({"kind": kind, "broker": broker, **place, "detail": detail})
 
     def worsen(self, state: str) -> None:
-        """Remembers the worst state of all partitions."""
+        """Keep the worst state of all partitions."""
         order = ("converged", "failed", "stalled")
         self.state = max(self.state, state, key=order.index)
 

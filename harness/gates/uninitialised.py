@@ -24,7 +24,7 @@ class NobodyDecides(Exception):
 
 
 def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
-    """Those that got no LeaderAndIsr since their process began, each with what is known of it.
+    """Return brokers without a LeaderAndIsr since their process began, each with its facts.
 
     A broker counts only once the controller has handled everything up to then: it gives a new topic
     its leader, and for a stated time nothing more comes. Without links nobody can say, and none
@@ -62,7 +62,7 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
 
 
 def controller_works(play: Play) -> str:
-    """Proves that the controller handles events, and says how.
+    """Check that the controller handles events, and return how.
 
     Raises:
         NobodyDecides: It made no leader for a new topic.
@@ -87,7 +87,7 @@ def _is_untold(play: Play, broker: int) -> bool:
 
 
 def _received(play: Play, broker: int) -> list[LinkRecord]:
-    """The requests that its present process got at the link."""
+    """Return the requests that the broker's current process got at the link."""
     since = play.observer.links_started.get(broker, 0)
     return [
         record
@@ -97,7 +97,7 @@ def _received(play: Play, broker: int) -> list[LinkRecord]:
 
 
 def _in_words(play: Play, broker: int) -> str:
-    """Knowledge of a broker that was told nothing yet, in words."""
+    """Describe a broker that has received nothing yet."""
     znode = play.cluster.metadata.registration(broker)
     updates = sum(record.api_key == ApiKey.UPDATE_METADATA for record in _received(play, broker))
     return (

@@ -59,7 +59,7 @@ class ClientLines:
         self._kept += 1
 
     def lines(self, name_of: Callable[[str | bytes], str | None]) -> Iterator[ClientLine]:
-        """Yields the lines, once, in the order in which messages were handed on.
+        """Yield the lines, once, in the order in which the links passed the messages on.
 
         Args:
             name_of: The name of a topic by its id, None for one that nobody knows.
@@ -83,7 +83,7 @@ class ClientLines:
 
 
 def line_of(message: ClientMessage, name_of: Callable[[str | bytes], str | None]) -> ClientLine:
-    """The line of a message; topic ids get the names that `name_of` knows."""
+    """Return the line of a message; topic ids get the names that `name_of` knows."""
     values, why = values_of(message, name_of)
     return ClientLine(
         sequence=message.sequence,
@@ -126,7 +126,7 @@ def _partitions(values: Mapping[str, Any]) -> Iterator[ClientPartition]:
 
 
 def batches_of(records: bytes | memoryview) -> Iterator[ClientBatch]:
-    """Yields each batch of a record set; a last one that a broker cut off is left out."""
+    """Yield each batch of a record set, without a last one that the broker cut off."""
     last: Batch | None = None
     # Producers number their records from 0, or not at all: only fetched offsets increase.
     for item in iter_batches(records, base_offset=-(1 << 62), file=""):
@@ -145,7 +145,7 @@ def batches_of(records: bytes | memoryview) -> Iterator[ClientBatch]:
 
 
 def _is_of(finding: Finding, batch: Batch | None) -> bool:
-    """Whether a finding is about a batch that was read all the same."""
+    """Return whether a finding is about a batch that could be read."""
     return batch is not None and finding.evidence.get("position") == batch.position
 
 
@@ -182,13 +182,13 @@ def _batch(data: bytes | memoryview, batch: Batch) -> ClientBatch:
 
 
 def _key_text(key: bytes) -> str:
-    """The key, or what stands for one that is no short text."""
+    """Return the key, or a substitute for a key that is no short text."""
     text = short_text(key)
     return f"\ufffd{hashlib.blake2b(key, digest_size=8).hexdigest()}" if text is None else text
 
 
 def short_text(content: bytes | None) -> str | None:
-    """The text of a key or value, None for null, for what is long, and for what is no text."""
+    """Return the text of a key or value; None for null, long content, or no text."""
     if content is None or len(content) > _SHORT_BYTES:
         return None
     try:

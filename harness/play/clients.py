@@ -32,7 +32,7 @@ class Clients:
     answers: dict[str, Produced | Exception] = field(default_factory=dict)
 
     def produce(self, action: events.Produce, *, timeout_s: float, is_probe: bool = False) -> None:
-        """Sends one ProduceRequest and returns at once; `answers` gets what comes back.
+        """Start a ProduceRequest and return at once; `answers` receives its outcome.
 
         Args:
             is_probe: Written down: a probe's acknowledgement says nothing about the scenario.
@@ -89,7 +89,7 @@ class Clients:
         thread.start()
 
     def join(self, timeout_s: float = 10.0) -> None:
-        """Returns once no client writes to the history any more; brokers must be gone.
+        """Wait until no client writes to the history any more; brokers must be gone.
 
         Raises:
             ScenarioError: One still does.
@@ -102,7 +102,7 @@ class Clients:
     def _produced(
         self, action: events.Produce, timestamp_ms: int, timeout_s: float
     ) -> Produced | Exception:
-        """The broker's answer; a refusal that appended nothing is asked again until the time is up.
+        """Return the response; repeat a request whose refusal appended nothing, within the time.
 
         A broker that leads answers so until it has handled UpdateMetadata. If the partition's
         leader changes meanwhile, the refusal is the answer. Without links nobody could say then
@@ -159,5 +159,5 @@ class Clients:
 
 
 def magic_of(broker: Broker) -> int:
-    """The newest message format that clients of this broker's release speak."""
+    """Return the newest message format that clients of this broker's release use."""
     return 1 if broker.release.startswith("0.10.") else 2

@@ -40,7 +40,7 @@ _LOGS = {"broker": "brokers", "zookeeper": "zookeeper/logs", "controller": "cont
 def take_snapshot(
     play: Play, label: str, *, is_final: bool, has_moved: Callable[[], bool] = lambda: False
 ) -> bool:
-    """Copies every broker's log directories to `snapshots/LABEL/broker-N/`; returns `is_final`.
+    """Copy every broker's log directories to `snapshots/LABEL/broker-N/`; return `is_final`.
 
     Of several the first goes there, and the others to `broker-N.1/`, `broker-N.2/` and so on. A
     running broker's files are read until two readings agree; the copy is what was read last.
@@ -93,7 +93,7 @@ def take_snapshot(
 
 
 def _copy_store(play: Play, root: Path) -> int | None:
-    """Copies the remote store to `snapshots/LABEL/remote/`; returns how many files that are.
+    """Copy the remote store to `snapshots/LABEL/remote/`; return the number of files.
 
     None where the cluster has no such store. It is copied after the brokers' files, so that it has
     every segment that their copy of the metadata topic names as copied; a file that is there is
@@ -115,14 +115,14 @@ def _copy_store(play: Play, root: Path) -> int | None:
 
 
 def observe_brokers(play: Play, why: str) -> None:
-    """Writes down how every broker is registered, and its process."""
+    """Record every broker's registration and process."""
     for broker in play.cluster.brokers:
         seen = observe_broker(play.cluster, broker)
         play.observed(observations.Broker(why=why, **seen.to_json()))
 
 
 def collect_decisions(run: RunDirectory, cluster: Cluster) -> None:
-    """Copies what says what the cluster decided: ZooKeeper's logs, or each node's metadata log."""
+    """Copy ZooKeeper's logs, or each node's metadata log."""
     collect_zookeeper(run, cluster.work_directory)
     collect_metadata(run, cluster.metadata_folders(), cluster.record_definitions())
 
@@ -130,7 +130,7 @@ def collect_decisions(run: RunDirectory, cluster: Cluster) -> None:
 def collect_metadata(
     run: RunDirectory, folders: Mapping[int, Path], definitions: Mapping[str, bytes]
 ) -> None:
-    """Copies each node's metadata log, the highest ids last, and the definitions of its records.
+    """Copy each node's metadata log, the highest ids last, and the definitions of its records.
 
     Controllers come after brokers so, and what brokers had when they were copied, controllers have.
     """
@@ -149,7 +149,7 @@ def collect_metadata(
 
 
 def collect_zookeeper(run: RunDirectory, work_directory: Path) -> None:
-    """Copies each member's transaction logs without the zeros that they are preallocated with."""
+    """Copy each member's transaction logs without the zeros that they are preallocated with."""
     for member in sorted(work_directory.glob("zookeeper-*")):
         number = member.name.rpartition("-")[2]
         for log in sorted((member / "data").glob("version-2/log.*")):
@@ -159,7 +159,7 @@ def collect_zookeeper(run: RunDirectory, work_directory: Path) -> None:
 
 
 def collect_logs(run: RunDirectory, work_directory: Path) -> None:
-    """Copies what is known of a cluster that never came up: configurations and log lines."""
+    """Copy configurations and log lines of a cluster that did not start."""
     for member in sorted(work_directory.glob("*-*")):
         kind, _, number = member.name.partition("-")
         if kind in _LOGS:
@@ -168,7 +168,7 @@ def collect_logs(run: RunDirectory, work_directory: Path) -> None:
 
 
 def collect_brokers(run: RunDirectory, cluster: Cluster) -> None:
-    """Copies the configuration and log lines of each broker, and of each KRaft controller."""
+    """Copy the configuration and log lines of each broker, and of each KRaft controller."""
     for folder, nodes in (("brokers", cluster.brokers), ("controllers", cluster.controllers)):
         for node in nodes.values():
             _copy_texts(node.server_log.parent, run.path / folder / str(node.id))
@@ -201,7 +201,7 @@ def _seen(state: LeaderAndIsr) -> StateSeen:
 
 
 def _stable_files(broker: Broker) -> tuple[dict[str, bytes], float]:
-    """The files, and when their last reading began."""
+    """Return the files, and the time at which their last reading began."""
     began = [time.time()]
     if not broker.is_running:
         return _files(broker), began[0]
@@ -226,7 +226,7 @@ def _stable_files(broker: Broker) -> tuple[dict[str, bytes], float]:
 
 
 def _files(broker: Broker) -> dict[str, bytes]:
-    """Its log directories' own files and those of live partitions, by their names in a snapshot."""
+    """Return the files of its log directories and live partitions, by their names in a snapshot."""
     return {
         f"{folder_of(broker.id, number)}/{name}": content
         for number, directory in enumerate(broker.log_directories)

@@ -27,7 +27,7 @@ class FaultStack:
     left_out: set[str] = field(default_factory=set)
 
     def inject(self, name: str, fault: Fault) -> Injection:
-        """Injects, and remembers under `name` how to heal.
+        """Inject, and remember under `name` how to heal.
 
         Raises:
             ScenarioError: A fault of that name acts, or this one yields no injection.
@@ -61,7 +61,7 @@ class FaultStack:
         return injection
 
     def heal(self, name: str) -> None:
-        """Heals what was injected under that name.
+        """Heal the fault with that name.
 
         Raises:
             NotPossible: No fault of that name acts.
@@ -73,7 +73,7 @@ class FaultStack:
         self.journal.observed(observations.Healed(name=name))
 
     def heal_all(self, after_each: Callable[[], None] = lambda: None) -> None:
-        """Heals whatever still acts, the newest first, and goes on after one that fails.
+        """Heal all lasting faults, newest first, and go on after one that fails.
 
         Args:
             after_each: Called after each that could be healed.

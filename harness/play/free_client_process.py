@@ -50,7 +50,7 @@ class Client:
         self._waiting_since: dict[int, float] = {}
 
     def told(self) -> dict[str, Any]:
-        """It as plain JSON values."""
+        """Return the report as plain JSON values."""
         with self._lock:
             return {
                 "client": self.name,
@@ -62,30 +62,30 @@ class Client:
             }
 
     def note_tried(self, partition: int) -> None:
-        """A record is handed to the client library now."""
+        """Count a record that the client library is given now."""
         with self._lock:
             self.tried += 1
             self._waiting_since.setdefault(partition, time.time())
 
     def note_done(self, partition: int) -> None:
-        """A record was acknowledged: nobody waits for the partition any more."""
+        """Count an acknowledged record, with which the partition's wait ends."""
         with self._lock:
             self.done += 1
             self._end_wait(partition)
 
     def note_failed(self, error: BaseException) -> None:
-        """A record was given up, or something else failed: whoever waited waits on."""
+        """Count a failed record or another error, after which the wait goes on."""
         with self._lock:
             self.failed += 1
             self._count(error)
 
     def note_error(self, error: BaseException) -> None:
-        """Something failed that was no record."""
+        """Count an error that was no record's."""
         with self._lock:
             self._count(error)
 
     def end_waits(self) -> None:
-        """Nobody writes any more."""
+        """End all waits, since nothing is written any more."""
         with self._lock:
             for partition in list(self._waiting_since):
                 self._end_wait(partition)
@@ -110,7 +110,7 @@ class Fleet:
         self.threads: list[threading.Thread] = []
 
     def run(self) -> None:
-        """Runs every client until SIGTERM, and says how far they are."""
+        """Run every client until SIGTERM, and report their progress."""
         for kind in (*PRODUCERS, *CONSUMERS):
             for number in range(self.settings.kinds.get(kind, 0)):
                 name = f"{self.settings.name}-{kind}-{number}"
@@ -132,7 +132,7 @@ class Fleet:
         self.say(is_started=is_started, is_over=True)
 
     def _all_at_work(self) -> bool:
-        """Whether each client has written or read; of a group one, for it may have more members."""
+        """Return whether each client, or one of each group, has written or read."""
         groups: dict[str, bool] = {}
         for client in self.clients:
             own = client.kind if client.kind.startswith("in-group") else client.name
@@ -140,7 +140,7 @@ class Fleet:
         return all(groups.values())
 
     def say(self, **more: Any) -> None:
-        """Writes down how far the clients are."""
+        """Write the progress of the clients."""
         file = Path(self.settings.status)
         waits = [
             {"client": client.name, "partition": partition, "began": began, "ended": ended}
@@ -175,7 +175,7 @@ class Fleet:
         thread.start()
 
     def partitions_of(self, client: Client) -> list[int]:
-        """The partitions to which a producer writes: its own, if there are enough for each.
+        """Return a producer's partitions: its own, if there are enough for each producer.
 
         Nothing orders two requests of two clients for one partition until a broker has answered.
         """
@@ -186,13 +186,13 @@ class Fleet:
         return partitions[producers.index(client) :: len(producers)]
 
     def paces(self) -> float:
-        """Seconds between two records of one producer."""
+        """Return the seconds between two records of one producer."""
         producers = sum(self.settings.kinds.get(kind, 0) for kind in PRODUCERS)
         return max(1, producers) / self.settings.rate
 
 
 def _each_record(client: Client, send: Callable[[int, int], None]) -> None:
-    """Calls `send` with the record's number and partition, at the client's pace."""
+    """Call `send` with the record's number and partition, at the client's pace."""
     fleet = client.fleet
     pause, partitions = fleet.paces(), fleet.partitions_of(client)
     following = time.monotonic()
@@ -225,7 +225,7 @@ def _send(
     partition: int,
     given_up: threading.Event | None = None,
 ) -> None:
-    """Hands a record over; the event is set when the library has given it up."""
+    """Send a record; set the event once the library has given it up."""
 
     def failed(error: BaseException) -> None:
         client.note_failed(error)
@@ -248,7 +248,7 @@ class RecordGivenUp(Exception):
 
 
 def _produce(client: Client) -> None:
-    """Records one after the other, until the end or until an idempotent producer gave one up.
+    """Send one record after another, until the end or an idempotent producer's first failure.
 
     kafka-python may never look at its partition again (3.0.12: kafka.producer.sender mutes a
     partition, and a batch that expires there leaves it so). A new producer goes on.
@@ -269,7 +269,7 @@ def _produce(client: Client) -> None:
 
 
 def _transact(client: Client) -> None:
-    """Transactions of a few records each, some of them aborted; the pace is that of records.
+    """Write transactions of a few records each, at the records' pace, and abort some of them.
 
     One that fails is left to the next producer of that id, which ends it by asking for its own
     producer epoch.
@@ -336,7 +336,7 @@ def _consume(client: Client) -> None:
 
 
 def main(file: str) -> None:
-    """Runs the clients that the file asks for, until SIGTERM."""
+    """Run the clients of the file until SIGTERM."""
     settings = from_json(FreeClientSettings, json.loads(Path(file).read_text()))
     fleet = Fleet(settings)
     signal.signal(signal.SIGTERM, lambda _number, _frame: fleet.stopping.set())

@@ -69,7 +69,7 @@ class FreeClients:
     started: float = 0.0
 
     def check(self) -> None:
-        """Raises ScenarioError if their process has ended by itself."""
+        """Raise ScenarioError if their process has ended by itself."""
         if self.child.exit_code is not None:
             raise ScenarioError(
                 f"the clients {self.name!r} ended by themselves with exit code "
@@ -77,14 +77,14 @@ class FreeClients:
             )
 
     def told(self) -> dict[str, Any]:
-        """The last report of the clients; empty before there is any."""
+        """Return the last report of the clients; empty before the first one."""
         if not self.status.exists():
             return {}
         told: dict[str, Any] = json.loads(self.status.read_text())
         return told
 
     def stop(self) -> dict[str, Any]:
-        """Ends them; returns what they did, as `free_client_process.Fleet.say` writes it.
+        """Stop the clients; return their report, as `free_client_process.Fleet.say` writes it.
 
         Raises:
             ScenarioError: They had ended by themselves, or did not end in time and were killed.
@@ -111,7 +111,7 @@ class FreeClients:
 def start_free_clients(
     settings: FreeClientSettings, folder: Path, *, timeout_s: float
 ) -> FreeClients:
-    """Starts the process; returns once each producer had a record acknowledged, each consumer one.
+    """Start the clients, and wait until each producer and each consumer has had a record.
 
     Args:
         folder: Where its files go; `settings.status` is one of them.

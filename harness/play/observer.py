@@ -29,7 +29,7 @@ class Observer:
     registered: dict[int, frozenset[int]] = field(default_factory=dict)
 
     def look_at_controller(self) -> frozenset[int]:
-        """Brokers registered at any such look since the present controller's election."""
+        """Return the brokers registered at any look since the current controller's election."""
         metadata = self.cluster.metadata
         epoch = metadata.controller_epoch() or 0
         known = self.registered.get(epoch, frozenset()) | metadata.registered()
@@ -37,14 +37,14 @@ class Observer:
         return known
 
     def remember_start(self, broker: int) -> None:
-        """From here on, log lines and link records are those of the broker's next process."""
+        """Attribute later log lines and link records to the broker's next process."""
         log = self.cluster.brokers[broker].server_log
         self.log_started[broker] = log.stat().st_size if log.is_file() else 0
         if self.cluster.links is not None:
             self.links_started[broker] = self.cluster.links.next_sequence
 
     def log_lines(self, broker: int, pattern: re.Pattern[str]) -> list[str]:
-        """The lines of its present process that match the expression."""
+        """Return the matching log lines of the broker's current process."""
         log = self.cluster.brokers[broker].server_log
         if not log.is_file():
             return []
@@ -54,11 +54,11 @@ class Observer:
         return [line for line in lines if pattern.search(line)]
 
     def checkpointed(self, broker: int) -> dict[tuple[str, int], int]:
-        """The high watermark of each partition that its checkpoint holds."""
+        """Return the high watermark of each partition in the broker's checkpoint."""
         return checkpointed_offsets(self.cluster.brokers[broker].log_directories, HIGH_WATERMARKS)
 
     def placed(self, broker: int) -> tuple[tuple[str, int, int], ...]:
-        """Which of several log directories has each replica; nothing where there is one.
+        """Return which log directory has each replica; nothing if there is only one.
 
         It is (topic, partition, place of the log directory from 0 on).
         """
@@ -70,5 +70,5 @@ class Observer:
         )
 
     def partition_directory(self, broker: int, topic: str, partition: int) -> Path:
-        """Where this broker keeps this partition."""
+        """Return the broker's directory of this partition."""
         return replica_directory(self.cluster.brokers[broker].log_directories, topic, partition)

@@ -62,21 +62,21 @@ class Play:
         self.faults = FaultStack(self.cluster, self)
 
     def _pids(self) -> Iterator[int]:
-        """Processes without which nobody decides, leads or follows."""
+        """Yield the processes that decide, lead or follow."""
         nodes = (*self.cluster.brokers.values(), *self.cluster.controllers.values())
         return (node.pid for node in nodes if node.pid is not None)
 
     def observed(self, what: Observation) -> None:
-        """Appends one observation; a step of somebody's own has `Noted`."""
+        """Append one observation; your own step records `Noted`."""
         self.recorder.observed(what)
 
     def action(self, event: events.Action) -> None:
-        """Appends one action of the model's that is taken now."""
+        """Append one action of the model that happens now."""
         self.recorder.action(event, self.last_zxid())
 
     @contextlib.contextmanager
     def acting(self, act: Act) -> Iterator[None]:
-        """An act of a fault, observed as "act" before it begins, and the model's once it is done.
+        """Record an act of a fault as "act" before the block, and the model's action after it.
 
         The rest acts on ZooKeeper or on controllers alone, whose own logs show what came of it.
         """
@@ -92,7 +92,7 @@ class Play:
             self.recorder.action(done, zxid, began=began)
 
     def running_clients(self, name: str) -> FreeClients | Workload:
-        """The clients of that name.
+        """Return the clients of that name.
 
         Raises:
             ScenarioError: None run under it.
@@ -104,7 +104,7 @@ class Play:
         return self.free_clients[name]
 
     def stop_clients(self, *names: str) -> None:
-        """Stops the clients of these names, by default all, and writes down what they did.
+        """Stop the clients of these names, by default all, and record their reports.
 
         Raises:
             ScenarioError: Some failed; all have ended all the same.
@@ -130,16 +130,16 @@ class Play:
             raise ScenarioError("; ".join(failures))
 
     def kill_clients(self) -> None:
-        """Ends all clients at once: nobody will hear what they did."""
+        """Kill all clients at once, without a report."""
         for name in tuple(self.free_clients):
             self.free_clients.pop(name).child.kill()
 
     def last_zxid(self) -> int:
-        """The newest zxid that ZooKeeper has, as a read through the shared client shows it."""
+        """Return ZooKeeper's newest zxid, as a read through the shared client shows it."""
         return self.cluster.metadata.position()
 
     def _done(self, act: Act) -> Act:
-        """The act with what is known only now: the configuration, what was left on disk."""
+        """Return the act with its outcome: the configuration, or the content left on disk."""
         match act:
             case StartBroker():
                 broker = self.cluster.brokers[act.broker]

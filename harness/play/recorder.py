@@ -28,13 +28,13 @@ class Recorder:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def observed(self, what: Observation) -> None:
-        """Appends one observation."""
+        """Append one observation."""
         with self._lock:
             seen = Observed(time=time.time(), step=self.step, what=what)
             self.run.append(OBSERVATIONS, seen.line())
 
     def action(self, event: events.Action, zxid: int, *, began: float | None = None) -> None:
-        """Appends one action of the model's, taken when `zxid` was the last one.
+        """Append one action of the model, taken when `zxid` was the newest.
 
         Args:
             began: When it began, in seconds since the epoch; None if it takes place now.
@@ -50,7 +50,7 @@ class Recorder:
         self._append(ACTIONS, line)
 
     def history(self, operation: str, kind: LineType, **detail: Any) -> None:
-        """Appends one line of a client's operation: "invoke", "ok", "fail" or "info".
+        """Append one line of a client's operation: "invoke", "ok", "fail" or "info".
 
         Args:
             detail: Fields of `HistoryLine`.
@@ -59,7 +59,7 @@ class Recorder:
         self._append(HISTORY, line)
 
     def tier(self, kind: LineKind, **detail: Any) -> None:
-        """Appends what a reader got of a tiered log, or what a leader says of its ends.
+        """Append a reading of a tiered log, or a leader's report of its ends.
 
         Args:
             detail: Fields of `TierLine`.

@@ -34,7 +34,7 @@ class Workload:
     topic: str = ""
 
     def check(self) -> None:
-        """Raises ScenarioError if it has ended by itself."""
+        """Raise ScenarioError if the command has ended by itself."""
         if self.child.exit_code is not None:
             lines = self.child.log_file.read_text(errors="replace").strip().splitlines()
             raise ScenarioError(
@@ -43,7 +43,7 @@ class Workload:
             )
 
     def stop(self) -> Mapping[str, Any]:
-        """Asks it to end; returns what is written down of it.
+        """Ask it to end; return its report.
 
         Raises:
             ScenarioError: It had ended by itself, or did not end in time and was killed.
@@ -59,12 +59,12 @@ class Workload:
 
 
 def is_blank(command: Sequence[str]) -> bool:
-    """Whether a command names no program."""
+    """Return whether a command names no program."""
     return not "".join(command[:1]).strip()
 
 
 def cannot_run(command: Sequence[str]) -> str:
-    """Why a command cannot be run here, as far as can be said before; "" if it can."""
+    """Return why a command cannot run here, as far as this is known before, or ""."""
     if is_blank(command):
         return "the command names no program"
     if shutil.which(command[0]) is None:
@@ -73,7 +73,7 @@ def cannot_run(command: Sequence[str]) -> str:
 
 
 def command_in(text: str) -> tuple[str, ...]:
-    """The program and its arguments that a text names as in a shell.
+    """Return the program and its arguments in a text, split as by a shell.
 
     Raises:
         UsageError: It cannot be read, names no program, or one that cannot be run here.
@@ -95,7 +95,7 @@ def command_in(text: str) -> tuple[str, ...]:
 
 
 def named_by(command: Sequence[str]) -> str:
-    """Its part of a case: the program, and what tells commands of one program apart."""
+    """Return the command's part of a case: the program, with its distinguishing arguments."""
     program = re.sub(r"[^A-Za-z0-9_.]+", "-", Path(command[0]).name)
     return f"workload-{program}-{hashlib.sha256(shlex.join(command).encode()).hexdigest()[:6]}"
 
@@ -103,7 +103,7 @@ def named_by(command: Sequence[str]) -> str:
 def start_workload(
     name: str, command: Sequence[str], servers: Sequence[str], folder: Path
 ) -> Workload:
-    """Starts a command, which finds the brokers' addresses in `BOOTSTRAP`.
+    """Start a command, which finds the brokers' addresses in `BOOTSTRAP`.
 
     Args:
         folder: Where its output goes, to `NAME.log`.

@@ -168,7 +168,7 @@ FAULT_KINDS: tuple[str, ...] = tuple(kind for kind in STEP_KINDS if kind not in 
 
 
 def step_weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
-    """Weights of each kind of step of a mix; with KRaft other kinds stand in for some."""
+    """Return the weight of each kind of step of a mix; with KRaft other kinds replace some."""
     weights = dict(MIXES[mix])
     if is_kraft:
         for kind, others in _IN_PLACE.items():
@@ -179,7 +179,7 @@ def step_weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
 
 
 def fault_kinds_of(mixes: Iterable[str], *, is_kraft: bool) -> Iterator[str]:
-    """Yields the kinds of faults that any of these mixes draws; walks have none of these kinds."""
+    """Yield the kinds of faults that any of these mixes draws; walks draw none of them."""
     weights = [step_weights_of(mix, is_kraft=is_kraft) for mix in mixes if mix in MIXES]
     for kind in FAULT_KINDS:
         if any(each[kind] > 0 for each in weights):
@@ -187,12 +187,12 @@ def fault_kinds_of(mixes: Iterable[str], *, is_kraft: bool) -> Iterator[str]:
 
 
 def candidates_of(kind: str, view: View, draw: Draw) -> Iterator[Step]:
-    """Yields steps of a kind of `STEP_KINDS`, always in the same order; not all need be legal."""
+    """Yield steps of a kind of `STEP_KINDS` in a fixed order; not all need be legal."""
     return _CANDIDATES[kind](view, draw)
 
 
 def duration(fault: Fault) -> tuple[int, int]:
-    """For how many steps a lasting fault acts until it is healed: at least and at most.
+    """Return for how many steps a lasting fault stays: at least and at most.
 
     A session without a sign of life ends by itself; before that it is ended, or healed.
     """
@@ -254,7 +254,7 @@ def _heals(view: View, _draw: Draw) -> Iterator[Step]:
 
 
 def _concerned(view: View, a: int, b: int) -> bool:
-    """Whether the two have anything to say to each other."""
+    """Return whether the two brokers exchange any messages."""
     replicas = any({a, b} <= {*partition.replicas} for partition in view.partitions)
     return replicas or a in view.controllers or b in view.controllers
 
@@ -308,7 +308,7 @@ def _fetch_holds(direction: str, kind: str) -> Candidates:
 
 
 def _quorum_holds(api: str, kind: str, topic: str | None) -> Candidates:
-    """Holds of a broker's requests to controllers: heartbeats, ISRs, or fetches of metadata."""
+    """Return holds of a broker's requests to controllers: heartbeats, ISRs or metadata fetches."""
 
     def make(view: View, draw: Draw) -> Iterator[Step]:
         name = f"{kind}-{draw.number}"

@@ -96,7 +96,7 @@ def draw(
     leaning: Mapping[str, float] | None = None,
     own: Sequence[OwnParts] = (),
 ) -> Scenario:
-    """The schedule of a seed; the same arguments and version of kchaos give the same one.
+    """Draw the schedule of a seed; the same arguments and version of kchaos give the same one.
 
     Args:
         kafka: A release, or a path to a distribution.
@@ -147,7 +147,7 @@ def draw(
 def require_drawable(
     mix: str, release: str, *, mode: Mode | None = None, own: Sequence[OwnParts] = ()
 ) -> None:
-    """Refuses what no seed has a schedule for; nothing is drawn.
+    """Refuse arguments for which no seed has a schedule, without drawing.
 
     Args:
         release: A release; else as of `draw`.
@@ -168,7 +168,7 @@ def require_drawable(
 
 
 def case_drawn(mix: str, *, gated: bool, mode: Mode | None, own: Sequence[OwnParts]) -> str:
-    """The case of the schedules that `draw` gives for these arguments."""
+    """Return the case of the schedules that `draw` gives for these arguments."""
     if mix in WALKED:
         return case_of(mix, gated)
     return "-with-".join([case_of(mix, gated, mode), *(Path(part.name).stem for part in own)])
@@ -184,7 +184,7 @@ def _begin(
     own: Mapping[str, "OwnKind"],
     leaning: Mapping[str, float],
 ) -> tuple["Drawing", ClusterSpec]:
-    """The drawing before its first step, and the cluster that it is for."""
+    """Return the drawing before its first step, and its cluster."""
     random = Random(seed)
     cluster = _cluster(random, kafka, mix, is_kraft=is_kraft)
     if mix == UPGRADES:
@@ -214,7 +214,7 @@ class OwnKind:
 
 
 def own_kinds(own: Sequence[OwnParts]) -> Mapping[str, OwnKind]:
-    """Kinds of steps that files and packages add.
+    """Return the kinds of steps that files and packages add.
 
     Raises:
         UsageError: One has no `DRAWN`, or of another form, or names a kind, a step or a fault that
@@ -246,7 +246,7 @@ def own_kinds(own: Sequence[OwnParts]) -> Mapping[str, OwnKind]:
 
 
 def check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
-    """Refuses a mix that there is not, or not with KRaft.
+    """Refuse an unknown mix, or one that KRaft does not have.
 
     Raises:
         UsageError: The message names those that there are.
@@ -282,7 +282,7 @@ def _cluster(random: Random, kafka: str, mix: str, *, is_kraft: bool) -> Cluster
 
 
 def _before_an_upgrade(cluster: ClusterSpec, release: str) -> ClusterSpec:
-    """The same cluster on the release line before; rolls of brokers leave its protocol pinned."""
+    """Return the cluster on the previous release line; rolls of brokers pin its protocol."""
     older = older_release(release)
     assert older is not None, release
     text = release_of(older).protocol_version
@@ -295,7 +295,7 @@ def _before_an_upgrade(cluster: ClusterSpec, release: str) -> ClusterSpec:
 
 
 def has_kraft(release: Release, mode: Mode | None) -> bool:
-    """Whether clusters of a release that are asked for in a mode have KRaft.
+    """Return whether clusters of this release and mode have KRaft.
 
     Raises:
         ReleaseError: The release has no such mode.
@@ -318,7 +318,7 @@ def _properties(settings: DrawnSettings, mix: str, is_kraft: bool) -> dict[str, 
 
 
 def view_of(scenario: Scenario, release: str = "") -> View:
-    """The view at the start of a schedule."""
+    """Return the view at the start of a schedule."""
     return _view_of(scenario.cluster, scenario.release, release_of(release or scenario.release))
 
 
@@ -345,7 +345,7 @@ def _view_of(cluster: ClusterSpec, kafka: str, release: Release) -> View:
 
 
 def no_formats(mix: str, release: str) -> str:
-    """Why the mix `formats` changes no message format on a release, for people; "" if it does."""
+    """Return why the mix `formats` changes no message format on a release, or ""."""
     number = release_of(release).number
     if mix != "formats" or message_formats(number):
         return ""
@@ -360,7 +360,7 @@ def no_formats(mix: str, release: str) -> str:
 
 
 def played(act: Step, *, gated: bool) -> Iterator[Step]:
-    """The act as it is played: it may turn out to be impossible, and its gates may not hold."""
+    """Yield an act with its gates; an act may be impossible, and a gate may not hold."""
     yield IfPossible(do=act)
     if gated and isinstance(act, Produce):
         if act.await_answer:
@@ -390,7 +390,7 @@ class Drawing:
     own: Mapping[str, OwnKind] = field(default_factory=dict)
 
     def first_topic(self) -> Step:
-        """Makes the first topic."""
+        """Create the first topic."""
         drawn = self._draw()
         step = CreateTopic(
             topic="t",
@@ -401,7 +401,7 @@ class Drawing:
         return step
 
     def next_step(self) -> Step:
-        """Draws the next act."""
+        """Draw the next act."""
         self.number += 1
         drawn = self._draw()
         step = self._first_records(drawn) or self._what_is_due() or self._any(drawn)
@@ -412,7 +412,7 @@ class Drawing:
         return step
 
     def ends(self) -> Iterator[Step]:
-        """Heals what is held inside brokers, and delivers what is late, before all else is healed.
+        """Release holds inside brokers and deliver late requests, before all else is healed.
 
         What had nothing to hold is noted as not possible.
         """
@@ -421,7 +421,7 @@ class Drawing:
                 yield IfPossible(do=Heal(name=name))
 
     def _first_records(self, drawn: Draw) -> Step | None:
-        """A run in which nothing was acknowledged could lose nothing: begin with acks=all."""
+        """Begin with acks=all, since a run without an acknowledged record cannot lose one."""
         if self.number > 1:
             return None
         return next(
@@ -441,7 +441,7 @@ class Drawing:
         return step
 
     def _kinds(self) -> Iterator[str]:
-        """Yields the kinds that are drawn, always in the same order."""
+        """Yield the drawn kinds in a fixed order."""
         for kind in (*STEP_KINDS, *self.own):
             # A consumer's record is compared with what was written, whose keys it does not know.
             is_unread = kind == "read" and self.wide is not None and self.wide.is_keyed
@@ -449,7 +449,7 @@ class Drawing:
                 yield kind
 
     def _legal(self, kind: str, drawn: Draw) -> Iterator[Step]:
-        """Yields the legal steps of a kind, always in the same order."""
+        """Yield the legal steps of a kind in a fixed order."""
         own = self.own.get(kind)
         steps = (
             candidates_of(kind, self.view, drawn)
@@ -459,7 +459,7 @@ class Drawing:
         return (step for step in steps if not refusal(self.view, step))
 
     def _what_is_due(self) -> Step | None:
-        """Healing what has acted long enough, or ending a session without a sign of life."""
+        """Heal a fault whose time is over, or end a session without a sign of life."""
         acting = dict(self.view.acting)
         overdue = [name for name, at in self.due.items() if at <= self.number and name in acting]
         if not overdue:
@@ -498,7 +498,7 @@ class Drawing:
         return drawn if self.wide is None else self._widened(drawn, self.wide)
 
     def _widened(self, drawn: Draw, wide: Wide) -> Draw:
-        """Writes and topic sizes of a schedule of the mix `rare`."""
+        """Widen writes and topic sizes for a schedule of the mix `rare`."""
         chance = self.random
         partitions = chance.choices((1, 2, 4, 10), (8, 6, 3, 1))[0]
         most = len(self.view.brokers)

@@ -40,7 +40,7 @@ _TWO_IN_SYNC = 0.35
 
 
 def message_formats(release: tuple[int, ...]) -> tuple[str, ...]:
-    """The message formats between which a schedule chooses on a release, by its number.
+    """Return the message formats between which a schedule chooses on a release, by its number.
 
     There are none where no older one has other leader epochs, where an older one stops replication
     (KAFKA-7601, KIP-595: 2.7), and where brokers ignore it (KIP-724).
@@ -61,7 +61,7 @@ class DrawnSettings:
     min_insync_replicas: int
 
     def properties(self, *, is_kraft: bool = False) -> Mapping[str, str]:
-        """The brokers' properties, beside those that all scenarios have."""
+        """Return the brokers' properties beside all scenarios' common ones."""
         return {
             **(_WITH_KRAFT if is_kraft else _SESSION),
             "unclean.leader.election.enable": str(self.is_unclean).lower(),
@@ -78,12 +78,12 @@ def draw_settings(random: Random) -> DrawnSettings:
 
 
 def case_of(mix: str, gated: bool, mode: str | None = None) -> str:
-    """The case of a scenario of a mix; `mode` is named where it was asked for."""
+    """Return the case of a scenario of a mix, with the mode if it was asked for."""
     return "-".join([mix, *([mode] if mode else []), *([] if gated else [NO_GATES])])
 
 
 def mix_of_case(case: str) -> str:
-    """The mix of such a case; a mix may have a hyphen in its name."""
+    """Return the mix of such a case; its name may contain a hyphen."""
     mix, *_ = case.removesuffix(f"-{NO_GATES}").split("-with-")
     for mode in ("kraft", "zookeeper"):
         mix = mix.removesuffix(f"-{mode}")
@@ -91,5 +91,5 @@ def mix_of_case(case: str) -> str:
 
 
 def title_of(what: str, mix: str, gated: bool, seed: int) -> str:
-    """The title of a scenario of a mix; `what` is drawn."""
+    """Return the title of a scenario of a mix; `what` is drawn."""
     return f"{what} ({mix}{'' if gated else ', without gates'}), seed {seed}"

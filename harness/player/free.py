@@ -72,7 +72,7 @@ def draw_free(
     release: str = "",
     mode: Mode | None = None,
 ) -> Scenario:
-    """The schedule of a seed; the same arguments and version of kchaos give the same one.
+    """Draw the schedule of a seed; the same arguments and version of kchaos give the same one.
 
     Args:
         kafka: A release, or a path to a distribution.
@@ -126,7 +126,7 @@ def draw_free(
 
 
 def _for_producers(topic: CreateTopic, producers: int) -> CreateTopic:
-    """The same topic with a partition for each producer at least; acts name those drawn before."""
+    """Return the topic with at least one partition for each producer; acts name the drawn ones."""
     first, more = topic.assignment[:1], producers - len(topic.assignment)
     return replace(topic, assignment=(*topic.assignment, *first * more))
 
@@ -139,7 +139,7 @@ def _with_client_links(cluster: ClusterSpec, *, has_producer_ids: bool) -> Clust
 
 
 def _start(free: FreeRun, topic: CreateTopic, *, has_producer_ids: bool) -> Step:
-    """Starts the clients, or the command in their place."""
+    """Start the clients, or the command in their place."""
     clients = StartClients(
         topic=topic.topic,
         partitions=len(topic.assignment),
@@ -152,20 +152,20 @@ def _start(free: FreeRun, topic: CreateTopic, *, has_producer_ids: bool) -> Step
 
 
 def case_of_free(free: FreeRun, mix: str, mode: Mode | None) -> str:
-    """The case of the schedules that `draw_free` gives for these arguments."""
+    """Return the case of the schedules that `draw_free` gives for these arguments."""
     workload = [named_by(free.workload)] if free.workload else []
     return "-".join([FREE, mix, *([mode] if mode else []), *workload])
 
 
 def _who(free: FreeRun) -> str:
-    """Writers, with time and rate."""
+    """Return the writers, with time and rate."""
     if free.workload:
         return f"{shlex.join(free.workload)} beside faults, for {free.for_s:g} s"
     return f"clients that never wait, for {free.for_s:g} s at {free.rate:g} records/s"
 
 
 def require_free(free: FreeRun, mix: str, release: str, *, mode: Mode | None) -> None:
-    """Refuses what no seed has a schedule for; nothing is drawn.
+    """Refuse arguments for which no seed has a schedule, without drawing.
 
     Args:
         release: A release; else as of `draw_free`.
@@ -189,7 +189,7 @@ def _has_producer_ids(release: str) -> bool:
 
 
 def _moments(random: Random, for_s: float) -> Iterator[float]:
-    """Yields when acts come, in seconds after the clients' start."""
+    """Yield the moments of acts, in seconds after the clients' start."""
     moment = _STEADY_S
     while moment < for_s:
         yield round(moment, 1)
@@ -203,7 +203,7 @@ def _acts(drawn: Scenario) -> Iterator[Step]:
 
 
 def _heals(acts: list[Step]) -> Iterator[Step]:
-    """Yields the healing of what still acts, the newest first."""
+    """Yield the healing of each lasting fault, newest first."""
     acting: list[str] = []
     for act in acts:
         done = act.do if isinstance(act, IfPossible) else act
@@ -216,6 +216,6 @@ def _heals(acts: list[Step]) -> Iterator[Step]:
 
 
 def _is_healed(fault: Fault) -> bool:
-    """Whether it acts until it is healed; a session's end that nobody awaits leaves nothing."""
+    """Return whether the fault lasts until it is healed; an unawaited session's end does not."""
     is_over = isinstance(fault, ExpireSession | FenceBroker) and not fault.await_return
     return fault.lasting and not is_over

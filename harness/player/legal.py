@@ -75,7 +75,7 @@ MOST_TOPICS = 2
 
 
 def refusal(view: View, step: Step) -> str:
-    """Why the step is not legal in this view, or "" if it is. Gates are always legal."""
+    """Return why the step is not legal in this view, or "". Gates are always legal."""
     match step:
         case IfPossible(do=inner):
             return refusal(view, inner)
@@ -106,7 +106,7 @@ def refusal(view: View, step: Step) -> str:
 
 
 def after(view: View, step: Step) -> View:
-    """The view once a legal step was done, and controller and followers have reacted."""
+    """Return the view after a legal step and the reaction of controller and followers."""
     match step:
         case IfPossible(do=inner):
             return after(view, inner)
@@ -135,7 +135,7 @@ def after(view: View, step: Step) -> View:
 
 
 def illegal_steps(view: View, steps: Sequence[Step]) -> list[tuple[int, str]]:
-    """Index and reason of each step that is not legal where it stands."""
+    """Return index and reason of each step that is not legal at its place."""
     refusals = []
     for index, step in enumerate(steps):
         why = refusal(view, step)
@@ -156,7 +156,7 @@ def _end_process(view: View, fault: Any) -> str:
 
 
 def _cut_off(view: View, fault: Any) -> str:
-    """A pause, or a cut from ZooKeeper: not while its return is awaited, or it could not come."""
+    """Return why a pause or a cut from ZooKeeper is illegal: it would delay an awaited return."""
     if any(session.broker == fault.broker for session in _sessions(view)):
         return f"the session of broker {fault.broker} is about to return"
     if any(_is_held(view, fault.broker, api) for api in ("BrokerHeartbeat", "Fetch")):
@@ -281,7 +281,7 @@ def _isolate(view: View, fault: IsolateBroker) -> str:
 
 
 def _killed(view: View, broker: int) -> str:
-    """Why the broker's disk cannot have lost anything: it runs, or was stopped in order."""
+    """Return why the broker's disk cannot have lost anything: it runs, or stopped cleanly."""
     killed = any(getattr(fault, "broker", None) == broker for fault in view.faults(KillBroker))
     return "" if killed and broker not in view.running else f"broker {broker} was not killed"
 
@@ -289,7 +289,7 @@ def _killed(view: View, broker: int) -> str:
 def _partition_at(
     view: View, fault: LoseTail | TearEpochs | LoseEpochs | FailLogDirectory
 ) -> PartitionInView | None:
-    """The partition of a fault, None where its broker does not hold it."""
+    """Return the partition of a fault, or None if its broker does not host it."""
     partition = view.partition(fault.topic, fault.partition)
     return partition if partition is not None and fault.broker in partition.replicas else None
 
@@ -313,7 +313,7 @@ def _tear(view: View, fault: TearEpochs) -> str:
 
 
 def _hold_point(view: View, fault: Any) -> str:
-    """One of a kind at a time: what is held in a broker adds up until the broker stands still."""
+    """Return why a hold is illegal: two of a kind could block the whole broker."""
     if view.faults(*_POINT_FAULTS):
         return "something inside a broker is held already"
     return _not_whole(view, fault.broker)
@@ -528,7 +528,7 @@ def _create(view: View, step: CreateTopic) -> str:
 
 
 def _delete(view: View, step: DeleteTopic) -> str:
-    """A topic whose replicas all live, beside another one, so that there is always something."""
+    """Return why a deletion is illegal: another topic must stay, and all replicas must live."""
     if step.topic not in view.topics or len(view.topics) < MOST_TOPICS:
         return f"there is no {step.topic}, or nothing else"
     replicas = {
@@ -609,7 +609,7 @@ def _name_used(view: View, operation: str) -> str:
 
 
 def _produced(view: View, step: Produce) -> View:
-    """The view once a leader has appended; what a zombie appends is lost to it in the end."""
+    """Return the view after a leader's append; a zombie's append is lost to it in the end."""
 
     def grown(partition: PartitionInView) -> PartitionInView:
         is_it = (partition.topic, partition.partition) == (step.topic, step.partition)
@@ -651,7 +651,7 @@ def _last_one(view: View, broker: int) -> str:
 
 
 def _sessions(view: View) -> list[ExpireSession]:
-    """Expiries whose healing awaits the broker's return."""
+    """Return session expiries whose healing awaits the broker's return."""
     return [
         fault
         for fault in view.faults(ExpireSession)
@@ -660,7 +660,7 @@ def _sessions(view: View) -> list[ExpireSession]:
 
 
 def _not_all_controllers(view: View) -> str:
-    """Why a KRaft controller cannot be missed: there is one only, or another one is away."""
+    """Return why a KRaft controller is needed: it is the only one, or another is away."""
     away = [name for name, fault in view.acting if getattr(fault, "broker", None) in view.quorum]
     if away:
         return f"a controller is away already: {away[0]}"
@@ -668,7 +668,7 @@ def _not_all_controllers(view: View) -> str:
 
 
 def _is_held(view: View, broker: int, api: str) -> bool:
-    """Whether what a broker says to the KRaft controllers by this API is held."""
+    """Return whether the broker's requests of this API to KRaft controllers are held."""
     return any(
         isinstance(fault, HoldRequests)
         and (fault.api, fault.source) == (api, broker)
@@ -679,7 +679,7 @@ def _is_held(view: View, broker: int, api: str) -> bool:
 
 
 def _controller_cannot(view: View, brokers: tuple[int, ...]) -> str:
-    """Why the controller, whoever it is, could not decide about these brokers at once."""
+    """Return why no controller could decide about these brokers at once."""
     if view.quorum:
         return "requests are held" if view.faults(HoldRequests) else ""
     if not view.controllers or not view.controllers <= view.whole:

@@ -94,7 +94,7 @@ class Wide:
 def swarm(
     random: Random, weights: Mapping[str, float], always: Container[str] = _ALWAYS
 ) -> dict[str, float]:
-    """The weights of one schedule: about half of the kinds, some of them more often.
+    """Return the weights of one schedule: about half of the kinds, some of them more often.
 
     Args:
         random: Draws.
@@ -109,7 +109,7 @@ def swarm(
 
 
 def draw_wide(random: Random, kafka: str, release: str, narrow: ClusterSpec) -> Wide:
-    """Draws a cluster: up to five brokers, perhaps of two releases, tiered, with an ensemble.
+    """Draw a cluster: up to five brokers, perhaps of two releases, tiered, with an ensemble.
 
     With KRaft all brokers have one release, and no log is tiered.
 
@@ -159,14 +159,14 @@ def draw_wide(random: Random, kafka: str, release: str, narrow: ClusterSpec) -> 
 
 
 def older_release(release: str) -> str | None:
-    """The release from which a rolling upgrade to this one begins: the known one before it."""
+    """Return the previous known release, from which a rolling upgrade to this one starts."""
     number = release_of(release).number
     older = [known for known in KNOWN_RELEASES if release_of(known).number[:2] < number[:2]]
     return max(older, key=lambda known: release_of(known).number, default=None)
 
 
 def tiered_configuration() -> tuple[tuple[str, str], ...]:
-    """A topic whose segments go to the remote store soon, and of which little stays local."""
+    """Return a topic's settings for an early move to the remote store and few local records."""
     return (
         ("remote.storage.enable", "true"),
         ("segment.bytes", "252"),
@@ -323,7 +323,7 @@ def _stale(view: View, draw: Draw) -> Iterator[Step]:
 
 
 def holds(api: str, kind: str, *, of_sender: bool) -> Candidates:
-    """Holds of each broker's requests of a kind, or of those that it is sent."""
+    """Return holds of requests of a kind from each broker, or to it."""
 
     def candidates(view: View, draw: Draw) -> Iterator[Step]:
         name = f"{kind}-{draw.number}"
@@ -338,7 +338,7 @@ def holds(api: str, kind: str, *, of_sender: bool) -> Candidates:
 
 
 def slow_disks(view: View, draw: Draw) -> Iterator[Step]:
-    """Flushes, and reads that the page cache does not have, each slow."""
+    """Slow flushes, and reads outside the page cache."""
     for broker in view.brokers:
         for operation in ("flush", "read"):
             fault = SlowDisk(

@@ -11,7 +11,7 @@ from kchaos.harness.summary.rates import Rate, rates_of, release_of
 
 
 def seconds_of(lines: Sequence[Line]) -> list[tuple[str, int, float, float]]:
-    """Per release, in order: how many runs, median seconds of a run, median of those at gates."""
+    """Return by release, in order: the number of runs, and median seconds in all and at gates."""
     by_release = groupby(rates_of(lines), key=lambda rate: rate.release)
     groups = [
         (release, [line for rate in rates for line in rate.lines]) for release, rates in by_release
@@ -20,24 +20,24 @@ def seconds_of(lines: Sequence[Line]) -> list[tuple[str, int, float, float]]:
 
 
 def _run_s(lines: Sequence[Line]) -> float:
-    """Median seconds of a run; 0 where nobody measured one."""
+    """Return the median seconds of a run; 0 if none was measured."""
     return median([float(line["seconds"]) for line in lines if line["seconds"]] or [0.0])
 
 
 def _waited_s(lines: Sequence[Line]) -> float:
-    """Median seconds that a run waited at gates; 0 where nobody measured them."""
+    """Return the median seconds that a run waited at gates; 0 if none was measured."""
     measured = [line["waited_s"] for line in lines if line["waited_s"] is not None]
     return median(map(float, measured or [0.0]))
 
 
 def _skipped(lines: Sequence[Line]) -> str:
-    """Number of steps that were impossible, or whose gate never held, of all with their gates."""
+    """Return the number of impossible steps, or of steps whose gate did not hold, of all."""
     skipped = sum(int(line["not_possible"]) for line in lines)
     return f"{skipped} of {sum(int(line['steps']) for line in lines)}"
 
 
 def table_text(lines: Sequence[Line]) -> str:
-    """The table at the end: a row for each release and mix, then what was not as expected."""
+    """Return the final table: a row for each release and mix, then unexpected outcomes."""
     header = ("release", "mix", "runs", "conform", "safe", "unknown", "s", "waiting", "skipped")
     rows = [header]
     rows += [
@@ -72,7 +72,7 @@ def table_text(lines: Sequence[Line]) -> str:
 
 
 def page_of(lines: Sequence[Line], *, results: Path) -> str:
-    """The rates as a Markdown page."""
+    """Return the rates as a Markdown page."""
     rows = [
         f"| {rate.release} | {rate.mix} | {rate.conforming} of {rate.runs} | "
         f"{rate.safe} of {rate.runs} | {rate.unknown} | {_run_s(rate.lines):.1f} | "
@@ -137,7 +137,7 @@ def commands_of(rate: Rate) -> str:
 
 
 def _rows(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """First number and length of each row of numbers that follow each other."""
+    """Return the first number and the length of each run of consecutive numbers."""
     rows: list[tuple[int, int]] = []
     for number in numbers:
         if rows and sum(rows[-1]) == number:

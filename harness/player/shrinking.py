@@ -43,7 +43,7 @@ def shrink(
     at_once: int = 1,
     is_legal: Callable[[Steps], bool] = lambda _: True,
 ) -> Shrunk[Step]:
-    """Leaves out steps of a schedule; words and gates are tried first, and see `minimised`."""
+    """Leave out steps of a schedule, declarations and gates first; see `minimised`."""
     return minimised(
         steps,
         showing,
@@ -63,7 +63,7 @@ def minimised(
     kinds: Sequence[Callable[[Part], bool]] = (),
     mended: Callable[[Sequence[Part]], tuple[Part, ...]] = tuple,
 ) -> Shrunk[Part]:
-    """Leaves out steps until none can be left out, or `showing` raises PlaysUsedUp.
+    """Leave out steps until none can be left out, or `showing` raises PlaysUsedUp.
 
     Args:
         steps: They show it.
@@ -84,7 +84,7 @@ def minimised(
 
 
 def coherent(steps: Sequence[Step]) -> Steps:
-    """The steps without those that refer to a topic, a fault or a produce that none of them makes.
+    """Return the steps without references to topics, faults or produces that no step makes.
 
     Gates about a hold need it to be the hold of that name.
     """
@@ -141,7 +141,7 @@ class _Search(Generic[Part]):
             self.steps = steps
 
     def _leave_out(self, part: int) -> bool:
-        """Leaves out parts of that size wherever it can; whether it could anywhere."""
+        """Leave out parts of that size; return whether any was left out."""
         has_left_out = False
         end = len(self.steps)
         while end > 0:
@@ -158,7 +158,7 @@ class _Search(Generic[Part]):
         return has_left_out
 
     def _next(self, part: int, end: int) -> list[tuple[int, tuple[Part, ...]]]:
-        """The next candidates that were not asked about, from the end of the schedule on.
+        """Return the next untried candidates, from the end of the schedule on.
 
         Returns:
             Where each one's part began, and what is left.
@@ -178,7 +178,7 @@ class _Search(Generic[Part]):
             end = start
 
     def _is_worth_a_play(self, steps: tuple[Part, ...]) -> bool:
-        """Whether they are fewer, legal, and asked about for the first time."""
+        """Return whether the steps are fewer, legal and not yet tried."""
         is_new = steps not in self._asked and 0 < len(steps) < len(self.steps)
         if not is_new or not self.is_legal(steps):
             return False

@@ -110,11 +110,11 @@ class View:
         return tuple(dict.fromkeys(partition.topic for partition in self.partitions))
 
     def faults(self, *kinds: type) -> list[Fault]:
-        """The lasting faults of these kinds that act."""
+        """Return the lasting faults of these kinds that are not healed."""
         return [fault for _, fault in self.acting if isinstance(fault, kinds)]
 
     def partition(self, topic: str, partition: int) -> PartitionInView | None:
-        """The partition of that name."""
+        """Return the partition of that name."""
         for known in self.partitions:
             if (known.topic, known.partition) == (topic, partition):
                 return known
@@ -135,7 +135,7 @@ def new_view(
     upgraded: frozenset[int] = frozenset(),
     quorum: tuple[int, ...] = (),
 ) -> View:
-    """A cluster that has just started; with ZooKeeper its first broker is the controller."""
+    """Return the view of a new cluster; with ZooKeeper its first broker is the controller."""
     return View(
         brokers=brokers,
         running=frozenset(brokers),
@@ -154,7 +154,7 @@ def new_view(
 
 
 def gone(view: View, broker: int) -> View:
-    """The view after the end of a broker's session: what it led is led by others."""
+    """Return the view after the end of a broker's session: others lead its partitions."""
     registered = view.registered - {broker}
     believes = broker in view.cut_off or broker in view.paused
     partitions = tuple(
@@ -168,7 +168,7 @@ def gone(view: View, broker: int) -> View:
 
 
 def back(view: View, broker: int) -> View:
-    """The view after a broker's registration: it is no zombie any more."""
+    """Return the view after a broker's registration: it is no zombie any more."""
     registered = view.registered | {broker}
     partitions = tuple(replace(p, zombies=p.zombies - {broker}) for p in view.partitions)
     controllers = view.controllers if view.quorum else view.controllers or registered
@@ -176,7 +176,7 @@ def back(view: View, broker: int) -> View:
 
 
 def without_disk(view: View, broker: int, topic: str, partition: int) -> View:
-    """The view once the log directory of a replica has failed; others may lie there too."""
+    """Return the view after a replica's log directory failed, with its other replicas."""
 
     def taken_offline(there: PartitionInView) -> PartitionInView:
         if (there.topic, there.partition) != (topic, partition):
@@ -188,7 +188,7 @@ def without_disk(view: View, broker: int, topic: str, partition: int) -> View:
 
 
 def settled(view: View) -> View:
-    """The view once controller and followers have done what nothing keeps them from."""
+    """Return the view after all unhindered work of controller and followers."""
     return replace(
         view, partitions=tuple(_settled(view, partition) for partition in view.partitions)
     )
@@ -199,7 +199,7 @@ def elected(
     partition: PartitionInView,
     election: Callable[[ControllerContext, LeaderAndIsr], LeaderAndIsr | None],
 ) -> PartitionInView:
-    """The partition after an election of the controller; the same where it elects nobody."""
+    """Return the partition after an election of the controller, unchanged if it elects nobody."""
     known = LeaderAndIsr(leader=partition.leader, isr=tuple(sorted(partition.isr)))
     live = view.registered - partition.offline
     decided = election(_context(partition, live, view.unclean), known)
@@ -209,7 +209,7 @@ def elected(
 
 
 def is_linked(view: View, a: int, b: int) -> bool:
-    """Whether no cut lies between two brokers in either direction, and neither is alone."""
+    """Return whether no cut lies between two brokers in either direction, and neither is alone."""
     if any(getattr(alone, "broker", None) in (a, b) for alone in view.faults(IsolateBroker)):
         return False
     return not any(

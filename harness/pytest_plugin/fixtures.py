@@ -36,12 +36,12 @@ _RELEASE = "kafka_release"
 
 
 def say(text: str) -> None:
-    """Progress goes to the test's captured output."""
+    """Print progress to the test's captured output."""
     print(f"kchaos: {text}")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs a test that uses Kafka once on every release that was asked for."""
+    """Parametrize a test that uses Kafka with every requested release."""
     if _RELEASE not in metafunc.fixturenames:
         return
     node: Any = metafunc.definition
@@ -56,7 +56,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a cluster follow the first of them, so that it starts once."""
+    """Put tests that share a cluster behind the first of them, so that it starts once."""
     groups: dict[str, list[pytest.Item]] = {}
     for number, item in enumerate(items):
         shared = "shared_kafka_cluster" in getattr(item, "fixturenames", ())
@@ -72,7 +72,7 @@ def _shape_key(item: pytest.Item) -> str:
 
 @contextlib.contextmanager
 def _clear_refusals() -> Iterator[None]:
-    """An unknown release or a machine that cannot: the message says it all, no traceback does."""
+    """Report an unknown release or an unfit machine by its message, without a traceback."""
     from kchaos.clusters.errors import MachineError, ReleaseError
 
     try:
@@ -83,14 +83,14 @@ def _clear_refusals() -> Iterator[None]:
 
 @pytest.fixture
 def kafka_release(request: pytest.FixtureRequest) -> str:
-    """The release, or path to a distribution, that this test's cluster runs."""
+    """Provide the release, or the path to a distribution, of this test's cluster."""
     given = getattr(request, "param", None)
     return str(given) if given is not None else release_for(request.node)
 
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterator[JvmCluster]":
-    """A running cluster of this test's own, as `@pytest.mark.kafka_cluster(...)` asks for it."""
+    """Provide a running cluster for this test alone, as in `@pytest.mark.kafka_cluster(...)`."""
     with quiet_imports():
         from kchaos.clusters.front.drivers import make_cluster
         from kchaos.clusters.system.leftovers import work_directory
@@ -112,7 +112,7 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_release: str) -> "Iterat
 
 @pytest.fixture(scope="session")
 def kafka_cluster_pool(request: pytest.FixtureRequest) -> "Iterator[ClusterPool]":
-    """Calls give the running cluster of a `ClusterSpec`; one runs at a time.
+    """Provide a function from a `ClusterSpec` to its running cluster; one runs at a time.
 
     None outlives the tests of its file, unless the next one asks for a cluster too: a fixture of a
     wider scope keeps the pool, and calls it for each test.
@@ -129,7 +129,7 @@ def kafka_cluster_pool(request: pytest.FixtureRequest) -> "Iterator[ClusterPool]
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Stops a shared cluster when tests of another file follow that share none.
+    """Stop a shared cluster before tests of another file that share none.
 
     Brokers that nobody uses take a twentieth of a core each, and their memory. Tests of one file
     may take turns with others there.
@@ -143,7 +143,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Fails a test of which a fixture kept a cluster that the pool has stopped meanwhile."""
+    """Fail a test whose fixture keeps a cluster that the pool has stopped."""
     pool = item.config.stash.get(_POOL, None)
     for name, value in getattr(item, "funcargs", {}).items():
         if pool is not None and pool.has_ended(value):
@@ -159,7 +159,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 def shared_kafka_cluster(
     request: pytest.FixtureRequest, kafka_release: str, kafka_cluster_pool: "ClusterPool"
 ) -> "SharedCluster":
-    """A running cluster that the tests of one shape and release share, and a source of topics.
+    """Provide a running cluster shared by tests of one shape and release, with free topic names.
 
     A test leaves it as it found it, topics aside. One that breaks a broker takes `kafka_cluster`
     or `chaos`.
@@ -175,7 +175,7 @@ def shared_kafka_cluster(
 
 @pytest.fixture
 def zookeeper(request: pytest.FixtureRequest, kafka_release: str) -> "KazooClient":
-    """A started ZooKeeper client of the cluster that the test uses."""
+    """Provide a started ZooKeeper client of the cluster that the test uses."""
     if "shared_kafka_cluster" in request.fixturenames:
         return request.getfixturevalue("shared_kafka_cluster").cluster.zookeeper()
     return request.getfixturevalue("kafka_cluster").zookeeper()
@@ -183,7 +183,7 @@ def zookeeper(request: pytest.FixtureRequest, kafka_release: str) -> "KazooClien
 
 @pytest.fixture
 def chaos(request: pytest.FixtureRequest, kafka_cluster: "JvmCluster") -> "Iterator[Chaos]":
-    """A live run on `kafka_cluster`: what is done through it is recorded, replayed and judged."""
+    """Provide a live run on `kafka_cluster`, whose operations are recorded, replayed and judged."""
     with quiet_imports():
         from kchaos.harness.pytest_plugin.live import Chaos
 

@@ -10,12 +10,12 @@ from kchaos.harness.pytest_plugin.options import add_options, configure
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds kchaos's options to pytest, each with a twin in its ini file."""
+    """Add kchaos's options to pytest, each with a twin in its ini file."""
     add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers markers, fixtures and reports."""
+    """Register markers, fixtures and reports."""
     configure(config)
     config.pluginmanager.register(fixtures, "kchaos-fixtures")
     config.pluginmanager.register(reporting, "kchaos-reporting")

@@ -98,7 +98,7 @@ class Chaos:
     # -- steps ------------------------------------------------------------------------------
 
     def perform(self, *steps: Step) -> None:
-        """Performs steps, one after another; see `harness.steps.scenario_steps` for all there are.
+        """Perform steps, one after another; see `harness.steps.scenario_steps` for all kinds.
 
         Raises:
             AwaitTimeout: A gate did not hold in time.
@@ -129,13 +129,13 @@ class Chaos:
             self._tell_unread()
 
     def _tell_unread(self) -> None:
-        """Says which broker others cannot read, when a roll has made it so."""
+        """Report brokers that others cannot read after a roll."""
         before, self._unread = self._unread, unread_now(self.cluster)
         if self._unread not in ("", before):
             self._play.say(self._unread)
 
     def _fail(self, index: int, error: Exception) -> None:
-        """The first failure makes the run unknown, whatever the test does with the exception."""
+        """Record the first failure, which makes the run unknown even if the test catches it."""
         if self._failure is None:
             self._failure, self._failed_step = error, index
 
@@ -146,7 +146,7 @@ class Chaos:
         replicas: Sequence[int] | Sequence[Sequence[int]],
         configuration: Mapping[str, str] | None = None,
     ) -> None:
-        """A topic with a written assignment; returns when every replica is in sync.
+        """Create a topic with this assignment; return when every replica is in sync.
 
         Args:
             replicas: Broker ids of the only partition, preferred replica first; or such a list
@@ -176,7 +176,7 @@ class Chaos:
         operation: str | None = None,
         **more: Any,
     ) -> str:
-        """One batch of known records; returns the operation's name once it is acknowledged.
+        """Write one batch of known records; return the operation's name once it is acknowledged.
 
         Args:
             acks: 1 or "all".
@@ -203,7 +203,7 @@ class Chaos:
         return name
 
     def await_answer(self, operation: str, *, accept_error: bool = False) -> None:
-        """Returns once a produce with `await_answer=False` was answered."""
+        """Wait for the response to a produce with `await_answer=False`."""
         self.perform(AwaitAnswer(operation=operation, accept_error=accept_error))
 
     def read(
@@ -220,7 +220,7 @@ class Chaos:
         client: str = "",
         at: float | None = None,
     ) -> str:
-        """A consumer reads so many records, or more; returns the operation's name.
+        """Read at least this many records with a consumer; return the operation's name.
 
         What a consumer has read is promised from then on, however it was acknowledged.
 
@@ -270,7 +270,7 @@ class Chaos:
         client: str = "",
         at: float | None = None,
     ) -> str:
-        """A client of the test's own had a record acknowledged; returns the operation's name.
+        """Record that the test's own client had a record acknowledged; return the operation's name.
 
         It is for clients that links cannot see: encrypted ones, those of a newer version than
         kchaos knows, or all with `client_links=False`. The record is promised from then on, as one
@@ -301,7 +301,7 @@ class Chaos:
         client: str,
         at: float | None,
     ) -> str:
-        """Writes down what the test says of a client of its own."""
+        """Record a test's statement on its own client."""
         if self._is_over:
             raise ScenarioError("the run has ended (verdict() ends it): say it before that")
         name = self._new_name("acknowledged" if function == "produce" else "told-read")
@@ -332,7 +332,7 @@ class Chaos:
         return name
 
     def inject(self, fault: Fault, *, name: str | None = None) -> "ActingFault":
-        """Injects at once, and returns when the fault's effect was observed.
+        """Inject at once; return when the fault's effect is observed.
 
         As a context manager it heals on leaving; otherwise it acts until `heal` or the end.
         """
@@ -341,7 +341,7 @@ class Chaos:
         return ActingFault(self, called, self._play.faults.injections[called])
 
     def heal(self, name: str) -> None:
-        """Heals what acts under that name; returns when the recovery was observed.
+        """Heal the fault with that name; return when the recovery is observed.
 
         Raises:
             ScenarioError: Nothing acts under that name.
@@ -349,13 +349,13 @@ class Chaos:
         self.perform(Heal(name=name))
 
     def is_acting(self, name: str) -> bool:
-        """Whether a fault acts under that name; none does once the run is over."""
+        """Return whether a fault of that name acts; none does after the run."""
         return not self._is_over and name in self._play.faults.acting
 
     # -- what is so now ---------------------------------------------------------------------
 
     def state(self, topic: str, partition: int = 0) -> LeaderAndIsr | None:
-        """Leader, leader epoch and ISR as they were decided last; None for no such partition.
+        """Return the last decided leader, leader epoch and ISR, or None without the partition.
 
         It is read from ZooKeeper, or from the controllers' log: a broker may not know of it yet.
 
@@ -366,17 +366,17 @@ class Chaos:
         return self._metadata().state(topic, partition)
 
     def leader(self, topic: str, partition: int = 0) -> int | None:
-        """The leader's id; None where there is none. Raises as `state`."""
+        """Return the leader's id, or None without a leader. Raises as `state`."""
         state = self.state(topic, partition)
         return None if state is None or state.leader < 0 else state.leader
 
     def isr(self, topic: str, partition: int = 0) -> tuple[int, ...]:
-        """The in-sync replicas, ascending; empty for no such partition. Raises as `state`."""
+        """Return the ISR, ascending; empty without the partition. Raises as `state`."""
         state = self.state(topic, partition)
         return () if state is None else tuple(sorted(state.isr))
 
     def ends(self, topic: str, partition: int = 0) -> dict[int, int]:
-        """Each replica's log end offset on disk by broker, exclusive. Raises as `state`."""
+        """Return each replica's log end offset on disk by broker, exclusive. Raises as `state`."""
         self._metadata()
         ends = log_ends(self._play, TopicPartition(topic, partition))
         return {int(broker): end for broker, end in ends.items()}
@@ -402,7 +402,7 @@ class Chaos:
         return self.cluster.metadata
 
     def __str__(self) -> str:
-        """State as it is now, a line each: brokers, controller, faults and every partition."""
+        """Describe the current state, a line each: brokers, controller, faults and partitions."""
         if self._is_over:
             return f"run {self.path}, which has ended"
         try:
@@ -426,7 +426,7 @@ class Chaos:
     # -- the end ----------------------------------------------------------------------------
 
     def verdict(self) -> Results:
-        """Ends the run, stops the cluster and judges; the same again on every further call.
+        """End the run, stop the cluster and judge, once; return the results.
 
         Whatever still acts is healed, replicas settle, every log is collected, the run is sealed
         and judged, and the report is written.
@@ -441,7 +441,7 @@ class Chaos:
         return results
 
     def end(self) -> Results:
-        """As `verdict`, but unknown results are returned too."""
+        """Return the results as `verdict`, unknown ones too."""
         if self._results is None:
             if self._is_over:
                 raise RunUnknown(f"the run {self.path} could not be ended")
@@ -458,7 +458,7 @@ class Chaos:
         return self._results
 
     def abandon(self) -> None:
-        """Heals what still acts and leaves the run unsealed, unless it has ended."""
+        """Heal acting faults and leave the run unsealed, unless it has ended."""
         if not self._is_over:
             self._is_over = True
             self._play.watch.stop()
@@ -500,7 +500,7 @@ class ActingFault:
         self.injection = injection
 
     def heal(self) -> None:
-        """Heals, unless that is done; returns when the recovery was observed."""
+        """Heal the fault, unless it is healed; return when the recovery is observed."""
         if self._chaos.is_acting(self.name):
             self._chaos.heal(self.name)
 
@@ -559,6 +559,6 @@ def _acks(acks: int | str) -> int:
 
 
 def _short_name(node_id: str, release: str) -> str:
-    """The test's own name, fit for a folder; the release is named after it anyway."""
+    """Return the test's own name without the release, fit for a folder."""
     name = node_id.rpartition("::")[2].replace(Path(release).name, "")
     return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")[:_NAME_LENGTH]

@@ -141,7 +141,7 @@ _SETTINGS = pytest.StashKey[PluginSettings]()
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Adds the options and their ini twins."""
+    """Add the options and their ini twins."""
     group = parser.getgroup("kchaos", "kchaos: real Kafka clusters, broken on purpose")
     for option in _OPTIONS:
         group.addoption(
@@ -152,7 +152,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def configure(config: pytest.Config) -> None:
-    """Reads the settings and registers the markers.
+    """Read the settings and register the markers.
 
     Raises:
         pytest.UsageError: A value is none that its option can have.
@@ -163,12 +163,12 @@ def configure(config: pytest.Config) -> None:
 
 
 def settings_of(config: pytest.Config) -> PluginSettings:
-    """The settings that `configure` read."""
+    """Return the settings that `configure` read."""
     return config.stash[_SETTINGS]
 
 
 def read_settings(config: pytest.Config, environment: Mapping[str, str]) -> PluginSettings:
-    """The settings: command line before environment before ini file before default.
+    """Read the settings: command line before environment before ini file before default.
 
     Raises:
         pytest.UsageError: A value is none that its option can have; the message says where it is.
@@ -201,7 +201,7 @@ def read_settings(config: pytest.Config, environment: Mapping[str, str]) -> Plug
 def _given(
     config: pytest.Config, environment: Mapping[str, str], option: _Option
 ) -> tuple[Any, str]:
-    """The value and where it was given; nothing and "" if nowhere."""
+    """Return the value and its origin; nothing and "" without one."""
     value = config.getoption(option.ini)
     if value is not None:
         return value, option.flag
@@ -215,7 +215,7 @@ def _given(
 
 
 def _runs_directory(config: pytest.Config, value: str | None, place: str) -> Path:
-    """Directory of runs; one of command line or environment is relative to pytest's start."""
+    """Return the runs' directory; a relative one of command line or environment is resolved."""
     beside_ini = config.inipath.parent if config.inipath is not None else config.rootpath
     typed = place.startswith("--") or place.endswith("in the environment")
     above = config.invocation_params.dir if typed else beside_ini
@@ -223,7 +223,7 @@ def _runs_directory(config: pytest.Config, value: str | None, place: str) -> Pat
 
 
 def settle_seconds(value: str | float) -> float:
-    """A number of seconds above 0, a day at most.
+    """Return a number of seconds above 0, a day at most.
 
     Raises:
         TypeError, ValueError: It is none.

@@ -28,7 +28,7 @@ _RUN = "kchaos_run"
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Ends the test's run while its cluster is there, however the test ended."""
+    """End the test's run while its cluster runs, however the test ended."""
     try:
         outcome = yield
     except _INTERRUPTIONS:
@@ -53,7 +53,7 @@ def _end(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds properties to every report and sections to failed ones; drops what need not stay."""
+    """Add properties to every report and sections to failed ones; remove runs not to be kept."""
     skipped = call.excinfo is not None and call.excinfo.errisinstance(pytest.skip.Exception)
     if call.excinfo is not None and not skipped:
         item.stash[_FAILED] = True
@@ -83,7 +83,7 @@ def _properties(live: "Chaos") -> list[tuple[str, object]]:
 
 
 def stays(keep: str, *, failed: bool, answers: Mapping[str, Any]) -> bool:
-    """Whether a run directory stays after its test.
+    """Return whether a run directory is kept after its test.
 
     With "failed" it stays when the test failed, and also when the run is a surprise whatever the
     test thought of it: not as predicted, or unknown where that can be known of its cluster.
@@ -97,7 +97,7 @@ def stays(keep: str, *, failed: bool, answers: Mapping[str, Any]) -> bool:
 
 
 def _keep_or_remove(item: pytest.Item, live: "Chaos") -> str:
-    """Returns "yes", or "no" once the run directory is gone."""
+    """Return "yes", or remove the run directory and return "no"."""
     names = ("conforms", "safe", "unknown")
     answers = {name: getattr(live.results, name, None) for name in names}
     keep = settings_of(item.config).keep
@@ -157,7 +157,7 @@ def _error_lines(broker: int, log: Path) -> list[str]:
 def pytest_report_collectionfinish(
     config: pytest.Config, items: list[pytest.Item]
 ) -> list[str] | None:
-    """One line, and only when some test uses Kafka."""
+    """Return one line if any test uses Kafka."""
     users = [item for item in items if "kafka_release" in getattr(item, "fixturenames", ())]
     if not users:
         return None
@@ -172,7 +172,7 @@ def pytest_report_collectionfinish(
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Says how many run directories stay and how many were removed: nothing goes silently."""
+    """Print how many run directories are kept and how many were removed."""
     kept = [
         value
         for reports in terminalreporter.stats.values()

@@ -72,12 +72,12 @@ class Shape:
 
 
 def quiet_imports() -> AbstractContextManager[object]:
-    """Silences kafka-python, which warns while it is imported: users turn warnings into errors."""
+    """Silence the warnings of kafka-python's import, which users may turn into errors."""
     return warnings.catch_warnings(action="ignore", category=DeprecationWarning)
 
 
 def shape_of(node: pytest.Item) -> Shape:
-    """The shape in the closest marker of a test; the default without a marker.
+    """Return the shape in the closest marker of a test, or the default.
 
     Raises:
         pytest.UsageError: The marker has arguments that do not exist.
@@ -118,7 +118,7 @@ def _check_mixed(
 
 
 def releases_of(node: pytest.Item, settings: PluginSettings) -> tuple[str, ...]:
-    """The releases that a test runs on, if it says so or an option does; else none.
+    """Return the releases in the test's marker or an option; else none.
 
     A test that names one release itself, or each broker's, is about that: it is not multiplied, and
     gets none.
@@ -130,7 +130,7 @@ def releases_of(node: pytest.Item, settings: PluginSettings) -> tuple[str, ...]:
 
 
 def release_for(node: pytest.Item) -> str:
-    """The release of a test that runs on one: the marker's, or the newest known one.
+    """Return the release of a test that runs on one: the marker's, or the newest known one.
 
     Of a cluster of several it is that of the broker with the least id.
     """
@@ -145,7 +145,7 @@ def release_for(node: pytest.Item) -> str:
 
 
 def spec_for(node: pytest.Item, release: str, settings: PluginSettings) -> "ClusterSpec":
-    """The cluster that a test asks for.
+    """Return the spec of a test's cluster.
 
     Raises:
         pytest.UsageError: The marker has arguments that do not exist.
@@ -191,14 +191,14 @@ def spec_for(node: pytest.Item, release: str, settings: PluginSettings) -> "Clus
 
 
 def _mixed(release: str) -> list[str]:
-    """Releases of an option for brokers in turn: "1.1.1+2.0.1" is two releases, a path is one."""
+    """Return the releases of brokers in turn: "1.1.1+2.0.1" is two releases, a path is one."""
     parts = release.split("+")
     are_releases = all(_RELEASE.fullmatch(part) for part in parts)
     return parts if are_releases else [release]
 
 
 def seed_for(node: pytest.Item, settings: PluginSettings) -> int:
-    """The test's seed: its marker's, the option's, or a new one.
+    """Return the test's seed: its marker's, the option's, or a new one.
 
     Raises:
         pytest.UsageError: The marker has no number.
@@ -212,7 +212,7 @@ def seed_for(node: pytest.Item, settings: PluginSettings) -> int:
 
 
 def settle_bound_for(node: pytest.Item, settings: PluginSettings) -> float | None:
-    """For how long nothing may change, in seconds: the test's marker, or the option.
+    """Return the seconds without a change that settling needs: the test's marker, or the option.
 
     Raises:
         pytest.UsageError: The marker has no number of seconds above 0.

@@ -22,7 +22,7 @@ class SharedCluster:
     cluster: JvmCluster
 
     def topic(self, name: str = "t") -> str:
-        """A topic name that no other test has; the topic is not made."""
+        """Return an unused topic name, without creating the topic."""
         return f"{name}-{secrets.token_hex(4)}"
 
 
@@ -43,7 +43,7 @@ class ClusterPool:
         self._ending = contextlib.ExitStack()
 
     def __call__(self, spec: ClusterSpec) -> JvmCluster:
-        """The running cluster.
+        """Return the running cluster of a spec.
 
         Raises:
             ReleaseError, MachineError: It cannot be started.
@@ -60,7 +60,7 @@ class ClusterPool:
         return cluster
 
     def stop(self) -> None:
-        """Ends the cluster that runs, if any. Safe to call twice."""
+        """Stop the running cluster, if any. Safe to call twice."""
         cluster, self._cluster = self._cluster, None
         with self._ending:
             if cluster is not None:
@@ -68,7 +68,7 @@ class ClusterPool:
                 cluster.stop()
 
     def has_ended(self, value: object) -> bool:
-        """Whether this is a cluster that it gave and has stopped since."""
+        """Return whether the value is a cluster of this pool that it has stopped."""
         return any(value is cluster for cluster in self._ended)
 
 

@@ -62,7 +62,7 @@ _WORDS = {
 
 
 def answers_of(loaded: Loaded) -> tuple[AnswerView, ...]:
-    """The three answers, in the order in which they are read."""
+    """Return the three answers, in reading order."""
     return tuple(_answer(loaded, question) for question in _WORDS)
 
 
@@ -79,7 +79,7 @@ def _answer(loaded: Loaded, question: str) -> AnswerView:
 
 
 def headline(loaded: Loaded) -> str:
-    """The verdict in one line, as the page's title and the first line of the text have it."""
+    """Return the verdict in one line, for the page's title and the text's first line."""
     if loaded.judgement is None:
         return "not judged yet"
     conforms, safe, expected = answers_of(loaded)
@@ -90,7 +90,7 @@ def headline(loaded: Loaded) -> str:
 
 
 def unknown_reasons(loaded: Loaded) -> tuple[str, ...]:
-    """Why a question has no answer, a sentence or a traceback each; empty if all have one."""
+    """Return why questions have no answer, a sentence or a traceback each."""
     results, outcome = loaded.results, loaded.evidence.outcome
     said = (results.unknown if results is not None else None, outcome.unknown)
     reasons = [reason for reason in said if reason]
@@ -102,14 +102,14 @@ def unknown_reasons(loaded: Loaded) -> tuple[str, ...]:
 
 
 def tracebacks(loaded: Loaded) -> tuple[str, ...]:
-    """The tracebacks that the run and the judgement recorded."""
+    """Return the tracebacks that the run and the judgement recorded."""
     crashes = () if loaded.results is None else loaded.results.crashes
     traces = (*crashes, loaded.evidence.outcome.traceback)
     return tuple(dict.fromkeys(trace for trace in traces if trace))
 
 
 def _not_as_sealed(run: RunDirectory) -> Iterator[str]:
-    """Evidence that was taken away since it was sealed; a judgement compares its bytes too."""
+    """Yield evidence that was removed after the seal; a judgement also compares its bytes."""
     try:
         sealed = run.read(MANIFEST).get("files")
     except RunDirectoryError as error:
@@ -136,7 +136,7 @@ def _size_bytes(file: Path) -> int:
 
 
 def warnings(loaded: Loaded) -> tuple[str, ...]:
-    """Warnings for a reader before anything below is believed, a sentence each."""
+    """Return warnings to read first, a sentence each."""
     said = []
     if not loaded.directory.is_sealed:
         said.append(
@@ -158,13 +158,13 @@ def warnings(loaded: Loaded) -> tuple[str, ...]:
 
 
 def not_compared(loaded: Loaded) -> tuple[str, ...]:
-    """Comparisons that the judgement leaves out of every run."""
+    """Return the comparisons that the judgement omits for every run."""
     not_checked = () if loaded.results is None else loaded.results.not_checked
     return tuple(each for each in not_checked if each in NOT_COMPARED)
 
 
 def expectation_of(loaded: Loaded) -> str:
-    """Where the expectation comes from, and why it was not met if it was not; "" if unjudged."""
+    """Return the source of the expectation, and why it was not met; "" if unjudged."""
     if loaded.results is None:
         return ""
     where = loaded.results.expectation_from
@@ -179,12 +179,12 @@ def expectation_of(loaded: Loaded) -> str:
 
 
 def witnesses_of(loaded: Loaded) -> tuple[Witness, ...]:
-    """The expectation's witnesses with what was seen of each."""
+    """Return the expectation's witnesses, each with its observations."""
     return () if loaded.results is None else loaded.results.witness
 
 
 def summary(loaded: Loaded) -> str:
-    """The scenario in one sentence."""
+    """Return the scenario in one sentence."""
     run = loaded.run
     count = len(run.brokers)
     text = ", ".join([run.entry or "a scenario", *([f"case {run.case}"] if run.case else [])])
@@ -202,14 +202,14 @@ def summary(loaded: Loaded) -> str:
 
 
 def outcome_of(loaded: Loaded) -> str:
-    """The outcome in the words that the page begins with."""
+    """Return the outcome as the page's first words."""
     if not loaded.directory.is_sealed:
         return "This run has not ended: nothing is known"
     return "This run has not been judged" if loaded.results is None else loaded.results.outcome
 
 
 def replay_of(loaded: Loaded) -> str:
-    """The command that plays the run again, from where it lies now."""
+    """Return the command that replays the run from its current path."""
     here = shlex.quote(str(loaded.directory.path))
     recorded = loaded.run.replay
     if not recorded:
@@ -219,12 +219,12 @@ def replay_of(loaded: Loaded) -> str:
 
 
 def tickets_of(loaded: Loaded) -> tuple[str, ...]:
-    """The Jira tickets that the entry's name and the expectation's source name."""
+    """Return the Jira tickets that the entry's name and the expectation's source name."""
     source = (loaded.scenario.expectation or {}).get("source", "")
     named = _TICKET.findall(f"{loaded.run.entry} {source}")
     return tuple(dict.fromkeys(named))
 
 
 def title_of(loaded: Loaded) -> str:
-    """The entry's title, where the run's data has one."""
+    """Return the entry's title, if the run has one."""
     return loaded.scenario.title or loaded.run.title

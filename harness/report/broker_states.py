@@ -63,7 +63,7 @@ Stretches = Mapping[int, tuple[Stretch, ...]]
 def broker_stretches(
     loaded: Loaded, decisions: Decisions, partition: TopicPartition | None
 ) -> tuple[Stretches, Stretches, Stretches]:
-    """By broker: its process and session, its role in the partition, and what held it back.
+    """Return by broker its process and session, its role in the partition, and its holds.
 
     Roles are as they were decided; a broker may not have heard of them yet.
     """
@@ -81,7 +81,7 @@ def broker_stretches(
 
 
 def link_stretches(loaded: Loaded) -> tuple[Stretch, ...]:
-    """Cuts between two brokers, and requests or answers between them that were kept back."""
+    """Return cuts between two brokers, and held requests or responses between them."""
     open_: list[tuple[object, Stretch]] = []
     done: list[Stretch] = []
     for time, act in acts_of(loaded):
@@ -126,7 +126,7 @@ def link_stretches(loaded: Loaded) -> tuple[Stretch, ...]:
 
 
 def story_names(loaded: Loaded) -> Mapping[int, str]:
-    """Names of brokers in the story: the letters with which its faults are named.
+    """Return the brokers' names in the story: the letters in its faults' names.
 
     A fault "B-down" on broker 1 says that B is broker 1, and a cut "A-B" between 0 and 1 who both
     are. Letters that two brokers would have are no names.
@@ -152,7 +152,7 @@ def story_names(loaded: Loaded) -> Mapping[int, str]:
 
 
 def acts_of(loaded: Loaded) -> tuple[tuple[float, object], ...]:
-    """Acts of the harness, with their times; nothing where the file cannot be read.
+    """Return the harness's acts, with their times; none if the file is unreadable.
 
     Cuts from ZooKeeper are no actions of the model, and stand only among the observations.
     """
@@ -175,7 +175,7 @@ def _registered(decisions: Decisions) -> Iterable[int]:
 def _lives(
     broker: int, events: Iterable[tuple[float, object]], started: float, is_kraft: bool
 ) -> Iterable[Stretch]:
-    """Process and session of one broker; each stretch ends where the next begins."""
+    """Yield process and session of one broker; each stretch ends where the next begins."""
     process, registered = "up", False
     last: Stretch | None = None
     generation = ""
@@ -268,7 +268,7 @@ def _roles(
 
 
 def _held(broker: int, acts: Iterable[tuple[float, object]]) -> Iterable[Stretch]:
-    """Cuts of one broker from ZooKeeper, and points at which its threads were kept."""
+    """Yield cuts of one broker from ZooKeeper, and the points at which its threads were held."""
     open_: dict[str, Stretch] = {}
     for time, act in acts:
         match act:

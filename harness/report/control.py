@@ -31,7 +31,7 @@ class ControlRow:
 
 
 def control_rows(loaded: Loaded) -> tuple[ControlRow, ...]:
-    """Every control request that was answered, late ones too; none without links."""
+    """Return every answered control request, late ones too; none without links."""
     try:
         requests = loaded.evidence.control
     except CheckError:
@@ -40,7 +40,7 @@ def control_rows(loaded: Loaded) -> tuple[ControlRow, ...]:
 
 
 def most_of(rows: Sequence[ControlRow], most: int) -> tuple[ControlRow, ...]:
-    """So many rows at most, in their order; late ones are left out last."""
+    """Return at most `most` rows, in order; late ones stay longest."""
     if len(rows) <= most:
         return tuple(rows)
     ordinary = [row for row in rows if not row.is_late]

@@ -62,7 +62,7 @@ class FindingView:
 def finding_views(
     findings: Sequence[Finding], views: Sequence[PartitionView]
 ) -> tuple[FindingView, ...]:
-    """The findings, the first `MOST_WITH_BYTES` with their batches' headers.
+    """Return the findings, the first `MOST_WITH_BYTES` with their batches' headers.
 
     Findings of one kind about the same brokers are one view: the first of them, with the others
     as sentences.
@@ -89,12 +89,12 @@ def _in_a_line(finding: Finding) -> str:
 
 
 def in_order(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings as they are shown: safety, then conformance, then the rest; else as judged."""
+    """Return the findings in reading order: safety, conformance, then the rest."""
     return tuple(sorted(findings, key=lambda finding: _ORDER.index(finding.question.value)))
 
 
 def offsets_text(finding: Finding) -> str:
-    """The finding's offsets, both ends inclusive; "" if it has none."""
+    """Return the finding's offsets, both ends inclusive; "" if it has none."""
     first, last = finding.first_offset, finding.last_offset
     if first < 0:
         return ""
@@ -117,7 +117,7 @@ def _view(finding: Finding, sides: tuple[Side, ...]) -> FindingView:
 
 
 def _compact(value: Any, indent: int = 0) -> str:
-    """The value as JSON; what fits into one line, or holds only plain values, stays in one."""
+    """Return the value as JSON; a short value, or one of plain values only, takes one line."""
     line = json.dumps(value, ensure_ascii=False)
     inner = value.values() if isinstance(value, dict) else value
     if (
@@ -138,7 +138,7 @@ def _compact(value: Any, indent: int = 0) -> str:
 
 
 def sides_of(finding: Finding, views: Sequence[PartitionView]) -> tuple[Side, ...]:
-    """The header of a batch on each side of the finding, fields with other bytes marked.
+    """Return a batch header of each side of the finding, with fields that differ marked.
 
     The sides are the finding's brokers; if it names only one, the prediction for it as well when
     the finding is about conformance, else another replica.
@@ -171,7 +171,7 @@ def _view_of(finding: Finding, views: Sequence[PartitionView]) -> PartitionView 
 
 
 def _probes_held(finding: Finding) -> set[int]:
-    """Base offsets of settling's records that lie where others were lost, by the evidence."""
+    """Return base offsets of settling's records at lost offsets, by the finding's evidence."""
     held = finding.evidence.get("held_instead")
     by_broker = held.values() if isinstance(held, Mapping) else ()
     headers = (each for given in by_broker if isinstance(given, list) for each in given)
@@ -222,7 +222,7 @@ def _foreseen_side(replica: ReplicaView, first: int, last: int) -> Side:
 def _chosen(
     batches: Iterable[Batch] | Iterable[PredictedBatch], first: int, last: int
 ) -> tuple[Any, str]:
-    """The first batch in the range; else the one after the range; else the last one of all."""
+    """Return the first batch in the range, else the next one, else the last one of all."""
     after = before = None
     for batch in batches:
         if first >= 0 and batch.base_offset <= last and batch.last_offset >= first:

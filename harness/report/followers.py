@@ -15,7 +15,7 @@ _SAME_LOOK_S = 0.2
 
 
 def lagging_looks(loaded: Loaded) -> Iterator[tuple[float, str]]:
-    """Yields time and text of each look of a leader that found a follower behind."""
+    """Yield time and text of each check by which a leader found a follower behind."""
     evidence = loaded.evidence
     wait_s = fetch_wait_s(loaded.scenario.cluster)
     told_at: dict[tuple[int, TopicPartition], float] = {}

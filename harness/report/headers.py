@@ -44,7 +44,7 @@ class HeaderField:
 
 
 def header_fields(file: Path, batch: Batch) -> tuple[HeaderField, ...]:
-    """The fields of the header of a batch in a segment file: 61 bytes for magic 2, less before.
+    """Return a batch's header fields in a segment file: 61 bytes for magic 2, fewer before.
 
     Empty when the file is shorter than the header. The layouts are those of Kafka's
     DefaultRecordBatch (magic 2) and LegacyRecord (magic 0 and 1).
@@ -75,7 +75,7 @@ def header_fields(file: Path, batch: Batch) -> tuple[HeaderField, ...]:
 def mark_differences(
     headers: Sequence[tuple[HeaderField, ...]],
 ) -> list[tuple[HeaderField, ...]]:
-    """The same headers; a field that does not say the same in all that have it is marked."""
+    """Return the headers with each field marked that is not the same in all of them."""
     seen: dict[str, set[str]] = {}
     for header in headers:
         for field in header:

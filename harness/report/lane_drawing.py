@@ -70,7 +70,7 @@ class DrawnPartition:
 
 
 def draw_partition(view: PartitionView, findings: Sequence[Finding]) -> DrawnPartition:
-    """Every replica of the view on one offset axis."""
+    """Draw every replica of the view on one offset axis."""
     first, end = _domain(view)
 
     def place(offset: float) -> float:
@@ -121,7 +121,7 @@ def draw_partition(view: PartitionView, findings: Sequence[Finding]) -> DrawnPar
 
 
 def _folded(drawn: DrawnPartition, findings: Sequence[Finding]) -> str:
-    """Text for a view that is as predicted, where no finding marks anything."""
+    """Return the text for a view as predicted, which no finding marks."""
     view = drawn.view
     if (
         view.remote
@@ -147,7 +147,7 @@ def _folded(drawn: DrawnPartition, findings: Sequence[Finding]) -> str:
 
 
 def _found_remotely(view: PartitionView, replica: ReplicaView, place: Any) -> list[DrawnLane]:
-    """The lane of what a broker finds in the remote tier of what it has not itself."""
+    """Return the lane of a broker's missing records in the remote tier."""
     if not view.remote or replica.on_disk is None:
         return []
     batches = replica.on_disk.batches
@@ -182,7 +182,7 @@ def _lane_of_boxes(side: str, boxes: tuple[Box, ...], note: str, description: st
 
 
 def _domain(view: PartitionView) -> tuple[int, int]:
-    """First offset and exclusive end over every lane of the view."""
+    """Return first offset and exclusive end over every lane of the view."""
     firsts, ends = [], [1]
     for replica in view.replicas:
         for side in (replica.on_disk, replica.foreseen):
@@ -208,7 +208,7 @@ def _state(replica: ReplicaView) -> str:
 
 
 def lanes_of(replica: ReplicaView) -> list[tuple[str, LogLane]]:
-    """The replica's lanes by side: predicted first, then as on disk; a missing one left out."""
+    """Return the replica's existing lanes by side: predicted first, then as on disk."""
     disk_log, foreseen, cleaned = replica.on_disk, replica.foreseen, replica.cleaned_until
     lanes = []
     if foreseen is not None:
@@ -225,7 +225,7 @@ def lanes_of(replica: ReplicaView) -> list[tuple[str, LogLane]]:
 
 
 def note_of(replica: ReplicaView, side: str) -> str:
-    """Log end offset and high watermark of one side, in words."""
+    """Describe one side's log end offset and high watermark."""
     if side == "predicted" and replica.foreseen is not None:
         marks = " or ".join(map(str, sorted(replica.foreseen.high_watermarks))) or "none"
         return f"LEO {replica.foreseen.log_end_offset}, HW {marks}"
@@ -263,7 +263,7 @@ def _lanes(replica: ReplicaView, place: Any) -> list[DrawnLane]:
 
 
 def _merged(replica: ReplicaView, drawn: list[DrawnLane]) -> list[DrawnLane]:
-    """One lane in place of two that say the same; else both."""
+    """Return one lane in place of two equal ones; else both."""
     disk_log, foreseen = replica.on_disk, replica.foreseen
     if disk_log is None or foreseen is None:
         return drawn
@@ -278,7 +278,7 @@ def _merged(replica: ReplicaView, drawn: list[DrawnLane]) -> list[DrawnLane]:
 
 
 def offsets_of(span: LogSpan) -> str:
-    """The span's offsets, both ends inclusive."""
+    """Return the span's offsets, both ends inclusive."""
     if span.first_offset == span.last_offset:
         return str(span.first_offset)
     return f"{span.first_offset}-{span.last_offset}"
@@ -316,7 +316,7 @@ def _name(span: LogSpan) -> str:
 
 
 def _differences(lane: LogLane, place: Any) -> list[Box]:
-    """One box for each run of neighbours that differ."""
+    """Return one box for each run of differing neighbours."""
     stretches: list[tuple[int, int]] = []
     for span in lane.spans:
         if not span.differs:
@@ -332,7 +332,7 @@ def _differences(lane: LogLane, place: Any) -> list[Box]:
 
 
 def marks_on(view: PartitionView, broker: int, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings of this snapshot about offsets of this replica; conformance has its hatching."""
+    """Return the snapshot's findings at the replica's offsets, without hatched conformance."""
     return [
         finding
         for finding in findings

@@ -60,7 +60,7 @@ def lane_of(
     cleaned_until: int = 0,
     most_spans: int = MOST_SPANS,
 ) -> LogLane:
-    """The lane of one log; what `other` does not hold in the same way is marked.
+    """Return the lane of one log, with the differences from `other` marked.
 
     Args:
         batches: In offset order.
@@ -94,7 +94,7 @@ def lane_of(
 
 
 def join_equal(spans: Iterable[LogSpan]) -> list[LogSpan]:
-    """The spans, neighbours with the same epoch and the same mark made one; holes stay."""
+    """Join neighbouring spans with the same epoch and mark; keep holes."""
     joined: list[LogSpan] = []
     for span in spans:
         last = joined[-1] if joined else None
@@ -112,7 +112,7 @@ def join_equal(spans: Iterable[LogSpan]) -> list[LogSpan]:
 
 
 def identity(batch: Batch | PredictedBatch) -> tuple[int, int, int, int, str | None]:
-    """Values that two batches have in common if they count as the same."""
+    """Return the values in which equal batches agree."""
     place = (batch.base_offset, batch.last_offset, batch.leader_epoch)
     return (*place, batch.magic, batch.payload)
 
@@ -120,7 +120,7 @@ def identity(batch: Batch | PredictedBatch) -> tuple[int, int, int, int, str | N
 def _with_holes(
     spans: Sequence[LogSpan], log_end_offset: int, other: Sequence[Batch | PredictedBatch] | None
 ) -> list[LogSpan]:
-    """Puts a span wherever offsets are missing; it is marked where `other` has a batch there."""
+    """Add a span wherever offsets are missing, marked where `other` has a batch."""
     held = [] if other is None else [(b.base_offset, b.last_offset) for b in other]
     filled: list[LogSpan] = []
     expected = spans[0].first_offset if spans else log_end_offset
@@ -142,7 +142,7 @@ def _hole(first: int, last: int, held: Iterable[tuple[int, int]]) -> LogSpan:
 
 
 def _joined_by_width(spans: Sequence[LogSpan], most: int) -> list[LogSpan]:
-    """At most about `most` spans of equal width; one difference marks the whole of its span."""
+    """Return at most about `most` spans of equal width, each marked for any difference in it."""
     first, last = spans[0].first_offset, spans[-1].last_offset
     width = max(1, -(-(last + 1 - first) // most))
     buckets: dict[int, list[LogSpan]] = {}

@@ -45,7 +45,7 @@ class Decisions:
         return "offset" if self.is_kraft else "zxid"
 
     def eligible(self, state: PartitionState) -> tuple[int, ...]:
-        """Brokers that might lead besides the ISR when the state was written."""
+        """Return the brokers eligible to lead besides the ISR when the state was written."""
         eligible: tuple[int, ...] = ()
         for timed in self.events:
             match timed.event:
@@ -84,7 +84,7 @@ class Incarnation:
 
 
 def decisions_of(loaded: Loaded) -> Decisions:
-    """Decisions in the log of whoever kept the metadata; Kafka's own topics left out."""
+    """Return the decisions in the metadata's log, without those on Kafka's own topics."""
     is_kraft = False
     try:
         is_kraft = loaded.evidence.is_kraft
@@ -101,7 +101,7 @@ def decisions_of(loaded: Loaded) -> Decisions:
 
 
 def decision_text(timed: TimedEvent, decisions: Decisions) -> str:
-    """One decision in a few words, or "" for one that is not worth a line."""
+    """Describe one decision in a few words; "" for one that is not worth a line."""
     match timed.event:
         case PartitionState() as state:
             isr = ",".join(map(str, state.isr))
@@ -138,7 +138,7 @@ def _registered_as(changed: BrokerRegistrationChanged) -> str:
 
 
 def incarnations(loaded: Loaded, decisions: Decisions) -> tuple[Incarnation, ...]:
-    """Each broker's registrations by broker and time; process and session where they were seen.
+    """Return registrations by broker and time, with process and session if observed.
 
     They come from the log of decisions, which misses none; without it, from what kchaos saw. With
     KRaft a registration stays when its broker is away, and its controller says that it is fenced.
@@ -182,7 +182,7 @@ def _incarnation(broker: int, since: float, identity: tuple[Any, ...], why: str)
 
 
 def _seen(line: Observed) -> Iterable[tuple[Mapping[str, Any], str]]:
-    """States of brokers in one observation: directly, or before and after a fault."""
+    """Yield states of brokers in one observation: directly, or before and after a fault."""
     match line.what:
         case BrokerSeen() as seen:
             yield seen.to_json(), getattr(seen, "why", "") or line.kind

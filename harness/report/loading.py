@@ -82,7 +82,7 @@ class Loaded:
 
 
 def load(run: RunDirectory, judgement: str | None = None) -> Loaded:
-    """The run with the named judgement, by default its newest one.
+    """Load a run with the named judgement, by default its newest one.
 
     A run that was interrupted lacks files; what they would say is empty here, and the report says
     so. Evidence is read when it is asked for, which raises a `CheckError` for what is damaged.

@@ -77,7 +77,7 @@ class FaultSpan:
     lasts: bool = True
 
     def acted_at(self, time: float) -> bool:
-        """Tell whether its effect lasted then, both ends included."""
+        """Return whether its effect lasted then, both ends included."""
         return self.injected <= time and (self.ended is None or time <= self.ended)
 
 
@@ -105,7 +105,7 @@ class WriteSpan:
 
 
 def faults_of(loaded: Loaded) -> tuple[FaultSpan, ...]:
-    """Every fault that was injected, in order; one that nobody healed stays open.
+    """Return every injected fault, in order; one without a healing stays open.
 
     A fault that does not last left nothing to heal.
     """
@@ -134,7 +134,7 @@ def _fault_text(span: ActedFault, steps: Sequence[Mapping[str, Any]]) -> str:
 
 
 def writes_of(loaded: Loaded) -> tuple[WriteSpan, ...]:
-    """Every produce, in the order of invocation, with answer and prediction."""
+    """Return every produce, in the order of invocation, with response and prediction."""
     produces = () if loaded.prediction is None else loaded.prediction.produces
     foreseen = {produce.operation: produce for produce in produces}
     return tuple(
@@ -184,7 +184,7 @@ def moments(
     writes: Sequence[WriteSpan],
     rounds: Sequence[AskedRound],
 ) -> tuple[Moment, ...]:
-    """Everything in one list, oldest first; each moment names the faults that acted then."""
+    """Return all moments, oldest first, each with the faults that acted then."""
     all_moments = [
         *_steps(loaded),
         *_of_faults(faults),
@@ -211,13 +211,13 @@ def moments(
 
 
 def story_of(loaded: Loaded) -> tuple[str, ...]:
-    """Sentences that the scenario tells while it is played, in order."""
+    """Return the sentences that the scenario prints during the play, in order."""
     steps = _specs(loaded)
     return tuple(str(step.get("text", "")) for step in steps if step.get("step") == "Tell")
 
 
 def _specs(loaded: Loaded) -> list[Mapping[str, Any]]:
-    """The scenario's steps; of a step that is only tried, the step inside."""
+    """Return the scenario's steps, with the inner step of one that is only tried."""
     return [step.get("do") or step for step in loaded.scenario.steps]
 
 
@@ -290,7 +290,7 @@ def _of_decisions(decisions: Decisions) -> Iterable[Moment]:
 
 
 def _of_late_requests(loaded: Loaded) -> Iterable[Moment]:
-    """Control requests that were meant for an earlier generation of a broker."""
+    """Yield control requests to an earlier generation of a broker."""
     for row in control_rows(loaded):
         if row.is_late:
             of_partitions = f", about {row.partitions}" if row.partitions else ""
@@ -299,7 +299,7 @@ def _of_late_requests(loaded: Loaded) -> Iterable[Moment]:
 
 
 def _of_told(loaded: Loaded) -> Iterable[Moment]:
-    """Answers to a client by the broker that it asked, and by the one where it was sent."""
+    """Yield metadata responses to a client: of the asked broker, and of the named leader."""
     for line, told in lines_of(loaded.evidence.observed, LeaderTold):
         text = f"client {told.operation} asks broker {told.by}: "
         text += f"leader {told.leader} of brokers {[*told.brokers]}"
@@ -341,7 +341,7 @@ def _of_reads(loaded: Loaded) -> Iterable[Moment]:
 
 
 def _of_hits(loaded: Loaded) -> Iterable[Moment]:
-    """Threads that came to a point and were kept there, and when they went on."""
+    """Yield threads that were held at a point, and when they went on."""
     shown: dict[tuple[str, str], int] = {}
     for hit in loaded.evidence.hits:
         key = (hit.hold, hit.fate)

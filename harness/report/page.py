@@ -41,7 +41,7 @@ MOST_TOLD = 8
 
 
 def render(run: RunDirectory, judgement: str | None = None) -> str:
-    """The report of a run as HTML, with the named judgement or else its newest one.
+    """Return the report of a run as HTML, with the named judgement or its newest one.
 
     It shows what the judgement says and what the files hold; it decides nothing itself. A run that
     is not sealed, or that nobody has judged, is shown as far as it goes, and the page says so.
@@ -64,7 +64,7 @@ def render(run: RunDirectory, judgement: str | None = None) -> str:
 
 
 def compile_beforehand() -> None:
-    """Compiles what `render` fills in, in a process that forks: each of many would do it again."""
+    """Compile the templates of `render` before forks, which would each repeat it."""
     _template("report.html")
 
 
@@ -119,7 +119,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
 
 
 def _verdict(loaded: Loaded, views: Sequence[PartitionView]) -> dict[str, Any]:
-    """Judgement, with the expectation and the findings."""
+    """Return the judgement, with the expectation and the findings."""
     story = story_of(loaded)
     return {
         "name": loaded.evidence.name,
@@ -164,7 +164,7 @@ def _moments(happened: Sequence[Moment]) -> dict[str, Any]:
 
 
 def _decisions(loaded: Loaded, decisions: Decisions) -> dict[str, Any]:
-    """Leaders and registrations over time, and decisions that no controller could take."""
+    """Return leaders and registrations over time, and decisions that no controller could take."""
     return {
         "states": decisions.states,
         "decisions": decisions,
@@ -178,7 +178,7 @@ def _decisions(loaded: Loaded, decisions: Decisions) -> dict[str, Any]:
 
 
 def _drawn_partition(loaded: Loaded, decisions: Decisions) -> TopicPartition | None:
-    """The partition of the worst finding, or else the first one that had a leader."""
+    """Return the worst finding's partition, else the first one that had a leader."""
     worst = worst_of(loaded)
     if worst is not None and worst.topic:
         return TopicPartition(worst.topic, worst.partition)
@@ -203,7 +203,7 @@ def _control(loaded: Loaded) -> dict[str, Any]:
 
 
 def _sentence(line: str) -> str:
-    """The line as a sentence; a name that begins it, such as that of an operation, is kept."""
+    """Return the line as a sentence, keeping a name at its begin such as an operation's."""
     word = line.split(" ", 1)[0]
     begun = (
         line[:1].upper() + line[1:] if word == "a" or (word.isalpha() and len(word) > 2) else line
@@ -219,7 +219,7 @@ def _shortened(happened: Sequence[Moment]) -> Sequence[Moment]:
 
 
 def _cache(view: PartitionView) -> dict[str, Any]:
-    """leader-epoch-checkpoint of every replica: one row per epoch and start offset."""
+    """Return each replica's leader-epoch-checkpoint: one row per epoch and start offset."""
     replicas = []
     for replica in view.replicas:
         foreseen = replica.foreseen.epoch_entries if replica.foreseen else None

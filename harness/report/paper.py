@@ -20,11 +20,11 @@ class Paper:
         self._lines: list[str] = []
 
     def text(self) -> str:
-        """All lines, each with its end."""
+        """Return all lines, each with its end."""
         return "\n".join(self._lines) + "\n"
 
     def add(self, text: str = "", *, style: str = "", indent: int = 0, hang: int = 0) -> None:
-        """Adds text, wrapped; lines after the first are indented by `hang` more."""
+        """Add text, wrapped; lines after the first are indented by `hang` more."""
         for line in str(text).splitlines() or [""]:
             wrapped = textwrap.wrap(
                 _printable(line),
@@ -36,7 +36,7 @@ class Paper:
             self._lines += [self._styled(part, style) for part in wrapped or [""]]
 
     def add_command(self, text: str, *, indent: int = 0) -> None:
-        """Adds a shell command that may be copied: a line that goes on ends with a backslash.
+        """Add a shell command to copy, whose continued lines end with a backslash.
 
         A word that is longer than a line is left whole.
         """
@@ -51,7 +51,7 @@ class Paper:
         self._lines += [" " * indent + each for each in (*lines, line)]
 
     def heading(self, text: str) -> None:
-        """Adds a heading with an empty line above it."""
+        """Add a heading with an empty line above it."""
         self.add()
         self.add(text, style="bold")
 
@@ -62,7 +62,7 @@ class Paper:
 
 
 def _printable(text: str) -> str:
-    """The text in characters of one column that do not drive the terminal."""
+    """Return the text in characters of one column that do not drive the terminal."""
     return "".join(_one_column(letter) for letter in text.expandtabs(4))
 
 

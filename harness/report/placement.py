@@ -39,14 +39,14 @@ class Box:
 
 
 def style_of_epoch(leader_epoch: int | None) -> str:
-    """The style sheet's name for a leader epoch's colour."""
+    """Return the style sheet's name for a leader epoch's colour."""
     if leader_epoch is None:
         return "hole"
     return f"e{leader_epoch % EPOCH_COLOURS}" if leader_epoch >= 0 else "no-epoch"
 
 
 def label_width(label: str) -> float:
-    """Width that a label needs, in percent of a narrow page."""
+    """Return the width of a label, in percent of a narrow page."""
     return len(label) * PERCENT_PER_LETTER + 1.0 if label else 0.0
 
 
@@ -62,7 +62,7 @@ class TimeAxis:
     places: tuple[float, ...]
 
     def place(self, time: float) -> float:
-        """Where a time is, in percent of the width."""
+        """Return the place of a time, in percent of the width."""
         at = bisect.bisect_right(self.times, time)
         if at == 0:
             return self.places[0]
@@ -73,7 +73,7 @@ class TimeAxis:
         return self.places[at - 1] + part * (self.places[at] - self.places[at - 1])
 
     def marks(self, most: int = 12) -> tuple[tuple[float, float], ...]:
-        """Times to print below the axis with their places, never closer than 100 / `most`."""
+        """Return times and places of labels below the axis, at least 100 / `most` apart."""
         chosen: list[tuple[float, float]] = []
         for time, place in zip(self.times, self.places, strict=True):
             if not chosen or place - chosen[-1][1] >= 100 / most:
@@ -82,7 +82,7 @@ class TimeAxis:
 
 
 def time_axis(times: Iterable[float]) -> TimeAxis:
-    """The axis that has all these times on it, the first at 0 and the last at 100 percent."""
+    """Return the axis with all these times, from the first at 0 to the last at 100 percent."""
     ordered = sorted(set(times)) or [0.0]
     weights = [0.0]
     for before, after in itertools.pairwise(ordered):
@@ -92,7 +92,7 @@ def time_axis(times: Iterable[float]) -> TimeAxis:
 
 
 def in_rows(items: Sequence[T], extent: Callable[[T], tuple[float, float]]) -> list[tuple[int, T]]:
-    """Each item with the first row where its extent (from, to) is free; rows count from 0."""
+    """Return each item with the first row, from 0, where its extent (from, to) is free."""
     ends: list[float] = []
     placed = []
     for item in items:
@@ -107,7 +107,7 @@ def in_rows(items: Sequence[T], extent: Callable[[T], tuple[float, float]]) -> l
 
 
 def pack(boxes: Sequence[Box]) -> tuple[Box, ...]:
-    """The boxes, each in the first row where neither it nor its label covers another.
+    """Put each box into the first row where neither it nor its label overlaps another.
 
     A label that does not fit into its box goes to the right of it, and where the page ends there,
     to the left.

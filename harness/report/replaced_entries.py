@@ -32,7 +32,7 @@ class Replaced:
 
 
 def replaced_entries(log: Sequence[str], partition: TopicPartition) -> list[Replaced]:
-    """Each such line of one broker's log about one partition, oldest first."""
+    """Return each such line of one broker's log about one partition, oldest first."""
     cache = f"[LeaderEpochCache {partition.name}] "
     replaced = []
     cut_nothing_at = None

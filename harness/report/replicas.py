@@ -84,7 +84,7 @@ class PartitionView:
 
 
 def partition_views(loaded: Loaded) -> tuple[PartitionView, ...]:
-    """Every partition of every snapshot: snapshots as they were taken, partitions by name.
+    """Return every snapshot's partitions: snapshots by time, partitions by name.
 
     Kafka's own topics are left out, since nothing is judged about them.
     """

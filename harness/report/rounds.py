@@ -25,12 +25,12 @@ class Pair:
 
 
 def observed_rounds(loaded: Loaded) -> tuple[AskedRound, ...]:
-    """Every question that a link saw, in the order in which they were asked."""
+    """Return every question that a link saw, in the order in which they were asked."""
     return asked_rounds(loaded.evidence.links or ())
 
 
 def predicted_rounds(loaded: Loaded) -> tuple[AskedRound, ...]:
-    """The rounds that the prediction has, in its order."""
+    """Return the prediction's rounds, in order."""
     rounds = () if loaded.prediction is None else loaded.prediction.rounds
     return tuple(AskedRound(time=None, **asdict(epoch_round)) for epoch_round in rounds)
 
@@ -38,7 +38,7 @@ def predicted_rounds(loaded: Loaded) -> tuple[AskedRound, ...]:
 def side_by_side(
     predicted: Sequence[AskedRound], observed: Sequence[AskedRound]
 ) -> tuple[Pair, ...]:
-    """Both lists in one, in the order of the observed ones; equal rounds share a pair."""
+    """Merge both lists in the order of the observed ones; equal rounds share a pair."""
     foreseen = [_answer(each) for each in predicted]
     seen = [_answer(each) if each.is_answered else _NONE for each in observed]
     pairs: list[Pair] = []

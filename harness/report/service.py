@@ -18,12 +18,12 @@ class ServiceTable:
 
 
 def service_tables(loaded: Loaded) -> Sequence[ServiceTable]:
-    """The tables of partitions, consumers and faults that have rows; empty if nothing is known."""
+    """Return the tables of partitions, consumers and faults that have rows."""
     return tuple(table for table in _tables(loaded) if table.rows)
 
 
 def not_measured(loaded: Loaded) -> Sequence[str]:
-    """Measurements that could not be made, and why."""
+    """Return the measurements that could not be made, and why."""
     availability = None if loaded.results is None else loaded.results.availability
     return () if availability is None else availability.not_measured
 

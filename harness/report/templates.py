@@ -10,7 +10,7 @@ from kchaos.harness.report.witness_text import witness_text
 
 @cache
 def templates(*packages: str) -> jinja2.Environment:
-    """The templates of some packages, and what pages of the report share; made once.
+    """Return the templates of these packages and the report's shared ones, cached.
 
     What is filled in is escaped, except in Markdown (`.md`), where the filter `cell` does that.
     """
@@ -30,6 +30,6 @@ def templates(*packages: str) -> jinja2.Environment:
 
 
 def cell(text: str) -> str:
-    """The text as a cell of a Markdown table: in one line, and nothing in it is markup."""
+    """Return the text as a cell of a Markdown table: in one line, without markup."""
     plain = " ".join(printable(text).split())
     return plain.replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")

@@ -49,7 +49,7 @@ _SIGNS = {
 
 
 def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str:
-    """The report of a run's newest judgement as text, ending in a newline.
+    """Return the report of a run's newest judgement as text, ending in a newline.
 
     Args:
         width: No line has more columns.
@@ -66,7 +66,7 @@ def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str
 
 
 def damaged_text(loaded: Loaded, error: CheckError, paper: Paper) -> str:
-    """Text of the judgement of a run whose evidence cannot be read any more."""
+    """Return the text of the judgement of a run whose evidence is no longer readable."""
     paper.add(loaded.name, style="quiet")
     paper.add(answers.outcome_of(loaded), style="bold")
     for each in answers.answers_of(loaded):
@@ -225,7 +225,7 @@ def _replica(paper: Paper, loaded: Loaded, view: PartitionView, replica: Replica
 
 
 def _is_alike(replica: ReplicaView, lanes: Sequence[tuple[str, LogLane]]) -> bool:
-    """Whether both sides can be told in one line: the log, its end, and the high watermark."""
+    """Return whether one line describes both sides: the log, its end, and the high watermark."""
     disk_log, foreseen = replica.on_disk, replica.foreseen
     return (
         disk_log is not None
@@ -237,7 +237,7 @@ def _is_alike(replica: ReplicaView, lanes: Sequence[tuple[str, LogLane]]) -> boo
 
 
 def _shown(spans: Sequence[LogSpan]) -> Iterator[str]:
-    """The spans; of many, both ends and what is odd, and how many are left out between."""
+    """Yield the spans; of many, both ends and the marked ones, with the number left out between."""
     odd = [n for n, span in enumerate(spans) if span.differs or span.is_hole]
     edge = MOST_SPANS // 4
     kept = set(range(len(spans)))
@@ -346,7 +346,7 @@ def _time(paper: Paper, loaded: Loaded) -> None:
 
 
 def _is_first(moment: Moment, begun: float) -> bool:
-    """Whether it is about brokers that register before the first step."""
+    """Return whether the moment is about brokers that register before the first step."""
     return moment.kind == "registration" and moment.time < begun
 
 

@@ -73,7 +73,7 @@ class DrawnReadings:
 def remote_views(
     evidence: RunEvidence, label: str, partition: TopicPartition
 ) -> tuple[RemoteView, ...]:
-    """Every segment of a partition in the remote tier at a snapshot, oldest copy first.
+    """Return a snapshot's remote segments of a partition, oldest copy first.
 
     Raises:
         CheckError: Metadata or store cannot be read.
@@ -100,7 +100,7 @@ def remote_views(
 
 
 def boxes_of_segment(remote: RemoteView, place: Place) -> tuple[Box, ...]:
-    """Boxes of a segment's records in the store; a hatched one where it has nothing."""
+    """Return boxes of a segment's remote records, hatched if the store has nothing."""
     if not remote.batches:
         return (
             _box(
@@ -121,7 +121,7 @@ def boxes_found(
     segments: Sequence[RemoteView],
     place: Place,
 ) -> tuple[Box, ...]:
-    """Boxes of offsets below its own log that a broker finds in the tier, by its epoch cache.
+    """Return boxes of remote offsets that a broker finds below its own log by its epoch cache.
 
     Args:
         entries: Its cache; None for none.
@@ -160,7 +160,7 @@ def boxes_found(
 
 
 def drawn_readings(evidence: RunEvidence) -> tuple[list[DrawnReadings], str]:
-    """The readings of each partition, and why they cannot be drawn, or ""."""
+    """Return the readings of each partition, and the reason if they cannot be drawn, or ""."""
     try:
         readings = evidence.tier_readings
     except CheckError as error:
@@ -173,7 +173,7 @@ def drawn_readings(evidence: RunEvidence) -> tuple[list[DrawnReadings], str]:
 def draw_readings(
     readings: Iterable[TierReading], partition: TopicPartition
 ) -> DrawnReadings | None:
-    """Every reading of a partition, or None where nobody read it."""
+    """Return every reading of a partition, or None without any."""
     shown = [reading for reading in readings if (reading.topic, reading.partition) == partition]
     if not shown:
         return None
@@ -202,7 +202,7 @@ def draw_readings(
 
 
 def source_of(reading: TierReading, fetch: TierFetch) -> str:
-    """Where the answer to a Fetch came from: "local", "remote", or "nowhere"."""
+    """Return the source of a Fetch's response: "local", "remote", or "nowhere"."""
     if not fetch.records:
         return "nowhere"
     return "remote" if fetch.offset < reading.local_start_offset else "local"

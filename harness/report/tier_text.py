@@ -12,7 +12,7 @@ from kchaos.harness.report.tier_drawing import drawn_readings, source_of
 def tier_sections(
     evidence: RunEvidence, views: Sequence[PartitionView]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yields heading and lines: the remote tier as the last snapshot has it, and each reading."""
+    """Yield heading and lines of the last snapshot's remote tier, and of each reading."""
     for view in views:
         if view.is_final and (view.remote or view.remote_problem):
             lines = [view.remote_problem] if view.remote_problem else []
@@ -33,7 +33,7 @@ def tier_sections(
 
 
 def in_words(reading: TierReading) -> str:
-    """A reading as stretches of offsets, by where they were served from."""
+    """Describe a reading as stretches of offsets, by their source."""
     sources = {
         offset: source_of(reading, fetch)
         for fetch in reading.fetches

@@ -126,7 +126,7 @@ def draw_time(
     cause: Sequence[CauseStep],
     names: Mapping[int, str],
 ) -> DrawnTime:
-    """The picture above the list of moments.
+    """Return the picture above the list of moments.
 
     Args:
         partition: The partition whose leaders and in-sync replicas are drawn.
@@ -176,7 +176,7 @@ class _Drawing:
         self.bottom = 4
 
     def track(self, name: str, boxes: Sequence[Box]) -> None:
-        """A lane of packed boxes; none for no boxes."""
+        """Add a lane of packed boxes, if there are any."""
         if not boxes:
             return
         placed = pack(boxes)
@@ -190,7 +190,7 @@ class _Drawing:
         self.bottom += height + 8
 
     def stretch(self, stretch: Stretch) -> Box:
-        """The stretch as a box; its label is left out where it has no room inside."""
+        """Return the stretch as a box, without a label that does not fit."""
         x = self.axis.place(stretch.began)
         ended = self.ended_at if stretch.ended is None else stretch.ended
         width = max(0.4, self.axis.place(ended) - x)
@@ -205,7 +205,7 @@ class _Drawing:
         )
 
     def badge(self, number: int, step: CauseStep) -> None:
-        """A sentence's number in the lane of its broker, or halfway along its message."""
+        """Add a sentence's number in its broker's lane, or halfway along its message."""
         ys = [self.middles[broker] for broker in step.brokers if broker in self.middles]
         if step.time is None or not ys:
             return
@@ -233,7 +233,7 @@ def _draw_brokers(
     names: Mapping[int, str],
     numbered: Collection[int],
 ) -> None:
-    """The lanes of brokers; those with a sentence's number have a row for it beneath the role."""
+    """Draw the brokers' lanes, with a row for sentences' numbers beneath the role."""
     lives, roles, extras = broker_stretches(loaded, decisions, partition)
     links = link_stretches(loaded)
     brokers = sorted(lives)
@@ -275,7 +275,7 @@ def _draw_broker(
     note: str,
     is_numbered: bool,
 ) -> None:
-    """One lane: the broker's life, its role under that, and what acted inside it."""
+    """Draw one lane: the broker's life, its role below, and the faults inside it."""
     top = drawing.bottom
     drawing.bars += [Bar(box=box, top=top, height=_LIFE) for box in life]
     drawing.bars += [Bar(box=box, top=top + _LIFE, height=_ROLE) for box in role]
@@ -294,7 +294,7 @@ def _draw_broker(
 
 
 def _draw_between(drawing: _Drawing, between: Sequence[Box]) -> None:
-    """Faults on links, drawn between two lanes of brokers."""
+    """Draw faults on links, each between two lanes of brokers."""
     drawn = 1 + max((box.row for box in between), default=-1)
     for box in between:
         at = drawing.bottom + box.row * _ROW + 4
@@ -312,12 +312,12 @@ def _draw_between(drawing: _Drawing, between: Sequence[Box]) -> None:
 
 
 def _beside(box: Box, stretch: Stretch) -> Box:
-    """The box with its shortest label: it may stand outside of the box."""
+    """Return the box with its shortest label, which may stand beside the box."""
     return box if box.label else replace(box, label=(*stretch.shorter, stretch.label)[0])
 
 
 def _first_and_last(asked: Sequence[AskedRound]) -> Iterator[tuple[AskedRound, int]]:
-    """Yields what is drawn, with how often it came; of many alike the first and the last.
+    """Yield the rounds to draw with their counts: of equal ones the first and the last.
 
     The last one comes with 0, so that it gets no label.
     """
@@ -359,7 +359,7 @@ def _draw_round(drawing: _Drawing, each: AskedRound, *, times: int, is_labelled:
 
 
 def _labels_apart(arrows: Sequence[Arrow]) -> list[Arrow]:
-    """The arrows, the labels of those between the same lanes one under the other where they meet.
+    """Return the arrows, with the labels between the same lanes moved apart where they meet.
 
     Room is left for the circle that a decisive message gets between its line and its label.
     """
@@ -376,7 +376,7 @@ def _labels_apart(arrows: Sequence[Arrow]) -> list[Arrow]:
 
 
 def _draw_writes(drawing: _Drawing, writes: Sequence[WriteSpan]) -> None:
-    """The clients' lane, and an arrow from each write to its broker."""
+    """Draw the clients' lane, and an arrow from each write to its broker."""
     top = drawing.bottom + 2
     drawing.track("clients", [*_write_boxes(writes, drawing)])
     for write in writes if len(writes) <= _MOST_ARROWS else ():
@@ -412,7 +412,7 @@ def _fault_box(fault: FaultSpan, axis: TimeAxis, ended_at: float, started_at: fl
 def _leader_tracks(
     decisions: Decisions, axis: TimeAxis, ended_at: float, partition: TopicPartition | None
 ) -> Iterable[tuple[str, list[Box]]]:
-    """Yields who led each partition that the lanes of the brokers do not show."""
+    """Yield the leaders of each partition that the lanes of the brokers do not show."""
     by_partition: dict[TopicPartition, list[Any]] = {}
     for timed, state in decisions.states:
         key = TopicPartition(state.topic, state.partition)
@@ -442,7 +442,7 @@ def _leader_tracks(
 
 
 def _write_boxes(writes: Sequence[WriteSpan], drawing: _Drawing) -> Iterator[Box]:
-    """Yields a box for each write; of many that follow and say the same, one for all of them."""
+    """Yield a box for each write, or for consecutive equal ones."""
     for _, alike in itertools.groupby(
         writes, key=lambda write: (write.broker, write.partition, write.acks, write.answer)
     ):

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def witness_text(wanted: Mapping[str, Any]) -> str:
-    """A witness in words; `checkers.witness` says which forms there are."""
+    """Describe a witness; `checkers.witness` lists the forms."""
     ((form, fields),) = wanted.items()
     told = _TELLERS.get(form, _others)(fields)
     return told[:1].upper() + told[1:]

@@ -8,7 +8,7 @@ from kchaos.harness.report.page import render
 
 
 def write_report(run: RunDirectory) -> Path:
-    """Writes the page of the run's newest judgement and returns where it is: `report.html`.
+    """Write the newest judgement's page, and return its path: `report.html`.
 
     The page is no evidence: it is in no manifest, and a newer one takes its place.
 

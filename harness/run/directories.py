@@ -11,7 +11,7 @@ _MARKS = ("run.json", "scenario.json", "actions.jsonl", "manifest.json")
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
-    """The run directories among the paths and directly inside them, by name, each once.
+    """Return the run directories among the paths and directly inside them, by name, each once.
 
     A directory with any of a run's files counts, also if it is torn.
 
@@ -28,7 +28,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
 
 
 def find_places(places: Sequence[Place]) -> list[Place]:
-    """The run directories among the paths, as `find_runs`, and the packs among what is on a store.
+    """Return the run directories of `find_runs` among the paths, and the packs on a store.
 
     A store is asked for names only.
 

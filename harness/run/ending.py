@@ -48,7 +48,7 @@ def finish(
     failure: Exception | None,
     settle_bound_s: float | None,
 ) -> RunDirectory:
-    """Ends a run: heals, settles, collects, stops the cluster; returns the sealed directory.
+    """End a run: heal, settle, collect, stop the cluster; return the sealed directory.
 
     Args:
         failure: What ended the steps early, one of `PLANNED`. The cluster is healed and settles
@@ -87,7 +87,7 @@ def _write_clients(now: Play) -> None:
 
 
 def _come_to_rest(now: Play, failure: Exception | None, settle_bound_s: float | None) -> Outcome:
-    """Snapshot, healing, settling, last snapshot; returns what goes to outcome.json."""
+    """Take a snapshot, heal, settle and take the last one; return the content of outcome.json."""
     outcome = Outcome()
     if failure is not None:
         outcome = _ended(now, outcome, failure)
@@ -149,7 +149,7 @@ def _start_once_more(now: Play) -> None:
 
 
 def _is_kafka_s_own(error: Exception) -> bool:
-    """Tell whether everything was healed, and only what was waited for after it did not come."""
+    """Return whether everything was healed, and only what was waited for after it did not come."""
     return all(isinstance(problem, AwaitTimeout | BrokerExited) for problem in _inside(error))
 
 
@@ -183,7 +183,7 @@ def _ended(now: Play, outcome: Outcome, error: Exception) -> Outcome:
 
 
 def _settle_and_collect(now: Play, settle_bound_s: float | None) -> Settled:
-    """Settles and takes the last snapshot; both again when a partition moved in between."""
+    """Settle and take the last snapshot; repeat both if a partition moved in between."""
     for _ in range(_MOST_MOVES):
         began = time.monotonic()
         settled = settle(now, bound_s=settle_bound_s)
@@ -225,6 +225,6 @@ def _inside(error: Exception) -> Iterator[Exception]:
 
 
 def _said(error: Exception) -> str:
-    """The error's words, and those of each that it gathers."""
+    """Return the error's text, and the texts of its grouped errors."""
     inside = error.exceptions if isinstance(error, ExceptionGroup) else ()
     return ": ".join([str(error), "; ".join(map(_said, inside))] if inside else [str(error)])

@@ -62,12 +62,12 @@ class OwnParts:
     lines: Mapping[str, int]
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON that a scenario with some of its steps carries."""
+        """Return the JSON that a scenario with some of its steps carries."""
         comes_from = {"source": self.source} if self.source else {"version": self.version}
         return {"name": self.name, "defines": [*self.steps, *self.faults], **comes_from}
 
     def place_of(self, name: str) -> str:
-        """The file, and the line where it gives the name."""
+        """Return the file, and the line of the name's definition."""
         return f"{self.name} line {self.lines[name]}" if name in self.lines else self.name
 
 
@@ -76,7 +76,7 @@ _LOADED: dict[str, OwnParts] = {}
 
 
 def parts_of_file(file: Path) -> OwnParts:
-    """Runs a file, and returns what it brings.
+    """Run a file, and return its parts.
 
     Raises:
         UsageError: It cannot be read or run, or has a step or fault that is none; the message
@@ -98,7 +98,7 @@ def parts_of_file(file: Path) -> OwnParts:
 
 
 def parts_named(name: str) -> OwnParts:
-    """Parts of a file, or of the installed package of that name.
+    """Return the parts of a file, or of the installed package of that name.
 
     Raises:
         UsageError: As of `parts_of_file`, or there is no such package.
@@ -117,12 +117,12 @@ def parts_named(name: str) -> OwnParts:
 
 
 def installed_parts() -> tuple[OwnParts, ...]:
-    """Parts of installed packages, by entry points of `GROUP`; `broken_parts` has the others."""
+    """Return the parts of packages with a `GROUP` entry point; `broken_parts` has the others."""
     return tuple(parts for parts in _of_packages() if isinstance(parts, OwnParts))
 
 
 def broken_parts() -> tuple[str, ...]:
-    """Which packages bring nothing though they say that they do: why, and the remedy of each.
+    """Return packages whose announced parts do not load, each with reason and remedy.
 
     One cannot be imported, or has a step or fault that is none.
     """
@@ -138,12 +138,12 @@ def _of_packages() -> Iterator[OwnParts | UsageError]:
 
 
 def left_out() -> str:
-    """Addition to a message where something is not known: packages that could not be used."""
+    """Return a message's addition about unusable packages, for an unknown name."""
     return "".join(f"; {why}" for why in broken_parts())
 
 
 def carried_parts(carried: Any, *, trusted: bool) -> tuple[OwnParts, ...]:
-    """Parts that a scenario carries, or needs of a package.
+    """Return the parts that a scenario carries, or needs of a package.
 
     Args:
         carried: The scenario's field `parts`.
@@ -162,7 +162,7 @@ def carried_parts(carried: Any, *, trusted: bool) -> tuple[OwnParts, ...]:
 
 
 def require_apart(parts: Iterable[OwnParts]) -> None:
-    """Refuses files and packages that give one name to several steps or faults.
+    """Refuse files and packages that give one name to several steps or faults.
 
     Raises:
         UsageError: A run names steps and faults by their names alone, and could not tell them
@@ -215,7 +215,7 @@ def _carried(part: Any, *, trusted: bool) -> OwnParts:
 
 
 def parts_behind(classes: Iterable[type[Any]]) -> tuple[OwnParts, ...]:
-    """The parts that define these steps and faults, each once; kchaos's own have none.
+    """Return the parts that define these steps and faults, each once; kchaos's own have none.
 
     Raises:
         UsageError: As of `require_apart`.
@@ -238,7 +238,7 @@ def _defining(kind: type[Any], loaded: Iterable[OwnParts]) -> OwnParts | None:
 
 
 def own_place(error: BaseException) -> str:
-    """The last line of somebody's own parts that an error came through.
+    """Return the last line of the user's own parts in an error's traceback.
 
     "" if there is none, or if kchaos's own code was called from there and raised it.
     """
@@ -357,7 +357,7 @@ def _top(module: str) -> str:
 
 
 def _is_part(module: ModuleType, given: str, value: Any) -> bool:
-    """Whether a name of a module is that of a step or fault that it defines."""
+    """Return whether a name of a module is that of a step or fault that it defines."""
     return (
         isinstance(value, type)
         and (hasattr(value, "inject") or hasattr(value, "perform"))
@@ -394,7 +394,7 @@ def _require_part(where: str, name: str, kind: type[Any]) -> None:
 
 
 def _may_be_entered(inject: Any) -> bool:
-    """Whether calling it gives a context manager, as far as its definition tells."""
+    """Return whether a call gives a context manager, as far as the definition shows."""
     is_managed = getattr(inject, "__code__", None) is _MANAGED
     return (
         inspect.isgeneratorfunction(inspect.unwrap(inject) if is_managed else inject) is is_managed

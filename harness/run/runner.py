@@ -72,7 +72,7 @@ def play(
     say: Callable[[str], None],
     warn: Callable[[str], None] | None = None,
 ) -> RunDirectory:
-    """Plays the scenario once; returns the sealed run directory, locked until it is judged.
+    """Play the scenario once; return the sealed run directory, locked until it is judged.
 
     Args:
         scenario: What is played.
@@ -129,7 +129,7 @@ def play(
 def _say_what_judges(
     scenario: Scenario, distributions: Mapping[str, Distribution], say: Callable[[str], None]
 ) -> None:
-    """Says by which release's rules a build is judged that was never published."""
+    """Print by which release's rules an unpublished build is judged."""
     for kafka in sorted(
         {broker.kafka for broker in scenario.cluster.brokers if not broker.judged_as}
     ):
@@ -143,7 +143,7 @@ def _say_what_judges(
 
 
 def _make_runs_directory(folder: Path) -> None:
-    """Makes the folder for run directories, before anything is started for one."""
+    """Create the folder for run directories, before anything starts."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -160,7 +160,7 @@ def _never_came_up(
     started: float,
     error: Exception,
 ) -> RunDirectory:
-    """The sealed run of a cluster that did not start: unknown, with every log there is."""
+    """Return the sealed run of a cluster that did not start: unknown, with all logs."""
     brokers = {}
     for broker in scenario.cluster.brokers:
         kafka = distributions[broker.kafka]
@@ -186,7 +186,7 @@ def begin(
     started: float,
     say: Callable[[str], None],
 ) -> Play:
-    """A new run on a cluster that has just started; its evidence is written from now on.
+    """Return a new run on a cluster that has just started, and begin to write its evidence.
 
     Args:
         started: When the cluster's start began, in seconds since the epoch.
@@ -211,7 +211,7 @@ def begin(
 
 
 def perform(now: Play, index: int, step: Step) -> None:
-    """Performs one step; returns when its gate holds. A remembered Ctrl-C is raised before it."""
+    """Perform one step until its gate holds; raise a remembered Ctrl-C before it."""
     check_interrupt()
     now.recorder.step = index
     name = type(step.do if isinstance(step, IfPossible) else step).__name__
@@ -232,7 +232,7 @@ def perform(now: Play, index: int, step: Step) -> None:
 def _finished(
     scenario: Scenario, now: Play, started: float, settle_bound_s: float | None
 ) -> RunDirectory:
-    """The sealed run, once every step is performed; a run that is given up is let go."""
+    """Return the sealed run after the last step; unlock a run that is given up."""
     try:
         failure = _perform_all(scenario, now)
         return finish(now, started=started, failure=failure, settle_bound_s=settle_bound_s)
@@ -243,7 +243,7 @@ def _finished(
 
 
 def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
-    """Performs every step; returns what ended them early, or None."""
+    """Perform every step; return what ended them early, or None."""
     try:
         for index, step in enumerate(scenario.steps):
             perform(now, index, step)
@@ -261,7 +261,7 @@ def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
 
 
 def _record_links(now: Play) -> None:
-    """Writes every record of the links to links.jsonl, those from before as well."""
+    """Write every record of the links to links.jsonl, including earlier ones."""
     links = now.cluster.links
     if links is None:
         return
@@ -269,7 +269,7 @@ def _record_links(now: Play) -> None:
 
 
 def _record_clients(now: Play) -> None:
-    """Keeps what others' clients do, where links are in front of brokers."""
+    """Record the traffic of foreign clients, if links are in front of brokers."""
     links = now.cluster.links
     if links is not None and now.cluster.spec.client_links:
         now.client_lines = ClientLines()
@@ -277,7 +277,7 @@ def _record_clients(now: Play) -> None:
 
 
 def _record_hits(now: Play) -> None:
-    """Writes every hit at a point to hits.jsonl, those from before as well."""
+    """Write every hit at a point to hits.jsonl, including earlier ones."""
     if now.cluster.gate is not None:
         now.cluster.gate.set_sink(lambda hit: now.run.append(HITS, to_json(hit)))
 
@@ -289,7 +289,7 @@ def _new_run(
     brokers: Mapping[int, BrokerAbout],
     started: float,
 ) -> RunDirectory:
-    """A run directory with what is known beforehand; `brokers` are what they run, by id.
+    """Return a new run directory with the initial facts; `brokers` describes them by id.
 
     The scenario is kept with the cluster's own specification, which has what the environment added.
     """
@@ -321,7 +321,7 @@ def _new_run(
 
 
 def _release_of(scenario: Scenario, brokers: Mapping[int, BrokerAbout]) -> str:
-    """The release that was asked for, and of a path the one that was found there.
+    """Return the requested release, or the one found at a requested path.
 
     A scenario may start brokers of several releases, and roll them to others.
     """
@@ -340,7 +340,7 @@ def _replay_command(cluster: Cluster, options: RunOptions, run: Path) -> str:
 
 
 def link_latest(runs_directory: Path, path: Path) -> None:
-    """Points `latest` at the run; whoever renames last wins, and nobody sees it missing.
+    """Point `latest` at the run by a rename, so that it is never missing.
 
     Where something else has that name, or the file system has no links, there is none.
     """
@@ -354,7 +354,7 @@ def link_latest(runs_directory: Path, path: Path) -> None:
 
 
 def delete_run(path: Path) -> None:
-    """Deletes a run; if `latest` led to it, it leads to the newest that is left, or is gone.
+    """Delete a run, and point `latest` to the newest that is left, if it led to this run.
 
     Raises:
         OSError: The disk refuses.

@@ -61,7 +61,7 @@ class Scenario:
         return parts_behind(_classes_of(self.steps))
 
     def to_json(self) -> dict[str, Any]:
-        """The scenario as plain JSON values; it carries steps and faults that are not kchaos's."""
+        """Return the scenario as plain JSON values, including the user's own steps and faults."""
         parts = [part.to_json() for part in self.own_parts]
         return (
             {"format": FORMAT}
@@ -75,7 +75,7 @@ class Scenario:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, trusted: bool = False) -> "Scenario":
-        """The scenario that `to_json` wrote.
+        """Return the scenario that `to_json` wrote.
 
         Args:
             trusted: Whether code that it carries may be run.
@@ -139,7 +139,7 @@ def _steps(data: Iterable[Any], parts: Sequence[OwnParts]) -> Iterator[Step]:
 
 
 def _require_shape(scenario: Scenario) -> None:
-    """Refuses what a constructor takes and playing or judging would trip over."""
+    """Refuse a shape that a constructor takes, but playing or judging would not."""
     for name in ("entry", "case", "title", "release"):
         value = getattr(scenario, name)
         if not isinstance(value, str):
@@ -167,7 +167,7 @@ def _require_shape(scenario: Scenario) -> None:
 
 
 def with_points(cluster: ClusterSpec, steps: Iterable[Step]) -> ClusterSpec:
-    """The cluster with every point that a fault in the steps needs, and what it had before.
+    """Return the cluster with its own points and those of all faults in the steps.
 
     Only brokers that need one run with an agent.
     """
@@ -190,7 +190,7 @@ _STEPS_THEMSELVES = {"do", "fault"}
 
 
 def read_scenario(file: Path, *, trusted: bool = False) -> Scenario:
-    """The scenario in a JSON file.
+    """Return the scenario in a JSON file.
 
     Args:
         trusted: Whether code that it carries may be run.
@@ -215,7 +215,7 @@ def read_scenario(file: Path, *, trusted: bool = False) -> Scenario:
 
 
 def step_to_json(step: Step) -> dict[str, Any]:
-    """The step as plain JSON values.
+    """Return the step as plain JSON values.
 
     Raises:
         ScenarioError: A field of it, or of its fault, is none.
@@ -229,7 +229,7 @@ def step_to_json(step: Step) -> dict[str, Any]:
 
 
 def step_from_json(data: Mapping[str, Any], parts: Sequence[OwnParts] = ()) -> Step:
-    """The step that `step_to_json` wrote.
+    """Return the step that `step_to_json` wrote.
 
     Args:
         parts: Where steps and faults are looked for that neither kchaos nor a package has.

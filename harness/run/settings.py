@@ -38,7 +38,7 @@ class _Broker:
 
 
 def require_trust(scenario: Scenario, file: Path) -> None:
-    """Refuses settings that may do more to this machine than to set a number, a time or a mode.
+    """Refuse settings that may do more on this machine than set a number, a time or a mode.
 
     Raises:
         UsageError: There are some, or commands that are to be run; the message names each, with
@@ -60,7 +60,7 @@ def require_trust(scenario: Scenario, file: Path) -> None:
 
 
 def _commands(scenario: Scenario) -> Iterator[str]:
-    """Yields the place of each step that runs a command, and the command."""
+    """Yield the place of each step that runs a command, and the command."""
     for number, step in enumerate(scenario.steps):
         done = step.do if isinstance(step, IfPossible) else step
         if isinstance(done, StartWorkload):
@@ -68,7 +68,7 @@ def _commands(scenario: Scenario) -> Iterator[str]:
 
 
 def _named_settings(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Yields the place and the name of each setting of a broker or a topic."""
+    """Yield the place and the name of each setting of a broker or a topic."""
     yield from (("cluster", name) for name in scenario.cluster.properties)
     for broker in scenario.cluster.brokers:
         yield from ((f"broker {broker.id}", name) for name in broker.properties)
@@ -85,7 +85,7 @@ def _named_settings(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def named_kafkas(scenario: Scenario) -> tuple[str, ...]:
-    """Every Kafka that a broker, ZooKeeper or a step names, each once; also where one may fail."""
+    """Return every Kafka of a broker, ZooKeeper or a step, each once, even if one may fail."""
     steps = [step.do if isinstance(step, IfPossible) else step for step in scenario.steps]
     rolled = [
         step.fault.kafka
@@ -96,7 +96,7 @@ def named_kafkas(scenario: Scenario) -> tuple[str, ...]:
 
 
 def kafkas_of(scenario: Scenario) -> tuple[str, ...]:
-    """Every Kafka that its brokers run, at first or later, each once."""
+    """Return every Kafka that the brokers run, at first or later, each once."""
     first = [broker.kafka for broker in scenario.cluster.brokers]
     later = [
         step.fault.kafka
@@ -107,7 +107,7 @@ def kafkas_of(scenario: Scenario) -> tuple[str, ...]:
 
 
 def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> tuple[str, ...]:
-    """Goes through the scenario's settings in the order in which they come.
+    """Check the scenario's settings in order.
 
     Returns what is played all the same: brokers that others cannot read once a step rolled one.
 
@@ -157,7 +157,7 @@ def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> tuple[str
 
 
 def unread_now(cluster: Cluster) -> str:
-    """Returns which broker of a live cluster speaks a protocol that another one cannot read, or "".
+    """Return which live broker speaks a protocol that another one cannot read, or "".
 
     A scenario's steps are known before it starts (`check_settings`), those of a live run are not.
     """

@@ -20,7 +20,7 @@ _SEVERAL_BROKERS = ("brokers", "replicas", "isr")
 
 
 def check_steps(scenario: Scenario) -> None:  # noqa: C901
-    """Refuses what could only end a run as unknown. What is done `IfPossible` may be impossible.
+    """Refuse steps that can only end a run as unknown; `IfPossible` may be impossible.
 
     Brokers that are named and what clients need are looked at there too: no play makes them
     possible later.
@@ -83,7 +83,7 @@ def _listed(values: Iterable[object]) -> str:
 
 
 def _check_fields(place: str, step: Step) -> None:
-    """Whoever judges reads some fields of every step; those of one's own may be of another type."""
+    """Check the types of the fields that the judge reads of every step."""
     try:
         check_step(step_to_json(step))
     except ShapeError as error:
@@ -94,7 +94,7 @@ def _check_fields(place: str, step: Step) -> None:
 
 
 def check_modes(scenario: Scenario, releases: Mapping[str, str]) -> None:
-    """Refuses faults that need ZooKeeper where there is none, and KRaft's where there is.
+    """Refuse faults of ZooKeeper with KRaft, and faults of KRaft with ZooKeeper.
 
     Args:
         scenario: What is to be played.

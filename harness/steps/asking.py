@@ -51,7 +51,7 @@ class AskAs:
     leader_epoch: int
 
     def perform(self, play: Play) -> None:
-        """Returns with each answer written down.
+        """Ask each broker and record the answers.
 
         Raises:
             ScenarioError: One was not answered.
@@ -156,7 +156,7 @@ class ConsumeFrom:
     timeout_s: float = 2 * GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns when the consumer has ended, with what it got and said written down.
+        """Run the consumer and record its result.
 
         Raises:
             AwaitTimeout: The position could not be committed.

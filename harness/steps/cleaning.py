@@ -37,7 +37,7 @@ class AwaitCleaned:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once the broker has checkpointed that offset; the model is told what is left."""
+        """Wait until the broker has checkpointed that offset; give the model the cleaned log."""
         partition = TopicPartition(self.topic, self.partition)
         replica = play.observer.partition_directory(self.broker, self.topic, self.partition)
         file = replica.parent / CLEANED
@@ -68,7 +68,7 @@ class AwaitCleaned:
         play.action(cleaned)
 
     def _kept(self, play: Play, end: int) -> list[tuple[int, int]]:
-        """The ranges of offsets below the end at which there are records."""
+        """Return the ranges of offsets below the end at which there are records."""
         directory = play.observer.partition_directory(self.broker, self.topic, self.partition)
         offsets = (record.offset for file in segment_files(directory) for record in _records(file))
         return merged((offset, offset) for offset in offsets if offset < end)

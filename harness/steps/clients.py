@@ -57,7 +57,7 @@ class Produce:
             raise ValueError(f"acks is {self.acks}: 1, or -1 for all in-sync replicas")
 
     def perform(self, play: Play) -> None:
-        """Sends; returns with the answer, or at once.
+        """Send the records; wait for the response, unless `await_answer` is false.
 
         Raises:
             ScenarioError: It was refused; or a leader was elected during a produce with acks=1,
@@ -102,7 +102,7 @@ class AwaitAnswer:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns with the answer."""
+        """Wait for the response."""
         _require_answer(play, self.operation, self.accept_error, self.timeout_s)
 
 
@@ -128,7 +128,7 @@ class WriteUntil:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once the state znode has that ISR and the last write its answer."""
+        """Wait until the state znode has that ISR and the last write its response."""
         written = 0
 
         def is_reached() -> bool:
@@ -187,7 +187,7 @@ class Read:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Asks until the broker gives so many records; returns with them written down.
+        """Ask until the broker returns this many records; record them.
 
         Raises:
             AwaitTimeout: It did not, in time.
@@ -246,7 +246,7 @@ class Read:
 
 
 def _text(record: ConsumerRecord, *, offset: int) -> str:
-    """The value of a record that a scenario wrote at this offset."""
+    """Return the value of a record that a scenario wrote at this offset."""
     try:
         if record.offset == offset and record.key is None and record.value is not None:
             return record.value.decode()
@@ -260,7 +260,7 @@ def _text(record: ConsumerRecord, *, offset: int) -> str:
 
 
 def _registered_leader(play: Play, topic: str, partition: int, timeout_s: float) -> int:
-    """The leader that the partition's state names, once it is registered and has heard of it.
+    """Return the partition's leader once it is registered and knows of its leadership.
 
     A leader whose registration is gone is none: the controller is about to replace it.
     """
@@ -285,7 +285,7 @@ def _registered_leader(play: Play, topic: str, partition: int, timeout_s: float)
 
 
 def _require_term(play: Play, action: events.Produce, before: LeaderAndIsr | None) -> None:
-    """Checks that no leader was elected while the produce was under way.
+    """Check that no leader was elected while the produce was under way.
 
     Where there are links the model follows them and knows in which leader epoch the records are.
     With acks=1 the answer comes at once, so the records were appended before the decision only if

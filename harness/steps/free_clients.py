@@ -57,7 +57,7 @@ class StartClients:
         return {kind: getattr(self, kind.replace("-", "_")) for kind in (*PRODUCERS, *CONSUMERS)}
 
     def perform(self, play: Play) -> None:
-        """Starts them; returns when all write and read.
+        """Start the clients; wait until all of them write and read.
 
         Raises:
             ScenarioError: Nothing would see what they are promised, or such clients run already.
@@ -90,7 +90,7 @@ class LetClientsRun:
     name: str = "clients"
 
     def perform(self, play: Play) -> None:
-        """Returns then, or at once if it is later already.
+        """Wait for that moment, or return at once if it has passed.
 
         Raises:
             ScenarioError: No clients of that name run, or they ended by themselves.
@@ -122,7 +122,7 @@ class StopClients:
     name: str = "clients"
 
     def perform(self, play: Play) -> None:
-        """Returns when their process has ended.
+        """Stop the clients and wait for their process to end.
 
         Raises:
             ScenarioError: No clients of that name run, or they failed.
@@ -148,7 +148,7 @@ class StartWorkload:
     name: str = "workload"
 
     def perform(self, play: Play) -> None:
-        """Returns when it runs.
+        """Start the command.
 
         Raises:
             ScenarioError: There is no such program, nothing would see its clients, or its name is

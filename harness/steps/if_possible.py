@@ -33,7 +33,7 @@ class Performed(Protocol):
     """Any step."""
 
     def perform(self, play: Play) -> None:
-        """Does it."""
+        """Perform the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class IfPossible:
     do: Performed
 
     def __post_init__(self) -> None:
-        """Refuses a second one within: whoever looks for a step looks one level deep.
+        """Refuse an inner one, since readers of steps look one level deep.
 
         Raises:
             ScenarioError: There is one.
@@ -60,7 +60,7 @@ class IfPossible:
             raise ScenarioError("an IfPossible within an IfPossible: leave one of them out")
 
     def perform(self, play: Play) -> None:
-        """Performs the step, or says why it could not be performed."""
+        """Perform the step, or record why it is not possible."""
         started = time.monotonic()
         try:
             self.do.perform(play)
@@ -86,7 +86,7 @@ class AwaitLeader:
     timeout_s: float = POSSIBLE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once it is so; AwaitTimeout otherwise."""
+        """Wait until it is so, or raise AwaitTimeout."""
         _await(play, "every partition to have a leader, or no way to one", self.timeout_s, _leader)
 
 
@@ -101,7 +101,7 @@ class AwaitInSync:
     timeout_s: float = POSSIBLE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once it is so; AwaitTimeout otherwise."""
+        """Wait until it is so, or raise AwaitTimeout."""
         _await(play, "every able replica to be in the ISR", self.timeout_s, _in_sync)
 
 
@@ -112,7 +112,7 @@ class AwaitLevel:
     timeout_s: float = POSSIBLE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once it is so; AwaitTimeout otherwise."""
+        """Wait until it is so, or raise AwaitTimeout."""
         _await(play, "every able follower to end where the leader ends", self.timeout_s, _level)
 
 
@@ -120,7 +120,7 @@ Lacks = Callable[[PartitionLook], Iterator[str]]
 
 
 def _candidates(partition: PartitionLook) -> list[int]:
-    """Able brokers that the controller may elect."""
+    """Return the able brokers that the controller may elect."""
     look = partition.cluster
     unclean = any(
         broker.properties.get("unclean.leader.election.enable") == "true"
@@ -131,13 +131,13 @@ def _candidates(partition: PartitionLook) -> list[int]:
 
 
 def _is_kept_from_controller(look: ClusterLook, broker: int) -> bool:
-    """Either way: what the controller decides, and what a leader asks of it."""
+    """Return whether the controller's decisions or the leader's requests are held."""
     other = look.controller
     return other is None or look.keeps_back(other, broker) or look.keeps_back(broker, other)
 
 
 def _followers(partition: PartitionLook) -> list[int]:
-    """Able followers of an able leader that heard of it and whose fetchers live."""
+    """Return able followers with running fetchers of an able, informed leader."""
     look, leader = partition.cluster, partition.leader
     if leader not in look.able or _is_kept_from_controller(look, leader):
         return []
@@ -206,7 +206,7 @@ def _await(play: Play, what: str, timeout_s: float, lacks: Lacks) -> None:
 
 
 def _unregistered(look: ClusterLook) -> list[str]:
-    """Brokers that run and reach ZooKeeper or the controller, and have not come back yet.
+    """Return brokers that run and reach ZooKeeper or the controller, and are yet to register.
 
     A live broker that was unregistered (KRaft) never comes back.
     """

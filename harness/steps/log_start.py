@@ -37,7 +37,7 @@ class DeleteRecords:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns with the answer.
+        """Send the request and wait for its response.
 
         Raises:
             NotPossible: There is no leader to ask, or no answer.
@@ -106,7 +106,7 @@ class AwaitLogStart:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once each log begins there; the model is told where."""
+        """Wait until each log begins there; give the model the offset."""
         starts: dict[int, int | None] = {}
 
         def holds() -> bool:

@@ -37,7 +37,7 @@ class WriteWhereTold:
     refused_s: float = 1.0
 
     def perform(self, play: Play) -> None:
-        """Returns once a write is acknowledged, or with the last refusal."""
+        """Write until a write is acknowledged, or raise with the last refusal."""
         began = time.monotonic()
         acknowledged = False
         for number in range(1, self.tries + 1):
@@ -83,7 +83,7 @@ class WriteWhereTold:
             return None
 
     def _read(self, play: Play, leader: int) -> int | None:
-        """The error code of a consumer's Fetch, None if there was no answer."""
+        """Return the error code of a consumer's Fetch, or None without a response."""
         try:
             return fetch_raw(
                 play.cluster.brokers[leader].client_address,
@@ -96,7 +96,7 @@ class WriteWhereTold:
             return None
 
     def _write(self, play: Play, leader: int, number: int) -> int | None:
-        """The error code of a write with acks=1, None if there was no answer."""
+        """Return the error code of a write with acks=1, or None without a response."""
         answer = write_record(
             play,
             TopicPartition(self.topic, self.partition),

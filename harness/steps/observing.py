@@ -40,7 +40,7 @@ class AwaitDecision:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once the znode says so."""
+        """Wait until the znode names them."""
         partition = TopicPartition(self.topic, self.partition)
         gates.await_state(
             play, partition, leader=self.leader, isr=self.isr, timeout_s=self.timeout_s
@@ -64,7 +64,7 @@ class AwaitPoint:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once they have come.
+        """Wait until they have arrived.
 
         Raises:
             ScenarioError: The broker runs without that point.
@@ -112,7 +112,7 @@ class AwaitLog:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once so many lines match."""
+        """Wait until this many lines match."""
         expression = re.compile(self.pattern)
         lines: list[str] = []
 
@@ -146,7 +146,7 @@ class SetLogLevel:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Asks the broker; returns once it has done so.
+        """Ask the broker, and wait until it has done so.
 
         Raises:
             ScenarioError: It refused, as brokers before 2.4 do by closing the connection.
@@ -201,7 +201,7 @@ class AwaitMessage:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once so many messages match."""
+        """Wait until this many messages match."""
         seen: list[LinkRecord] = []
 
         def is_last(record: LinkRecord) -> bool:
@@ -246,7 +246,7 @@ class AwaitMetadataRead:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once it has told so, whether the heartbeats arrive or not.
+        """Wait until the broker has reported it, whether or not its heartbeats arrive.
 
         Raises:
             ScenarioError: The cluster's metadata is kept by ZooKeeper.
@@ -296,7 +296,7 @@ class AwaitHighWatermarkKept:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once each broker has written so many files; the model is told the value.
+        """Wait until each broker has written its files; give the model the value.
 
         Raises:
             AwaitTimeout: A file had another value, or no more files came.
@@ -353,7 +353,7 @@ class AwaitHighWatermarkForgotten:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once the file has other partitions and not this one; the model is told."""
+        """Wait until the file has other partitions and not this one; inform the model."""
         partition = TopicPartition(self.topic, self.partition)
         seen: dict[tuple[str, int], int] = {}
 
@@ -399,7 +399,7 @@ class _Checkpoint:
     values: set[int | None] = field(default_factory=set)
 
     def look(self, play: Play, broker: int, partition: TopicPartition) -> None:
-        """Reads the file if it is another one than last time."""
+        """Read the file if it has changed since the last time."""
         replica = play.observer.partition_directory(broker, partition.topic, partition.partition)
         file = replica.parent / HIGH_WATERMARKS
         written = file.stat().st_mtime_ns if file.is_file() else None
@@ -431,7 +431,7 @@ class AwaitThrottled:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once that was seen."""
+        """Wait until this is observed."""
         partition = TopicPartition(self.topic, self.partition)
         ends: dict[int, int] = {}
 
@@ -463,7 +463,7 @@ class AwaitThrottled:
         )
 
     def _is_forgotten(self, play: Play) -> bool:
-        """Whether the last Fetch that names the partition takes it from the fetch session."""
+        """Return whether the last Fetch that names the partition removes it from the session."""
         wanted = (self.topic, self.partition)
         for record in reversed(links_of(play.cluster).log(0)):
             ends = (record.source, record.target, record.direction)
@@ -480,7 +480,7 @@ class AwaitThrottled:
 
 
 def _plain(value: Any) -> Any:
-    """A list as the tuple that a frozen step holds."""
+    """Return a list as the tuple that a frozen step holds."""
     return tuple(_plain(item) for item in value) if isinstance(value, list) else value
 
 
@@ -494,7 +494,7 @@ class AwaitFetches:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once they have passed the link, idle ones included."""
+        """Wait until they have passed the link, idle ones included."""
         fetching.await_fetches(
             play, self.follower, self.leader, self.count, timeout_s=self.timeout_s
         )

@@ -37,7 +37,7 @@ class FetchAs:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Asks in each version; returns with the answers written down.
+        """Ask in each version, and record the responses.
 
         Raises:
             AwaitTimeout: The high watermark did not get so far.

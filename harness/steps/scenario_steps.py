@@ -71,7 +71,7 @@ class Step(Protocol):
     """One step; its class is a frozen dataclass."""
 
     def perform(self, play: Play) -> None:
-        """Does it, and returns when its gate holds.
+        """Perform the step, and wait until its gate holds.
 
         Raises:
             AwaitTimeout: The gate did not hold in time.
@@ -86,7 +86,7 @@ class Tell:
     text: str
 
     def perform(self, play: Play) -> None:
-        """Says it."""
+        """Print the text."""
         play.say(self.text)
 
 
@@ -105,7 +105,7 @@ class CreateTopic:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Asks for it; returns when every live replica has heard of it and fetches.
+        """Create the topic; wait until every live replica knows of it and fetches.
 
         Raises:
             ScenarioError: A broker does not know a setting; nothing was asked for.
@@ -140,7 +140,7 @@ class Reassign:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Asks for it; returns when the controller has done it."""
+        """Request it; wait until the controller has done it."""
         reassign(play, self.topic, self.partition, self.replicas, self.timeout_s)
 
 
@@ -160,7 +160,7 @@ class Inject:
     fault: Fault
 
     def perform(self, play: Play) -> None:
-        """Injects; returns when its effect was observed.
+        """Inject the fault; wait until its effect is observed.
 
         Before local or remote segments are let go of, tiered logs are read (`read_before`).
         """
@@ -176,7 +176,7 @@ class Heal:
     name: str
 
     def perform(self, play: Play) -> None:
-        """Heals; returns when the recovery was observed, at once if there is nothing to heal.
+        """Heal the fault; wait until the recovery is observed, if there is anything to heal.
 
         Raises:
             NotPossible: No fault of that name acts, nor could one not be injected.
@@ -207,7 +207,7 @@ class AwaitState:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once the metadata say so."""
+        """Wait until the metadata agree."""
         partition = TopicPartition(self.topic, self.partition)
         state = gates.await_state(
             play,
@@ -233,7 +233,7 @@ class AwaitReplicated:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once every disk holds the records up to there."""
+        """Wait until every disk holds the records up to that offset."""
         partition = TopicPartition(self.topic, self.partition)
         gates.await_log_end(
             play, partition, self.brokers, self.log_end_offset, timeout_s=self.timeout_s
@@ -251,7 +251,7 @@ class AwaitHighWatermark:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once every checkpoint file says so."""
+        """Wait until every checkpoint file has it."""
         partition = TopicPartition(self.topic, self.partition)
         gates.await_high_watermark(
             play, partition, self.brokers, self.high_watermark, timeout_s=self.timeout_s
@@ -273,7 +273,7 @@ class AwaitFollowing:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once the answer has passed."""
+        """Wait until the response has passed."""
         partition = TopicPartition(self.topic, self.partition)
         state = gates.await_state(play, partition, leader=self.leader, timeout_s=self.timeout_s)
         gates.await_delivered(play, partition, self.follower, state, timeout_s=self.timeout_s)
@@ -288,7 +288,7 @@ class AwaitCutOff:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once the link shows it."""
+        """Wait until the link shows it."""
         gates.await_cut_off(play, self.source, self.target, timeout_s=self.timeout_s)
 
 
@@ -301,7 +301,7 @@ class AwaitHeld:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once they are held."""
+        """Wait until they are held."""
         gates.await_held(play, self.name, self.count, timeout_s=self.timeout_s)
 
 
@@ -312,7 +312,7 @@ class TakeSnapshot:
     label: str
 
     def perform(self, play: Play) -> None:
-        """Returns once live copies agree twice."""
+        """Wait until live copies agree twice."""
         await_quiet_without_links(play, level=True)
         take_snapshot(play, self.label, is_final=False)
 
@@ -331,7 +331,7 @@ class AwaitQuiet:
     untold: tuple[int, ...] = ()
 
     def perform(self, play: Play) -> None:
-        """Returns once it is, or writes down as "not-quiet" what did not end in time."""
+        """Wait until the cluster is quiet; record an overdue activity as "not-quiet"."""
         await_quiet(play, level=self.level, untold=self.untold)
 
 
@@ -346,7 +346,7 @@ STEPS: Mapping[str, type[Any]] = {
 def reassign(
     play: Play, topic: str, partition: int, replicas: tuple[int, ...], timeout_s: float
 ) -> None:
-    """Asks for other replicas, or another order; returns when the controller has done it.
+    """Request other replicas, or another order; wait until the controller has done it.
 
     What was lost is asked for again where a broker, which may have been the controller, runs a
     release that loses some. Each time is observed.
@@ -385,7 +385,7 @@ def reassign(
 def _await_directories(
     play: Play, partition: TopicPartition, brokers: list[int], timeout_s: float
 ) -> None:
-    """A replica has handled its first LeaderAndIsr when its directory is there."""
+    """Wait for directories, which a replica's first LeaderAndIsr creates."""
     await_until(
         lambda: all(gates.contents(play, broker, partition) is not None for broker in brokers),
         timeout_s=timeout_s,

@@ -49,7 +49,7 @@ class AwaitTiered:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once brokers have written so to their metadata topic."""
+        """Wait until brokers have written it to their metadata topic."""
         partition = TopicPartition(self.topic, self.partition)
         seen: list[RemoteSegmentMetadata] = []
 
@@ -93,7 +93,7 @@ class AwaitLocalStart:
     timeout_s: float = LOCAL_S
 
     def perform(self, play: Play) -> None:
-        """Returns once its first segment is that one."""
+        """Wait until its first segment is that one."""
         base_offsets: list[int] = []
 
         def holds() -> bool:
@@ -131,7 +131,7 @@ class AwaitOffsets:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns once it says so; what it said is written down.
+        """Wait until the broker reports it; record the report.
 
         Raises:
             ScenarioError: It gave no answer.
@@ -164,7 +164,7 @@ class AwaitOffsets:
 
 
 def segments_of(play: Play, partition: TopicPartition) -> list[RemoteSegmentMetadata]:
-    """A partition's remote segments by the brokers' metadata topic, oldest copy first."""
+    """Return a partition's remote segments by the brokers' metadata topic, oldest copy first."""
     for broker in play.cluster.brokers.values():
         if (broker.log_directory / METADATA_DIRECTORY).is_dir():
             try:

@@ -61,7 +61,7 @@ class TierRead:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns with what every Fetch got written down, errors too.
+        """Fetch, and record each result, including errors.
 
         What is local may be let go of at any time. It is read again until nothing was meanwhile, so
         that it is known from where each record came.
@@ -107,7 +107,7 @@ class TierRead:
         return _each(play, self, range(end - 1, first - 1, -1))
 
     def _ends(self, play: Play) -> tuple[int, int, int]:
-        """Where its log begins, where what is local begins, and its high watermark."""
+        """Return the log start offset, the local log start offset and the high watermark."""
         offsets: dict[int, ListedOffset] = {}
         silent: list[str] = []
         partition = TopicPartition(self.topic, self.partition)
@@ -139,7 +139,7 @@ class TierRead:
 
 
 def read_tiered_logs(play: Play, partitions: Iterable[TopicPartition], *, name: str) -> None:
-    """Reads every tiered log from each possible leader, in sequence and by seeking.
+    """Read every tiered log from each possible leader, in sequence and by seeking.
 
     These are the leader and every follower in sync whose process runs. Of what a follower serves
     nothing changes when it is elected: it finds segments by its own epochs and by its own copy of
@@ -164,7 +164,7 @@ def read_tiered_logs(play: Play, partitions: Iterable[TopicPartition], *, name: 
 
 
 def read_before(play: Play, fault: Fault) -> None:
-    """Reads a tiered log before its topic's settings let go of other records than until then."""
+    """Read a tiered log before a change of its topic's settings deletes more records."""
     if not isinstance(fault, ConfigureTopic) or not play.cluster.spec.tiered:
         return
     if not {*dict(fault.configuration)} & {*_LETS_GO}:
@@ -220,7 +220,7 @@ def listed(
     *,
     from_follower: bool = False,
 ) -> ListedOffset:
-    """A broker's answer to ListOffsets; see `list_offset`.
+    """Return a broker's response to ListOffsets; see `list_offset`.
 
     Raises:
         ScenarioError: It gave no answer.
@@ -241,7 +241,7 @@ def listed(
 def _fetched(
     play: Play, read: TierRead, offset: int, *, max_wait_ms: int = _REMOTE_READ_MS
 ) -> tuple[Fetched, int]:
-    """The answer that counts, and how many were empty although there is something to read."""
+    """Return the response that counts, and the number of empty ones before it."""
     answers: list[Fetched] = []
     empty = 0
 
@@ -289,14 +289,14 @@ def _line(offset: int, fetched: Fetched, empty_answers: int) -> dict[str, Any]:
 
 
 def _each(play: Play, read: TierRead, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """One Fetch for each offset; of what comes, only the record at that offset counts."""
+    """Yield one Fetch for each offset, of which only the record at that offset counts."""
     for offset in offsets:
         line = _line(offset, *_fetched(play, read, offset))
         yield {**line, "records": line["records"][:1], "keys": line["keys"][:1]}
 
 
 def _all(play: Play, read: TierRead, first: int, end: int) -> Iterator[dict[str, Any]]:
-    """Fetches until the end is reached; after one that brings nothing, from the next offset on."""
+    """Fetch to the end; after a response without records, from the next offset."""
     offset = first
     while offset < end:
         fetched, empty_answers = _fetched(play, read, offset)

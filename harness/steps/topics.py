@@ -27,7 +27,7 @@ class DeleteTopic:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Asks for it; returns when cluster metadata and disks have nothing of that name.
+        """Delete the topic; wait until cluster metadata and disks have nothing of that name.
 
         Unless it is not awaited. With KRaft: the disks of brokers that run.
 

@@ -44,7 +44,7 @@ class WriteAfterAbort:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns when the late batch is answered, whatever with.
+        """Send the late batch and record its response, whatever it is.
 
         Raises:
             ScenarioError: The cluster has no links for clients, or the transaction did not go well.
@@ -83,7 +83,7 @@ class WriteAcrossTimeout:
     timeout_s: float = 120.0
 
     def perform(self, play: Play) -> None:
-        """Returns when the commit is written, or when the producer was told that it is fenced.
+        """Commit; wait until the commit is written, or the producer is fenced.
 
         Raises:
             ScenarioError: The cluster has no links for clients, or something else was refused.
@@ -129,7 +129,7 @@ class LetTransactionTimeOut:
     timeout_s: float = 120.0
 
     def perform(self, play: Play) -> None:
-        """Returns when the marker of the abort is replicated, and its coordinator knows that.
+        """Abort; wait until the marker is replicated, to its coordinator's knowledge.
 
         Raises:
             ScenarioError: The cluster has no links for clients, or something was refused.
@@ -160,7 +160,7 @@ class WriteWhenTimedOut:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Returns when the batch is answered, whatever with.
+        """Send the batch and record its response, whatever it is.
 
         Raises:
             ScenarioError: The cluster has no links for clients, or no such producer is slow.
@@ -208,7 +208,7 @@ class _Producer:
         }
 
     def add(self, partition: int, *, accept: int = ErrorCode.NONE) -> int:
-        """Makes a partition part of the transaction; returns the error, if it is that one."""
+        """Add a partition to the transaction; return the error, if it is that one."""
         topic = {"topic": self.step.topic, "partitions": [partition]}
         values = self._names | {"topics": [topic]}
         answer = _until(
@@ -220,12 +220,12 @@ class _Producer:
         return _error_of(answer)
 
     def end(self, *, committed: bool) -> None:
-        """Asks the coordinator to commit or to abort, until that is answered without an error."""
+        """Ask the coordinator to commit or to abort, until it answers without an error."""
         values = self._names | {"committed": committed}
         _until(self.play, self.step, lambda: _ask(self.coordinator, ApiKey.END_TXN, values, 0))
 
     def await_marker(self, partition: int, high_watermark: int) -> None:
-        """Returns when the partition's high watermark is there, behind a marker."""
+        """Wait until the partition's high watermark is there, behind a marker."""
         await_until(
             lambda: self.high_watermark(partition) >= high_watermark,
             timeout_s=self.step.timeout_s,
@@ -236,19 +236,19 @@ class _Producer:
         )
 
     def high_watermark(self, partition: int) -> int:
-        """The high watermark that the leader tells a consumer that reads from the beginning."""
+        """Return the high watermark in the leader's response to a fetch from the beginning."""
         answer = fetch(self.leader, topic=self.step.topic, partition=partition, offset=0)
         return answer.high_watermark
 
     def write_first(self, operation: str, partition: int) -> int:
-        """Writes its first batch to a partition, which must be taken; returns its offset."""
+        """Write its first batch to a partition, which must accept it; return its offset."""
         error_code, base_offset = self.write(operation, partition, 0)
         if error_code:
             raise ScenarioError(f"the first batch was answered with {error_name(error_code)}")
         return base_offset
 
     def write_late(self, operation: str, partition: int, sequence: int) -> None:
-        """Writes a batch, again while a leader says so, and notes what it was answered with."""
+        """Write a batch, retrying while a leader asks for it, and record the response."""
         answers: list[tuple[int, int]] = []
 
         def is_answered() -> bool:
@@ -275,7 +275,7 @@ class _Producer:
         )
 
     def write(self, operation: str, partition: int, sequence: int) -> tuple[int, int]:
-        """Writes a batch of one record; returns the error and the base offset of the answer."""
+        """Write a batch of one record; return the error and the base offset of the response."""
         builder = MemoryRecordsBuilder(2, 0, 1 << 20)
         builder.set_producer_state(self.producer_id, self.producer_epoch, sequence, True)
         value = f"{operation}-{sequence}".encode()
@@ -294,7 +294,7 @@ class _Producer:
 
 
 def _begun(play: Play, step: _Step, *, transaction_timeout_ms: int) -> _Producer:
-    """A producer that its coordinator has initialised."""
+    """Return a producer that its coordinator has initialised."""
     addresses = _client_addresses(play, step)
     leader = addresses[step.broker]
     named = {"key": step.transactional_id, "key_type": _TRANSACTION}
@@ -316,7 +316,7 @@ def _begun(play: Play, step: _Step, *, transaction_timeout_ms: int) -> _Producer
 
 
 def _client_addresses(play: Play, step: _Step) -> dict[int, str]:
-    """Where clients reach each broker, by its links."""
+    """Return the addresses at which clients reach each broker, by its links."""
     links = play.cluster.links
     if links is None or not links.client_addresses:
         raise ScenarioError(f"{type(step).__name__} needs a cluster with client_links")
@@ -330,7 +330,7 @@ def _until(
     *,
     accept: int = ErrorCode.NONE,
 ) -> dict[str, Any]:
-    """Asks until the answer has no error, or that one."""
+    """Ask until the response has no error, or the accepted one."""
     answers: list[dict[str, Any]] = []
 
     def is_answered() -> bool:

@@ -45,7 +45,7 @@ class Exercised:
 
 
 def exercised_by(lines: Sequence[Line]) -> Exercised:
-    """Coverage of a night's runs together; the frequent ones first."""
+    """Return the joint coverage of a night's runs, most frequent first."""
     in_runs, times, pairs = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     asked, in_force = Counter[str](), Counter[str]()
     for line in lines:
@@ -68,14 +68,14 @@ def exercised_by(lines: Sequence[Line]) -> Exercised:
 
 
 def rules_of(path: Path) -> dict[str, list[str]]:
-    """Which rules a judged run came to (`asked`), and which were in force; the run is followed."""
+    """Follow a judged run; return the rules that it applied (`asked`), and those in force."""
     with watching_rules() as watched:
         predict_run(RunEvidence(RunDirectory.open(path)))
     return {"asked": sorted(watched.rules), "in_force": sorted(watched.in_force)}
 
 
 def leaning_after(lines: Sequence[Line], kinds: Sequence[str]) -> dict[str, float]:
-    """Factors for the weights of steps in the next night, after the runs of an earlier one.
+    """Return factors for the weights of steps in the next night, after an earlier night's runs.
 
     A kind that was in half as many runs as the median one counts twice, and so on up to four times,
     and one that was in no run counts four times. All are left as they are after fewer than ten
@@ -99,7 +99,7 @@ def leaning_after(lines: Sequence[Line], kinds: Sequence[str]) -> dict[str, floa
 
 
 def _kind(fault: str, is_walk: bool) -> str:
-    """The kind of a drawn fault, which its name begins with; of another one its class.
+    """Return the kind in a drawn fault's name, or another fault's class.
 
     Args:
         is_walk: Whether its schedule is a walk, whose faults are named for the broker.

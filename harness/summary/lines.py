@@ -28,7 +28,7 @@ _KILLED_NIGHT = "a-night-that-was-killed"
 
 
 def lines_in(folder: Place) -> list[dict[str, Any]]:
-    """A line for each run of a folder: those of its `night.jsonl`, and its run directories.
+    """Return a line for each run of a folder: its `night.jsonl`'s, and its run directories'.
 
     Where both know a run the directory counts, which may have been judged again. `place` says where
     the directory is, or is None where it was deleted. A file of lines may be empty. On an object
@@ -77,7 +77,7 @@ def lines_in(folder: Place) -> list[dict[str, Any]]:
 
 
 def going_on_in(folder: Place) -> list[str]:
-    """Names of the runs of a folder that are still played or judged, by the process that plays."""
+    """Return the names of a folder's runs that their process still plays or judges."""
     if isinstance(folder, StoredPlace) or not folder.is_dir():
         return []
     try:
@@ -92,7 +92,7 @@ def _schedule(line: Line) -> tuple[Any, ...]:
 
 
 def was_killed(folder: Path) -> bool:
-    """Tell whether the night of a folder ended without a word, as by kill -9 or a power cut."""
+    """Return whether the night of a folder ended without a word, as by kill -9 or a power cut."""
     file = folder / LOCK
     if not file.is_file() or not file.stat().st_size:
         return False
@@ -126,7 +126,7 @@ def _line_of_pack(pack: StoredPlace, name: str) -> dict[str, Any]:
 
 
 def read_lines(file: Place, needed: Collection[str] = NEEDED) -> Iterator[dict[str, Any]]:
-    """The lines of a file; a last line that was cut off while it was written is left out.
+    """Yield the lines of a file, without a last one that was cut off.
 
     Args:
         needed: What each line must have.
@@ -154,7 +154,7 @@ def read_lines(file: Place, needed: Collection[str] = NEEDED) -> Iterator[dict[s
 
 
 def append_line(file: Path, line: Line) -> None:
-    """Appends a line, on disk when this returns; the file is made if it is not there.
+    """Append a line and flush it to disk, creating the file if need be.
 
     What a full disk or a killed process left of a last line goes: it would spoil the next one. A
     last line that lacks only its end is kept, and gets it.
@@ -181,7 +181,7 @@ def append_line(file: Path, line: Line) -> None:
 
 
 def _is_object(text: bytes) -> bool:
-    """Whether it is a whole object of JSON, which no part of one is."""
+    """Return whether the text is a whole JSON object, which no part of one is."""
     try:
         return isinstance(json.loads(text), dict)
     except ValueError:

@@ -102,7 +102,7 @@ def totals_of(rates: Iterable[Rate]) -> list[Rate]:
 
 
 def interval(count: int, of: int) -> tuple[float, float] | None:
-    """Wilson's interval of 95 % for a rate; None where nothing was counted."""
+    """Return Wilson's interval of 95 % for a rate; None without a count."""
     if not of:
         return None
     rate, square = count / of, _Z * _Z
@@ -113,16 +113,16 @@ def interval(count: int, of: int) -> tuple[float, float] | None:
 
 
 def mix_of(line: Line) -> str:
-    """Kind of schedule: a drawn one's mix, else entry and case."""
+    """Return the kind of schedule: a drawn one's mix, else entry and case."""
     entry, case = str(line["entry"]), str(line["case"])
     return case if entry == DRAWN else f"{entry} {case}".strip()
 
 
 def release_of(line: Line) -> str:
-    """The release for people: with the builds' digests."""
+    """Return the release for people, with the builds' digests."""
     return marked(str(line["release"]) or "no release known", str(line.get("build") or ""))
 
 
 def mode_of(line: Line) -> str:
-    """Where the cluster kept its metadata, for people; an older night's line does not say it."""
+    """Return where the cluster kept its metadata, for people; "" for an older night's line."""
     return {"zookeeper": "ZooKeeper", "kraft": "KRaft"}.get(str(line.get("mode")), "")

@@ -37,7 +37,7 @@ _MOST_SHOWN = 60
 
 
 def write_summary(summary: Summary, folder: Path) -> list[Path]:
-    """Writes the four files into a folder, each whole or not at all; returns where they are.
+    """Write the four files into a folder, each whole or not at all; return their paths.
 
     Links are relative to the folder, so that it can be moved together with its runs.
 
@@ -56,7 +56,7 @@ def write_summary(summary: Summary, folder: Path) -> list[Path]:
 
 
 def write_whole(folder: Path, contents: Mapping[str, str]) -> list[Path]:
-    """Writes files into a folder, each whole or not at all; returns where they are.
+    """Write files into a folder, each whole or not at all; return their paths.
 
     Raises:
         OSError: The disk refuses.
@@ -73,12 +73,12 @@ def write_whole(folder: Path, contents: Mapping[str, str]) -> list[Path]:
 
 
 def html_of(summary: Summary, folder: Path) -> str:
-    """The page; `folder` is where it will lie."""
+    """Return the summary as an HTML page for this folder."""
     return _template(PAGE).render(_shown(summary, folder))
 
 
 def markdown_of(summary: Summary, folder: Path) -> str:
-    """The same as Markdown, for a job's page or a chat."""
+    """Return the summary as Markdown, for a job's page or a chat."""
     return _template(MARKDOWN).render(_shown(summary, folder)).rstrip() + "\n"
 
 
@@ -87,7 +87,7 @@ def _template(name: str) -> jinja2.Template:
 
 
 def _shown(summary: Summary, folder: Path) -> dict[str, Any]:
-    """What the templates know."""
+    """Return the templates' variables."""
     failing = _alike(summary)
     unknown = [line for line in summary.lines if is_unknown(line) and line["unknown"]]
     return {
@@ -118,7 +118,7 @@ def _shown(summary: Summary, folder: Path) -> dict[str, Any]:
 
 
 def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
-    """The same as plain JSON values; its `lines` can be a later night's baseline."""
+    """Return the summary as plain JSON values; its `lines` can be a later night's baseline."""
     return {
         "headline": headline(summary),
         "answer": summary.answer,
@@ -169,7 +169,7 @@ def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
 
 
 def junit_of(summary: Summary) -> str:
-    """The same as JUnit XML: a case for each run; who fails has a failure or an error."""
+    """Return the summary as JUnit XML: a case for each run, failed runs with failure or error."""
     root = ET.Element("testsuites", name="kchaos")
     suites: dict[str, ET.Element] = {}
     for line in summary.lines:
@@ -199,7 +199,7 @@ def junit_of(summary: Summary) -> str:
 
 
 def headline(summary: Summary) -> str:
-    """The most important sentence, in a few words."""
+    """Return the most important sentence, in a few words."""
     counts = _counts(summary)
     said = [f"{counts[name]} {name}" for name in ("unsafe", "not conforming", "unknown")]
     said = [words for words in said if not words.startswith("0 ")]
@@ -218,7 +218,7 @@ def headline(summary: Summary) -> str:
 
 
 def _alike(summary: Summary) -> list[list[Line]]:
-    """The runs that fail, those together that show the same."""
+    """Return the failed runs, grouped by what they show."""
     groups: dict[tuple[Any, ...], list[Line]] = {}
     for line in summary.failing:
         shown = tuple(sorted(finding["fingerprint"] for finding in bugs_in(line)))
@@ -288,7 +288,7 @@ def _run(line: Line, summary: Summary, folder: Path) -> dict[str, Any]:
 def _of_service(
     service: Service, summary: Summary, folder: Path
 ) -> list[tuple[str, tuple[str, str, str | None] | None]]:
-    """Cells of a row for each kind: words, and the most seconds with their run and its report.
+    """Return each kind's row: words, and the most seconds with their run and its report.
 
     What is 0.0 for people has no run.
     """
@@ -311,13 +311,13 @@ def _of_service(
 
 
 def _not_measured(summary: Summary) -> str:
-    """A sentence that says which kinds no run has measured, "" where there are none."""
+    """Return a sentence with the kinds that no run has measured, or ""."""
     missing = [words for name, words in WITHOUT_SERVICE.items() if name not in summary.measured]
     return f"No run has measured: {', '.join(missing)}." if missing else ""
 
 
 def _modes(summary: Summary) -> list[str]:
-    """Where the clusters of the runs kept their metadata, in words; "" of an older night's line."""
+    """Return where the runs' clusters kept their metadata; "" for an older night's line."""
     return sorted({mode_of(line) for line in summary.lines})
 
 
@@ -337,7 +337,7 @@ def _service_json(service: Service) -> dict[str, Any]:
 
 
 def _link(line: Line, folder: Path) -> str | None:
-    """Where the run's report is, as seen from the folder; None where there is none any more."""
+    """Return the path of the run's report from the folder; None if it is gone."""
     if not line.get("place") or not line["report"]:
         return None
     return quote(os.path.relpath(Path(line["place"]) / line["report"], folder.resolve()))
@@ -348,7 +348,7 @@ def _answer(value: bool | None) -> str:
 
 
 def _percent(rate: Rate) -> tuple[str, str]:
-    """Both intervals of a rate for people, such as " (0-9 %)"."""
+    """Return both intervals of a rate for people, such as " (0-9 %)"."""
     between = rate.unsafe_between, rate.not_conforming_between
     unsafe, unlike = (
         "" if interval is None else f" ({_whole(interval)} %)" for interval in between
@@ -362,5 +362,5 @@ def _whole(between: tuple[float, float]) -> str:
 
 
 def _xml(text: str) -> str:
-    """The text without characters that XML cannot have."""
+    """Return the text without characters that XML cannot have."""
     return printable(text)

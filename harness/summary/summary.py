@@ -109,7 +109,7 @@ class Summary:
         return [line for line in self.lines if self.why_failing(line)]
 
     def why_failing(self, line: Line) -> list[str]:
-        """Which of `fail_on` the run is."""
+        """Return the reasons in `fail_on` that the run meets."""
         return reasons_to_fail(line, self.fail_on, new=self.new)
 
     @property
@@ -134,7 +134,7 @@ def summary_of(
     fail_on: Sequence[str] = BY_DEFAULT,
     warnings: Sequence[str] = (),
 ) -> Summary:
-    """The summary of a night's lines, beside those of an earlier night if there are such."""
+    """Return the summary of a night's lines, beside an earlier night's, if any."""
     bugs = _bugs(lines)
     warned = list(warnings)
     if baseline is not None:
@@ -178,7 +178,7 @@ def summary_of(
 def reasons_to_fail(
     line: Line, fail_on: Sequence[str], *, new: frozenset[tuple[str, str]] = frozenset()
 ) -> list[str]:
-    """Which of `fail_on` a run is; `new` are the fingerprints and releases of new findings."""
+    """Return the reasons in `fail_on` that a run meets; `new` are new findings' fingerprints."""
     release = str(line["release"])
     said = {
         UNSAFE: line["safe"] is False,

@@ -218,7 +218,7 @@ Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def rows_of(path: Path) -> tuple[str, Rows]:
-    """The day on which a run began, and its rows in every table.
+    """Return the day on which a run began, and its rows in every table.
 
     A run that cannot be read has one row, in `runs`, which says why.
     """
@@ -255,7 +255,7 @@ def rows_of(path: Path) -> tuple[str, Rows]:
 
 
 def rows_at(place: Place) -> tuple[str, Rows]:
-    """As `rows_of`, also of a pack on an object store, which is fetched.
+    """Return `rows_of` a run, or of a pack on an object store, which is fetched.
 
     Raises:
         StoreError: The store does not give it.
@@ -269,7 +269,7 @@ def rows_at(place: Place) -> tuple[str, Rows]:
 
 
 def append(rows: Iterable[tuple[str, Rows]], folder: Place) -> None:
-    """Adds the rows of runs to the tables in a folder.
+    """Add the rows of runs to the tables in a folder.
 
     Rows that the same runs had go away on a disk. On a store they stay, and the view of
     docs/tables.md leaves them out as soon as all of the new ones are there.
@@ -294,7 +294,7 @@ def append(rows: Iterable[tuple[str, Rows]], folder: Place) -> None:
 
 
 def rows_in(folder: Path) -> Iterator[tuple[str, Rows]]:
-    """The rows of tables that are in a folder, by the day on which runs began; as `append` takes.
+    """Yield the rows of the tables in a folder by the runs' day, in the form of `append`.
 
     Raises:
         MachineError: pyarrow is not installed.
@@ -317,7 +317,7 @@ def rows_in(folder: Path) -> Iterator[tuple[str, Rows]]:
 def _write(
     folder: Place, name: str, rows: Sequence[Mapping[str, Any]], runs: set[str], call: str
 ) -> None:
-    """Puts the rows of runs into a part; on a disk none of those stay that these runs had."""
+    """Put the rows of runs into a part, replacing their earlier rows on a disk."""
     arrow = _pyarrow()[0]
     there = {file: _read(file) for file in files_in(folder, ".parquet")}
     table = arrow.Table.from_pylist([dict(row) for row in rows], schema=_schema(arrow, name))
@@ -336,7 +336,7 @@ def _write(
 
 
 def _read(file: Place) -> Any:
-    """The rows of a file of a part.
+    """Return the rows of a part's file.
 
     Raises:
         UsageError: It has those of another version.
@@ -361,7 +361,7 @@ def _put(file: Place, table: Any) -> None:
 
 
 def _new_call() -> str:
-    """The name of a call, which no other has; those of later calls come after it.
+    """Return a unique name for a call, which sorts before later calls' names.
 
     Of two machines the clock of each decides which call is later.
     """
@@ -502,7 +502,7 @@ def _steps(observed: Sequence[Observed]) -> Iterator[dict[str, Any]]:
 def _faults(
     observed: Sequence[Observed], service: Sequence[FaultAvailability]
 ) -> Iterator[dict[str, Any]]:
-    """Yields a row for each fault; `service` has them in the same order, or is empty."""
+    """Yield a row for each fault; `service` has them in the same order, or is empty."""
     of_each = iter(service)
     for span in acted_faults(observed):
         after = next(of_each, None)
@@ -519,7 +519,7 @@ def _faults(
 
 
 def _filled(run: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with nulls for empty texts, and its run."""
+    """Return the row with nulls for empty texts, and its run."""
     return {name: None if value == "" else value for name, value in row.items()} | {"run": run}
 
 
@@ -541,7 +541,7 @@ def _when(seconds: float | None) -> datetime.datetime | None:
 
 
 def columns_page() -> str:
-    """The part of docs/tables.md that says every column."""
+    """Return the part of docs/tables.md that describes every column."""
     lines = []
     for name, columns in TABLES.items():
         lines += [f"### {name}", "", "| column | type | meaning |", "|---|---|---|"]

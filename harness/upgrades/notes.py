@@ -31,7 +31,7 @@ class NotableChange:
         return OF_4 if notes is None else notes.place
 
     def to_json(self) -> dict[str, str]:
-        """The object that `kchaos versions --json` prints for it."""
+        """Return the object that `kchaos versions --json` prints."""
         return {
             "note": self.text,
             "release": self.release,
@@ -134,7 +134,7 @@ CHANGES: tuple[NotableChange, ...] = (
 
 
 def changes_between(older: Release, newer: Release) -> tuple[NotableChange, ...]:
-    """Notes of releases after the older one, up to the newer one, oldest first.
+    """Return the notes of releases after the older one, up to the newer one, oldest first.
 
     Nothing for a way back: the notes tell of one direction.
     """
@@ -142,7 +142,7 @@ def changes_between(older: Release, newer: Release) -> tuple[NotableChange, ...]
 
 
 def change_texts(older: Release, newer: Release) -> list[str]:
-    """The same as sentences, each with its release and its name."""
+    """Return the notes as sentences, each with its release and its name."""
     return [
         f"{change.release}{f' ({change.name})' if change.name else ''}: {change.text}"
         for change in changes_between(older, newer)

@@ -76,7 +76,7 @@ NOTES: Mapping[str, Notes] = {
 
 
 def require_playable(older: Release, newer: Release) -> None:
-    """Refuses what cannot be played at all, supported or not.
+    """Refuse a pair that cannot be played, supported or not.
 
     Raises:
         UsageError: A release has no ZooKeeper.
@@ -97,7 +97,7 @@ def require_playable(older: Release, newer: Release) -> None:
 def why_unsupported(
     older: Release, newer: Release, *, back: bool = False, one_roll: bool = False
 ) -> str:
-    """Why Kafka does not support a procedure between two releases, with its source; "" if it does.
+    """Return why Kafka does not support a procedure between releases, with its source, or "".
 
     Args:
         back: Whether the new binaries are taken back.
@@ -142,7 +142,7 @@ def _why_no_downgrade(older: Release, newer: Release) -> str:
 
 
 def led_from(newer: Release) -> str:
-    """From where Kafka's notes lead to a release, with their source; "" where none lead there."""
+    """Return the releases from which Kafka's notes lead to one, with their source, or ""."""
     notes = NOTES.get(newer.line.line)
     if notes is None:
         return ""

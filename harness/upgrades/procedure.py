@@ -147,7 +147,7 @@ class Phase:
 
 
 def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
-    """Refuses what cannot be played, and what Kafka does not support unless that is wanted.
+    """Refuse an unplayable upgrade, and one that Kafka does not support unless wanted.
 
     Raises:
         UsageError: The message says why, and what to do.
@@ -170,7 +170,7 @@ def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
 
 
 def phases(upgrade: Upgrade) -> tuple[Phase, ...]:
-    """The rolls of an upgrade, in their order."""
+    """Return the rolls of an upgrade, in order."""
     older, newer = release_of(upgrade.older_release), release_of(upgrade.newer_release)
     was, becomes = older.protocol_version, newer.protocol_version
     name = f"the binaries become {newer.text}"
@@ -210,7 +210,7 @@ def _way_back(upgrade: Upgrade, older: str) -> tuple[Phase, ...]:
 
 
 def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
-    """The scenario of a seed, which decides the orders, the controller's place and the faults."""
+    """Draw an upgrade's scenario: the orders, the controller's place and the faults."""
     random = Random(seed)
     first_broker = random.choice(BROKERS)
     rolls = _Rolls(random=random, upgrade=upgrade, first_broker=first_broker)
@@ -238,7 +238,7 @@ def _told(upgrade: Upgrade) -> str:
 
 
 def _weights(upgrade: Upgrade) -> Mapping[str, float]:
-    """Weight of each kind of act in an upgrade."""
+    """Return the weight of each kind of act in an upgrade."""
     left_out = {} if upgrade.stepped else dict.fromkeys(LEFT_OUT, 0.0)
     return {**step_weights_of(upgrade.mix, is_kraft=False), **left_out} if upgrade.mix else {}
 
@@ -264,7 +264,7 @@ class _Rolls:
         )
 
     def steps(self) -> Iterator[Step]:
-        """Yields them all."""
+        """Yield all steps."""
         assignment = tuple(BROKERS[first:] + BROKERS[:first] for first in BROKERS)
         yield self._done(CreateTopic(topic=TOPIC, assignment=assignment))
         if self._upgrade.stepped:
@@ -283,7 +283,7 @@ class _Rolls:
             yield StopClients()
 
     def _roll(self, phase: Phase, broker: int) -> Iterator[Step]:
-        """Faults before it, the writes under which the broker stops, and the way back into sync."""
+        """Yield faults before the roll, writes during it, and the way back into the ISR."""
         if self._upgrade.mix:
             for _ in range(self._random.randint(*_FAULTS)):
                 act = self._drawing.next_step()
@@ -316,7 +316,7 @@ class _Rolls:
         )
 
     def _heal_until_possible(self, broker: int) -> Iterator[Step]:
-        """Heals the oldest faults while they keep a broker from being stopped in order."""
+        """Heal the oldest faults while they prevent a clean stop of a broker."""
         stop = Inject(name="stop", fault=StopBroker(broker=broker))
         while refusal(self._drawing.view, stop) and self._drawing.view.acting:
             name = self._drawing.view.acting[0][0]
@@ -328,7 +328,7 @@ class _Rolls:
         return step
 
     def _under_way(self) -> Iterator[Step]:
-        """Writes that nobody waits for yet."""
+        """Start writes whose responses a later step awaits."""
         self._writes += 1
         for partition in BROKERS:
             yield IfPossible(do=self._produce(partition, await_answer=False))

@@ -34,7 +34,7 @@ _YES = {True: "yes", False: "no", None: "unknown"}
 
 
 def write_sign_off(told: SignOff, folder: Path) -> list[Path]:
-    """Writes the three files into a folder, each whole or not at all; returns where they are.
+    """Write the three files into a folder, each whole or not at all; return their paths.
 
     Raises:
         OSError: The disk refuses.
@@ -50,17 +50,17 @@ def write_sign_off(told: SignOff, folder: Path) -> list[Path]:
 
 
 def headline(told: SignOff) -> str:
-    """The pair and the answer."""
+    """Return the two releases and the answer."""
     return f"Kafka {told.upgrade.pair}{_unusual(told)}: {told.answer}"
 
 
 def html_of(told: SignOff, folder: Path) -> str:
-    """The page; `folder` is where it will lie."""
+    """Return the sign-off as an HTML page for this folder."""
     return _template("sign_off.html").render(_shown(told, folder))
 
 
 def markdown_of(told: SignOff, folder: Path) -> str:
-    """The same as Markdown, for a change request or a chat."""
+    """Return the sign-off as Markdown, for a change request or a chat."""
     return _template("sign_off.md").render(_shown(told, folder)).rstrip() + "\n"
 
 
@@ -69,7 +69,7 @@ def _template(name: str) -> jinja2.Template:
 
 
 def _shown(told: SignOff, folder: Path) -> dict[str, Any]:
-    """What the templates know."""
+    """Return the templates' variables."""
     phases = phase_rows(told)
     return {
         "told": told,
@@ -91,12 +91,12 @@ def _shown(told: SignOff, folder: Path) -> dict[str, Any]:
 
 
 def _worst_first(runs: Sequence[RunOfUpgrade]) -> list[RunOfUpgrade]:
-    """Red ones, then unknown ones, then the others; those of one answer as they were played."""
+    """Return red runs, then unknown ones, then the others, each in played order."""
     return sorted(runs, key=lambda run: (RED, UNKNOWN, GREEN).index(run.answer))
 
 
 def reason(told: SignOff) -> str:
-    """Why the answer is what it is, in one sentence."""
+    """Return the reason for the answer, in one sentence."""
     runs = len(told.runs)
     of = "the one run" if runs == 1 else f"all {runs} runs"
     if not runs:
@@ -119,7 +119,7 @@ def reason(told: SignOff) -> str:
 
 
 def _counted(told: SignOff, answer: str) -> str:
-    """Number of runs that have an answer, with the verb."""
+    """Return the number of runs with an answer, with the verb."""
     count, runs = told.count(answer), len(told.runs)
     if runs == 1:
         return "The one run is"
@@ -127,7 +127,7 @@ def _counted(told: SignOff, answer: str) -> str:
 
 
 def supported(told: SignOff) -> str:
-    """Whether Kafka supports it, with the source."""
+    """Return whether Kafka supports it, with the source."""
     if why := told.upgrade.why_unsupported:
         return f"Kafka does not support this: {why}."
     if source := led_from(release_of(told.upgrade.newer_release)):
@@ -151,7 +151,7 @@ def _unusual(told: SignOff) -> str:
 
 
 def phase_rows(told: SignOff) -> list[dict[str, Any]]:
-    """Each phase over all runs, in the order of the first run that has the most of them."""
+    """Return each phase over all runs, in the order of the first run that has the most of them."""
     longest = max(told.runs, key=lambda run: len(run.phases), default=None)
     rows = []
     for first in longest.phases if longest is not None else ():
@@ -178,7 +178,7 @@ def phase_rows(told: SignOff) -> list[dict[str, Any]]:
 
 
 def _sum(seconds: Iterable[float | None]) -> float | None:
-    """All seconds together; None where one is not known."""
+    """Return the sum of all seconds, or None if any is unknown."""
     known = [*seconds]
     return None if None in known else round(sum(filter(None, known)), 3)
 
@@ -188,7 +188,7 @@ def _seconds(seconds: float | None) -> str:
 
 
 def json_of(told: SignOff) -> dict[str, Any]:
-    """The same as plain JSON values."""
+    """Return the sign-off as plain JSON values."""
     return {
         "headline": headline(told),
         "answer": told.answer,
@@ -231,7 +231,7 @@ def _run_json(run: RunOfUpgrade) -> dict[str, Any]:
 
 
 def _findings(told: SignOff) -> list[dict[str, Any]]:
-    """Each fingerprint once, with how many runs have it."""
+    """Return each fingerprint once, with its number of runs."""
     findings = [
         (finding.fingerprint, finding.kind, finding.question.value, finding.message, run.name)
         for run in told.runs
@@ -273,7 +273,7 @@ def _run(run: RunOfUpgrade, folder: Path) -> dict[str, Any]:
 
 
 def _rows(phase: PhaseOfRun, ids: Sequence[int]) -> list[dict[str, Any]]:
-    """A row for the phase, and one for each of its rolls."""
+    """Return a row for the phase, and one for each of its rolls."""
     more = f"; {len(phase.faults)} faults: {', '.join(phase.faults)}" if phase.faults else ""
     rows: list[dict[str, Any]] = [
         {
@@ -302,7 +302,7 @@ def _rows(phase: PhaseOfRun, ids: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def _cell_of(brokers: Mapping[int, BrokerAt], broker: int) -> list[str]:
-    """Cell of a broker after a roll: release, protocol, format, generation."""
+    """Return the cell of a broker after a roll: release, protocol, format, generation."""
     at = brokers.get(broker)
     if at is None:
         return ["-"]

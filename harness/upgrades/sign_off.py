@@ -184,7 +184,7 @@ class SignOff:
         return phases(self.upgrade)
 
     def count(self, answer: str) -> int:
-        """Number of runs that have this answer."""
+        """Return the number of runs with this answer."""
         return sum(run.answer == answer for run in self.runs)
 
 
@@ -199,7 +199,7 @@ def sign_off(
     notes: Sequence[str] = (),
     digests: Mapping[str, str] | None = None,
 ) -> SignOff:
-    """Sign-off from the newest judgements of some runs."""
+    """Return the sign-off of the newest judgements of some runs."""
     return SignOff(
         upgrade=upgrade,
         command=command,
@@ -213,7 +213,7 @@ def sign_off(
 
 
 def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
-    """One run; what cannot be read of it makes it unknown."""
+    """Return one run, unknown if any of it is unreadable."""
     loaded = load(RunDirectory.open(path))
     evidence, results = loaded.evidence, loaded.results
     unknown, run_phases = "", []
@@ -250,7 +250,7 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
 
 
 def _told(results: Results | None) -> list[Finding]:
-    """The findings about safety, and those about conformance where that is known.
+    """Return the findings about safety, and those about conformance if it is known.
 
     A model that gave up predicts nothing of the rest: what it does not know is no finding.
     """
@@ -261,7 +261,7 @@ def _told(results: Results | None) -> list[Finding]:
 
 
 def _lost(results: Results | None) -> int:
-    """Number of promised records that findings say to be gone, each offset of a partition once."""
+    """Return the number of lost promised records, counting each offset of a partition once."""
     offsets = {
         (finding.topic, finding.partition, offset)
         for finding in _told(results)
@@ -272,7 +272,7 @@ def _lost(results: Results | None) -> int:
 
 
 def _unfinished(evidence: RunEvidence, upgrade: Upgrade, run_phases: Sequence[PhaseOfRun]) -> str:
-    """Why the run shows nothing of the upgrade, whatever its verdict; "" if it went all the way."""
+    """Return why the run did not complete the upgrade, whatever its verdict, or ""."""
     if evidence.scenario.entry != ENTRY or evidence.scenario.case != upgrade.case:
         return f"it is no run of {upgrade.pair}"
     rolls = {phase.name: {roll.broker for roll in phase.rolls} for phase in run_phases}
@@ -287,7 +287,7 @@ def _unfinished(evidence: RunEvidence, upgrade: Upgrade, run_phases: Sequence[Ph
 def _phases(
     evidence: RunEvidence, upgrade: Upgrade, measured: Availability | None
 ) -> Iterator[PhaseOfRun]:
-    """Yields what was before the first roll, each phase, and settling."""
+    """Yield the time before the first roll, each phase, and settling."""
     sees_leaders = measured is not None and bool(measured.partitions)
     sees_writes = measured is not None and any(
         partition.without_acknowledged_write_s is not None for partition in measured.partitions
@@ -335,7 +335,7 @@ def _phases(
 
 
 def _first(evidence: RunEvidence, upgrade: Upgrade) -> dict[int, BrokerAt]:
-    """State of brokers when the run began."""
+    """Return the brokers' state when the run began."""
     cluster = evidence.scenario.cluster
     first = {}
     for broker in cluster.brokers:
@@ -397,7 +397,7 @@ def _newest_protocol(release: str) -> str:
 
 
 def _czxid(evidence: RunEvidence, broker: int, when: float) -> int | None:
-    """A broker's generation at a time: its last registration until then in ZooKeeper's log."""
+    """Return a broker's generation at a time: its last registration in ZooKeeper's log."""
     registered = [
         timed.event.czxid
         for timed in evidence.decisions
@@ -409,7 +409,7 @@ def _czxid(evidence: RunEvidence, broker: int, when: float) -> int | None:
 
 
 def _controller(evidence: RunEvidence, when: float) -> int | None:
-    """Controller at that time, by ZooKeeper's log."""
+    """Return the controller at that time, by ZooKeeper's log."""
     elected = [
         timed.event.broker
         for timed in evidence.decisions

@@ -24,7 +24,7 @@ _SAID = {True: "confirmed", False: "refuted", None: "unknown"}
 
 
 def compare_document(name: str, *, run: Path | None, bounds: SearchBounds, say: Say) -> Comparison:
-    """Returns the comparison of a document's alternatives.
+    """Compare a document's alternatives.
 
     Raises:
         ComparisonError: There is no such document.
@@ -41,17 +41,17 @@ def compare_document(name: str, *, run: Path | None, bounds: SearchBounds, say: 
 
 
 def exit_code_for(comparison: Comparison) -> int:
-    """0 where everything was answered, whatever the answers are; 2 where a bound ended a search."""
+    """Return 0 if every question was answered, 2 if a bound ended a search."""
     return AS_EXPECTED if comparison.is_complete else UNKNOWN
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as one JSON object."""
+    """Return the comparison as one JSON object."""
     return {**dataclasses.asdict(comparison), "complete": comparison.is_complete}
 
 
 def text_of(comparison: Comparison, *, width: int = WIDTH) -> str:
-    """The comparison as text: what the columns are, the table, the claims, notes and details."""
+    """Return the comparison as text: columns, table, claims, notes and details."""
     lines = [f"{comparison.document}: {comparison.title}", ""]
     widest = max(len(column.key) for column in comparison.columns)
     for column in comparison.columns:

@@ -10,17 +10,17 @@ _SAID = {True: "confirmed", False: "**refuted**", None: "unknown"}
 
 
 def begin_mark(document: str) -> str:
-    """The line before the section."""
+    """Return the mark before the section."""
     return f"<!-- begin: kchaos compare {document} -->"
 
 
 def end_mark(document: str) -> str:
-    """The line after the section."""
+    """Return the mark after the section."""
     return f"<!-- end: kchaos compare {document} -->"
 
 
 def refuse_page(file: Path, document: str) -> None:
-    """Refuses a page that is there and has no place for the section.
+    """Refuse an existing page that has no place for the section.
 
     Raises:
         UsageError: The message names the marks, or the folder that is missing.
@@ -32,7 +32,7 @@ def refuse_page(file: Path, document: str) -> None:
 
 
 def write_page(file: Path, comparison: Comparison) -> None:
-    """Writes the section between its marks, or a page that has nothing else.
+    """Write the section between its marks, or a page that has nothing else.
 
     Raises:
         UsageError: The page has no marks.
@@ -53,7 +53,7 @@ def _around(file: Path, text: str, document: str) -> tuple[str, str]:
 
 
 def markdown_of(comparison: Comparison) -> str:
-    """The comparison as Markdown: columns, table, claims, notes, and how it went wrong."""
+    """Return the comparison as Markdown: columns, table, claims, notes, and traces."""
     lines = [f"- **{column.key}**: {column.title}" for column in comparison.columns]
     keys = [column.key for column in comparison.columns]
     lines += ["", *_table(["", *keys], [_cells(row, keys) for row in comparison.rows])]
@@ -87,7 +87,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
 
 
 def _details(row: Row, keys: Sequence[str]) -> Iterator[str]:
-    """Details of wrong and unknown cells, once for all columns that share one."""
+    """Yield details of wrong and unknown cells, once for all columns that share one."""
     keys_by_detail: dict[tuple[str, ...], list[str]] = {}
     cells: Mapping[str, object] = row.cells
     for key in keys:

@@ -195,7 +195,7 @@ def fixes(named: Sequence[str]) -> tuple[str, ...]:
 
 
 def refuse_vacuous(wanted: ExplorationWanted) -> None:
-    """Refuses a property that could break in no state of such a machine.
+    """Refuse a property that could break in no state of such a machine.
 
     Raises:
         UsageError: The message says what to explore as well.
@@ -220,7 +220,7 @@ def explore_release(
     say: Callable[[str], None],
     write: Callable[[str], None],
 ) -> int:
-    """Explores; returns the exit code: 0 all holds, 1 a counterexample, 2 a bound ended it.
+    """Explore; return the exit code: 0 all holds, 1 a counterexample, 2 a bound ended it.
 
     Raises:
         UsageError: The scenario's file cannot be written; epochs cannot be skipped in queues; a
@@ -289,7 +289,7 @@ def _explored(wanted: ExplorationWanted, say: Callable[[str], None]) -> Explorat
 
 
 def _schedule(wanted: ExplorationWanted, say: Callable[[str], None]) -> Schedule | None:
-    """Searches with few brokers first: then there is less to look at."""
+    """Search the sizes in order, few brokers first, where there are fewer states."""
     for replicas, (most_states, records) in _SCHEDULES.items():
         named = len(wanted.releases)
         if replicas < named or (replicas > named and len(set(wanted.releases)) > 1):
@@ -329,7 +329,7 @@ def _progress(say: Callable[[str], None]) -> Callable[[Progress], None]:
 
 
 def _write_scenario(schedule: Schedule, releases: Sequence[str], file: Path) -> Path:
-    """Writes it to the file; if that has something else, to NAME-2 and so on, which it returns."""
+    """Write the schedule to the file, or to NAME-2 and so on if it exists; return the path."""
     text = json.dumps(scenario_of(schedule, releases).to_json(), indent=1) + "\n"
     others = (file.with_stem(f"{file.stem}-{number}") for number in itertools.count(2))
     for free in itertools.chain([file], others):

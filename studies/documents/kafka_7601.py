@@ -45,7 +45,7 @@ def _row(name: str, question: str, cell: Callable[[str], Cell]) -> Row:
 
 
 def _mixed_before(column: str) -> Cell:
-    """The log went old, new, old, new, old under the release; then the option came."""
+    """Return the cell of a log that went old, new, old, new, old before the option came."""
     ended = play(flapping(first=B), formats(BASE).of(NEW, OLD))
     log = ended.logs[A].truncate_to(FLAPS - 1)
     return client_cell(log, formats(column).old)

@@ -36,7 +36,7 @@ def know_asked_epoch(version: int) -> bool:
 
 
 def _to_high_watermark(follower: FollowerLog) -> TruncationState:
-    """An earlier round may have cut below it."""
+    """Return the truncation to the high watermark, which an earlier round may have cut below."""
     offset = min(follower.high_watermark, follower.log_end_offset)
     return TruncationState(offset=offset, completed=True)
 

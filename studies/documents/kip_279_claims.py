@@ -31,7 +31,7 @@ def _says_rounds(said: str, rows: tuple[Row, ...], wanted: Mapping[str, int]) ->
 
 
 def _says_high_watermark(said: str, known: Mapping[str, Mapping[str, Cell]]) -> Claim:
-    """The document tells scenario 3 with HW=0 for the proposal and with HW=2 for alternative 2."""
+    """Return the claim on scenario 3, with HW=0 for the proposal, HW=2 for alternative 2."""
     told = {
         high_watermark: known[f"3, HW={high_watermark}"]["proposal"] for high_watermark in (0, 2)
     }

@@ -45,7 +45,7 @@ Runs = Mapping[tuple[int, str], RunEvidence]
 
 
 def compare(bounds: SearchBounds, say: Say) -> Comparison:
-    """Refuses: there is nothing to compute without runs.
+    """Refuse, since nothing can be computed without runs.
 
     Raises:
         ComparisonError: Always; the message says how to make runs.
@@ -159,7 +159,7 @@ def _named(table: PrintedTable, printed: PrintedCell) -> str:
 
 
 def _claims(runs: Runs) -> Iterator[Claim]:
-    """The page's claims, scenario by scenario, against the newest release."""
+    """Yield the page's claims, scenario by scenario, against the newest release."""
     newest = {
         scenario: evidence
         for (scenario, _), evidence in sorted(runs.items(), key=lambda run: _number(run[0][1]))
@@ -256,7 +256,7 @@ def _of_a_reader(evidence: RunEvidence) -> Claim:
 
 
 def _readers(runs: Runs, releases: Iterable[str]) -> Iterator[Comparison]:
-    """Records that the page's last reader got, in each way to ask."""
+    """Yield the records of the page's last reader, for each kind of request."""
     of_five = {release: runs[5, release] for release in releases if (5, release) in runs}
     if not of_five:
         return

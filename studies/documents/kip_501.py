@@ -47,7 +47,7 @@ _Tell = Callable[[TimeLine, Course], Cell]
 
 
 def courses(line: TimeLine) -> dict[str, Course]:
-    """The course under each column's rules."""
+    """Return the course under each column's rules."""
     return {
         key: play(line, solution, by_assignment=by_assignment)
         for key, (solution, by_assignment) in _RULES.items()
@@ -55,7 +55,7 @@ def courses(line: TimeLine) -> dict[str, Course]:
 
 
 def compare(_bounds: SearchBounds, _say: Say) -> Comparison:
-    """The document's example, and what it names as disadvantages."""
+    """Compare the document's example, and its named disadvantages."""
     asked: tuple[tuple[str, str, TimeLine, _Tell], ...] = (
         ("example", "Who is in sync while the read takes 25 s?", worked_example(), _isr),
         ("refused", "For how long are fewer than 2 in sync?", worked_example(), _refused),
@@ -158,7 +158,7 @@ def _rows_of(name: str, term: LeaderTerm, line: TimeLine) -> Iterator[Row]:
 
 
 def _as_recorded(name: str, term: LeaderTerm, line: TimeLine) -> Claim:
-    """Whether the rule of releases gives what the run recorded: else the rest says little."""
+    """Return whether the releases' rule gives the recorded course; else the rest says little."""
     first = CourseState(time=line.began, leader=line.leader, isr=line.isr, why="")
     recorded = [
         CourseState(time=time, leader=leader, isr=isr, why="")
@@ -176,9 +176,7 @@ def _as_recorded(name: str, term: LeaderTerm, line: TimeLine) -> Claim:
 
 
 def _changes(states: Iterable[CourseState]) -> Iterator[tuple[int, tuple[int, ...] | int]]:
-    """Yields leader and ISR of each change; of who joins only how many there are then, since two
-    that come back within milliseconds may do so in either order.
-    """
+    """Yield leader and ISR of each change; for joins the ISR's size, as order may vary."""
     for before, after in pairwise(states):
         grows = set(before.isr) < set(after.isr)
         yield after.leader, len(after.isr) if grows else tuple(sorted(after.isr))
@@ -199,7 +197,7 @@ def _isr(line: TimeLine, course: Course) -> Cell:
 
 
 def _last_isr(line: TimeLine, states: tuple[CourseState, ...] | list[CourseState]) -> str:
-    """The smallest ISR there was, and since when, or that nothing changed."""
+    """Return the smallest ISR and its time, or that it did not change."""
     if not states:
         return "all stay"
     least = min(states, key=lambda state: (state.leader >= 0, len(state.isr)))
@@ -219,7 +217,7 @@ def _told(line: TimeLine, states: tuple[CourseState, ...] | list[CourseState]) -
 
 
 def _zero(line: TimeLine) -> float:
-    """Where the example's own times begin; a run's are told from the first look on."""
+    """Return the zero of the example's times; a run's count from the first look."""
     return line.began if line.began < 1 else 0.0
 
 

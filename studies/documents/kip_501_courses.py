@@ -106,7 +106,7 @@ class Course:
 
 
 def play(line: TimeLine, solution: Solution, *, by_assignment: bool = True) -> Course:
-    """The course of a time line under a solution.
+    """Return the course of a time line under a solution.
 
     Args:
         by_assignment: Who leads next is the first live in-sync replica of the assignment, as
@@ -240,7 +240,7 @@ class _Course:
         return not is_level and time - follower.caught_up_at > self.line.lag_s
 
     def _give_up(self, time: float, fetch: Fetch) -> None:
-        """The leader moves itself to the end of the ISR and lets the controller choose."""
+        """Move the leader to the end of the ISR, and let the controller elect another."""
         known = self.known.get(fetch.follower, Follower())
         again = self.now.time == time
         if again or not self.solution.keeps(known, fetch.offset):
@@ -257,7 +257,7 @@ class _Course:
         self._go_on_elsewhere(time)
 
     def _go_on_elsewhere(self, time: float) -> None:
-        """Where every broker is slow the leadership goes round while the first fetch would wait."""
+        """Move the leadership on, as when every broker is slow and the first fetch would wait."""
         limit = self.solution.gives_up_after_s
         slow_until = max(
             (fetch.counted_at for fetch in self.line.fetches if fetch.pending_from <= time),

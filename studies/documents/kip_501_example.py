@@ -23,7 +23,7 @@ EVERY_S, ENDED_S = 0.5, 60.0
 
 
 def solution_of(properties: Mapping[str, str]) -> Solution:
-    """The solution that the document's two broker properties ask for.
+    """Return the solution that the document's two broker properties select.
 
     Raises:
         ModelError: A value that the document does not allow.
@@ -54,7 +54,7 @@ def worked_example(
     down: Mapping[int, float] | None = None,
     slow: frozenset[int] = frozenset(),
 ) -> TimeLine:
-    """The document's example, with tx = 0 and ty = 0.5.
+    """Return the document's example, with tx = 0 and ty = 0.5.
 
     Both followers fetch at 950 when the leader's log ends at 1002, and at 1002 when it ends at
     1100; that takes 25 s. Before and after they fetch every 500 ms, as replica.fetch.wait.max.ms

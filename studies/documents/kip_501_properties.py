@@ -75,7 +75,7 @@ def _dropped(before: World, action: Shrink) -> frozenset[tuple[int, bool]]:
 
 
 def online(world: World) -> str:
-    """There is a leader, unless nobody runs who left the ISR while its leader had a fetch of it.
+    """Check for a leader, unless no blameless dropped follower runs.
 
     The machine must remember who did (KIP-501).
     """
@@ -85,7 +85,7 @@ def online(world: World) -> str:
 
 
 def online_if_kept_up(world: World) -> str:
-    """The same of followers whose fetch begins where the leader's log ended at the one before.
+    """Check `online` for followers whose fetch begins at their leader's log end before it.
 
     These are the followers that KIP-501 promises to keep.
     """
@@ -107,7 +107,7 @@ def _offline(world: World, dropped: set[int], while_what: str) -> str:
 
 
 def droppable(machine: Machine, world: World) -> str:
-    """A leader may drop a follower whose process has ended, once its last fetch is long ago.
+    """Check that a leader may drop a follower that ended, long after its last fetch.
 
     The machine must count how often the lag has passed.
     """
@@ -132,7 +132,7 @@ def droppable(machine: Machine, world: World) -> str:
 
 
 def moves_once(world: World) -> str:
-    """Nobody leads again who gave up its leadership because it was slow to read.
+    """Check that nobody leads again who gave up its leadership because it was slow to read.
 
     The machine must remember who did (KIP-501).
     """

@@ -33,7 +33,7 @@ def pending_offsets(world: World, leader: int, follower: int) -> Iterator[int]:
 
 
 def keep_pending(world: World, leader: int, follower: int) -> bool:
-    """Tell whether a fetch of the follower that the leader has keeps it in the ISR."""
+    """Return whether a fetch of the follower that the leader has keeps it in the ISR."""
     view = world.known_replica(leader, PARTITION).view(follower)
     return view is not None and any(
         reaches_earlier_end(offset, view.last_leader_end_offset)
@@ -70,7 +70,7 @@ def relinquish_by_isr(world: World, machine: Machine, action: Relinquish) -> boo
 
 
 def _is_slow(world: World, machine: Machine, leader: int) -> bool:
-    """Tell whether a leader has a fetch that keeps a follower in the ISR."""
+    """Return whether a leader has a fetch that keeps a follower in the ISR."""
     state = controller.known_state(world)
     if state.leader != leader or true_leader(world, PARTITION) is None:
         return False

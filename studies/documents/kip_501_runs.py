@@ -40,9 +40,7 @@ class LeaderTerm:
 def time_lines(
     evidence: RunEvidence, partition: TopicPartition
 ) -> Iterator[tuple[LeaderTerm, TimeLine]]:
-    """Yields each term of the partition in which its leader looked who is in sync, with its time
-    line; times are seconds since the epoch.
-    """
+    """Yield the partition's terms with checked ISRs, and time lines in seconds since the epoch."""
     ended = max((observation.time for observation in evidence.observed), default=math.inf)
     for term in _terms(evidence, partition, ended):
         views = [
@@ -128,7 +126,7 @@ def _follower(view: FollowerSeen) -> Follower:
 
 
 def _looks(views: Sequence[LeaderView], lag_s: float, *, looks_twice: bool) -> Iterator[float]:
-    """Yields when the leader looked and would have acted.
+    """Yield the times at which the leader checked the ISR and would have changed it.
 
     From 2.5 on it looks under the lock for reading, and if somebody lags, once more under the lock
     for writing, for which it may have to wait: only that one counts.
@@ -155,7 +153,7 @@ def _fetches(
     views: Sequence[LeaderView],
     since: float,
 ) -> Iterator[Fetch]:
-    """Yields fetches that were counted, and those that never were because the leader kept them."""
+    """Yield counted fetches, and those that the leader kept without counting them."""
     kept = _kept(evidence.hits, partition, term)
     for view in views:
         for follower in view.followers if not view.is_check and view.time > since else ():
@@ -187,7 +185,7 @@ def _fetches(
 def _kept(
     hits: Sequence[PointHit], partition: TopicPartition, term: LeaderTerm
 ) -> list[tuple[PointHit, float]]:
-    """Followers' fetches about the partition that the leader kept, and until when.
+    """Return the fetches about the partition that the leader kept, and until when.
 
     One that the leader only told of it kept until it counted that follower, or began anew for it.
     """
@@ -214,7 +212,7 @@ def _kept(
 
 
 def _offset(hit: PointHit, partition: TopicPartition) -> int:
-    """Where the fetch starts in the partition, -1 if it does not name it."""
+    """Return the fetch's offset in the partition, -1 if it does not name it."""
     named = _OFFSET.format(topic=re.escape(partition.topic), partition=partition.partition)
     match = re.search(named, hit.seen)
     return int(match[1]) if match else -1
@@ -248,7 +246,7 @@ def _dies_at(evidence: RunEvidence, term: LeaderTerm) -> float | None:
 def _down(
     evidence: RunEvidence, partition: TopicPartition, term: LeaderTerm
 ) -> Iterator[tuple[int, float]]:
-    """Yields followers that were stopped in the term and not started again in it."""
+    """Yield the followers that stopped in the term and did not start again in it."""
     stopped: dict[int, float] = {}
     for timed in evidence.events:
         event = timed.event

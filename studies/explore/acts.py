@@ -161,7 +161,7 @@ def untold(world: World) -> set[int]:
 
 
 def _can_be_forced(world: World, act: ChaosMove) -> bool:
-    """Tell whether a scenario can do it: steps ask more of a cluster than the model does."""
+    """Return whether a scenario can do it: steps ask more of a cluster than the model does."""
     registered = world.registered()
     if _reaches_untold(world, act):
         return False
@@ -187,7 +187,7 @@ def _can_be_forced(world: World, act: ChaosMove) -> bool:
 
 
 def _reaches_untold(world: World, act: ChaosMove) -> bool:
-    """Tell whether a broker that nobody told anything hears of a decision because of an act.
+    """Return whether a broker that nobody told anything hears of a decision because of an act.
 
     The controller takes it for the process of before, and names a leader. The metadata cache of the
     broker is empty: it does not follow, and the UpdateMetadata that comes next does not make up for
@@ -199,7 +199,7 @@ def _reaches_untold(world: World, act: ChaosMove) -> bool:
 
 
 def _rejoins_some_time(world: World, follower: int) -> bool:
-    """Tell whether a follower whose answers are held would be back in the ISR at an unknown time.
+    """Return whether a follower whose answers are held would be back in the ISR at an unknown time.
 
     It asks anew when its time is over, and a leader that sees no leader epoch in a Fetch counts it
     (before KIP-320). Where the Fetch has an epoch, the follower must be told the new one first.

@@ -230,7 +230,7 @@ def _state(_: Form, __: Component, state: PartitionState) -> PartitionState:
 
 
 def _counts(form: Form, request: Exchange) -> bool:
-    """Tell whether anybody waits for a request, or a leader may still handle it."""
+    """Return whether anybody waits for a request, or a leader may still handle it."""
     if request.is_awaited:
         return True
     return form.keeps_given_up and request.stage in (Stage.SENT, Stage.ARRIVED, Stage.READ)
@@ -262,7 +262,7 @@ def relevant_replica(generation: Generation, replica: Replica) -> Replica:
 
 
 def _view(view: FollowerView, is_in_isr: bool) -> FollowerView:
-    """Whether a follower has caught up and asks to join says nothing of a member of the ISR."""
+    """Forget of an ISR member whether it has caught up and asks to join."""
     return replace(
         view,
         may_join_isr=False,
@@ -293,7 +293,7 @@ def _tells_sessions_apart(generation: Generation) -> bool:
 
 
 def _looks_at_epochs(generation: Generation) -> bool:
-    """Tell whether it matters under which leader epoch a follower asks."""
+    """Return whether it matters under which leader epoch a follower asks."""
     return (
         generation.sees_leader_epoch(_CARRYING)
         or not generation.takes_epoch_answer(0, 1)

@@ -48,7 +48,7 @@ REASSIGNED = ("reassigned",)
 
 
 def spend(world: World, fault: str) -> bool:
-    """Take one of the faults that may still happen; returns whether there was one."""
+    """Take one of the faults that may still happen; return whether there was one."""
     left = world.get(FAULTS)
     count: int = getattr(left, fault)
     world.put(FAULTS, replace(left, **{fault: count - 1}))
@@ -322,7 +322,7 @@ def _preferring(context: ControllerContext, broker: int) -> ControllerContext:
 
 
 def decide_next(world: World, machine: Machine, decided: LeaderAndIsr) -> bool:
-    """Write a decision in a new leader epoch; returns False beyond the machine's."""
+    """Write a decision in a new leader epoch; return False beyond the machine's."""
     epoch = known_state(world).leader_epoch
     if epoch >= machine.leader_epoch:
         return False
@@ -331,7 +331,7 @@ def decide_next(world: World, machine: Machine, decided: LeaderAndIsr) -> bool:
 
 
 def _decide_all(world: World, machine: Machine, decided: Iterable[LeaderAndIsr]) -> bool:
-    """Write one decision after the other; returns False beyond the leader epochs."""
+    """Write one decision after the other; return False beyond the leader epochs."""
     return all(decide_next(world, machine, each) for each in decided)
 
 
@@ -375,7 +375,7 @@ def _seen(world: World) -> tuple[tuple[int, int], ...]:
 
 
 def _refuses_shutdown(world: World, event: ControlledShutdownReceived) -> bool:
-    """Tell whether the sender is gone for the controller, or of an earlier generation (KIP-380)."""
+    """Return whether the sender is unregistered, or of an earlier generation (KIP-380)."""
     controller, seen = world.controller(world.controller_epochs()[-1]), dict(_seen(world))
     if event.broker not in seen:
         return True

@@ -147,6 +147,6 @@ def _register(world: World, machine: Machine, broker: int) -> None:
 
 
 def _forget(world: World, machine: Machine, broker: int) -> None:
-    """Requests to and from the controller that nobody had yet are lost with it."""
+    """Drop the unreceived requests from and to the controller."""
     world.put(("isr request", broker, PARTITION), None)
     queues.lose_requests(world, machine, broker)

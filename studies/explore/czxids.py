@@ -75,7 +75,7 @@ def _without_gaps(before: Read, changes: Mapping[Component, Any]) -> Iterator[tu
 
 
 def _are_named(read: Read, components: Iterable[Component], broker: int, czxids: set[int]) -> bool:
-    """Tell whether each of these is still named; looks no further than it must."""
+    """Return whether each of these is still named; looks no further than it must."""
     left = set(czxids)
     for component in components:
         left.difference_update(

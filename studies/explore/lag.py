@@ -32,7 +32,7 @@ def pass_lag(world: World, machine: Machine, _: PassLag) -> bool:
 
 
 def has_lagged(world: World, machine: Machine, leader: int, follower: int) -> bool:
-    """Tell whether the lag has passed since the follower had caught up, as the leader knows it."""
+    """Return whether the lag has passed since the leader last saw the follower caught up."""
     if not machine.faults.lags:
         return True
     known = followers_of(world, leader, world.known_replica(leader, PARTITION))
@@ -42,7 +42,7 @@ def has_lagged(world: World, machine: Machine, leader: int, follower: int) -> bo
 def note_look(
     world: World, machine: Machine, follower: int, leader: int, request: Exchange
 ) -> Exchange:
-    """Note when a leader looked at its log for a request; returns the request with that."""
+    """Note when a leader looked at its log for a request; return the request with that."""
     if not machine.faults.lags:
         return request
     replica = world.replica(leader, PARTITION)

@@ -21,7 +21,7 @@ Property = Callable[[World], str]
 
 
 def strong_isr(world: World) -> str:
-    """Every ISR member has what any leader has below its high watermark, a zombie included.
+    """Check that ISR members have all records below any leader's high watermark, zombies too.
 
     As `StrongIsr` of the published specification (KafkaReplication.tla): for each replica that
     believes to lead, and each member of the ISR that ZooKeeper holds.
@@ -37,7 +37,7 @@ def strong_isr(world: World) -> str:
 
 
 def kept(world: World) -> str:
-    """The leader has everything that was below a leader's high watermark at any time.
+    """Check that the leader has everything that was ever below a leader's high watermark.
 
     The machine must remember promises.
     """
@@ -55,7 +55,7 @@ def kept(world: World) -> str:
 
 
 def agreement(world: World) -> str:
-    """A follower that fetches in its leader's epoch and gets nothing more has the leader's log."""
+    """Check that a follower with nothing more to fetch in its leader's epoch has its log."""
     for follower_id, leader_id in _following(world):
         asked = exchange.question(world, follower_id, leader_id, FETCH)
         if asked is None:
@@ -70,7 +70,7 @@ def agreement(world: World) -> str:
 
 
 def truncation_ends(world: World) -> str:
-    """A follower in its leader's epoch does not get an answer that leaves everything as it is."""
+    """Check that no response leaves everything about a follower in its leader's epoch as it is."""
     for follower_id, leader_id in _following(world):
         asked = exchange.question(world, follower_id, leader_id, OFFSET_FOR_LEADER_EPOCH)
         if asked is None:
@@ -87,7 +87,7 @@ def truncation_ends(world: World) -> str:
 
 
 def one_format(world: World) -> str:
-    """Every segment has batches of one message format; where none is rolled, every log."""
+    """Check that every segment, or without rolls every log, has batches of one message format."""
     for broker_id in world.assignment(PARTITION):
         replica = world.replica(broker_id, PARTITION)
         for segment in replica.log.segments() if replica is not None else ():
@@ -101,7 +101,7 @@ def one_format(world: World) -> str:
 
 
 def formats_rise(world: World) -> str:
-    """No log has an older message format after a newer one."""
+    """Check that no log has an older message format after a newer one."""
     for broker_id in world.assignment(PARTITION):
         replica = world.replica(broker_id, PARTITION)
         for batch, following in pairwise(replica.log.batches if replica is not None else ()):
@@ -114,7 +114,7 @@ def formats_rise(world: World) -> str:
 
 
 def one_round(world: World) -> str:
-    """No follower needs a second OffsetForLeaderEpoch to know where to truncate.
+    """Check that no follower needs a second OffsetForLeaderEpoch to know where to truncate.
 
     Looked at where an answer is about to be handled.
     """
@@ -138,7 +138,7 @@ def one_round(world: World) -> str:
 
 
 def two_epochs(world: World) -> str:
-    """No follower names more than two epochs in one question, where it names several."""
+    """Check that no follower names more than two epochs in one question that can name several."""
     for follower_id in world.assignment(PARTITION):
         for leader_id in world.leaders(follower_id):
             asked = exchange.question(world, follower_id, leader_id, OFFSET_FOR_LEADER_EPOCH)

@@ -59,7 +59,7 @@ from kchaos.studies.explore.controller import decide, known_state
 
 
 def act(world: World, machine: Machine, action: Action) -> bool:
-    """Let an action happen; returns False, after changes of no meaning, where it cannot."""
+    """Let an action happen; return False, after changes of no meaning, where it cannot."""
     kind = type(action)
     return (_DOING.get(kind) or machine.extension.effects[kind])(world, machine, action)
 
@@ -109,7 +109,7 @@ def _deliver(world: World, machine: Machine, action: Deliver) -> bool:
 
 
 def _receive(world: World, _: Machine, action: Receive) -> bool:
-    """Whatever comes first of what one controller has queued; an older controller is refused."""
+    """Deliver the first request in a controller's queue; refuse an older controller's."""
     return _deliver_first(world, action.controller_epoch, action.broker)
 
 
@@ -125,7 +125,7 @@ def _deliver_first(world: World, epoch: int, broker: int) -> bool:
 
 
 def _shrink(world: World, machine: Machine, action: Shrink) -> bool:
-    """A follower has not fetched for `replica.lag.time.max.ms`, as far as the leader knows."""
+    """Drop a follower without a counted fetch for `replica.lag.time.max.ms`."""
     if known_state(world).leader != action.leader:
         return False
     isr = isr_without(world, PARTITION, action.follower)

@@ -150,7 +150,7 @@ def possible_acts(
 
 
 def _is_nothing_written(states: list[State]) -> bool:
-    """Tell whether nobody has written since the present leader epoch began."""
+    """Return whether nobody has written since the present leader epoch began."""
     now = states[-1]
     epoch = now(("state", PARTITION)).leader_epoch
     same = [state for state in states if state(("state", PARTITION)).leader_epoch == epoch]

@@ -133,7 +133,7 @@ def _refusal(broker: Broker, received: Received) -> str:
 def _fails_on_waiting_fetch(
     world: World, broker: Broker, received: Received, request: LeaderAndIsr
 ) -> bool:
-    """Tell whether a LeaderAndIsr fails since a follower's Fetch waits that is of a later epoch.
+    """Return whether a LeaderAndIsr fails since a follower's Fetch waits that is of a later epoch.
 
     Of a partition that it has begun to follow a broker looks at the Fetches that wait, and does not
     catch UNKNOWN_LEADER_EPOCH (ReplicaManager.makeFollowers and DelayedFetch.tryComplete, 2.1.1 and
@@ -154,7 +154,7 @@ def _fails_on_waiting_fetch(
 
 
 def _is_fetched_in_later_epoch(world: World, broker: Broker, state: PartitionState) -> bool:
-    """Tell whether a broker begins to follow here, while a Fetch of a later epoch waits."""
+    """Return whether a broker begins to follow here, while a Fetch of a later epoch waits."""
     broker_id = broker.configuration.broker
     partition = TopicPartition(state.topic, state.partition)
     replica = world.replica(broker_id, partition) or Replica()

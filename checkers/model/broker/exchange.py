@@ -56,7 +56,7 @@ def end_session(world: World, broker_id: int, source: int, failed: Exchange) -> 
 
 
 def go_on_without_asking(world: World, broker_id: int, source: int) -> bool:
-    """Let a thread that waits for nothing do what needs no question; returns whether it did.
+    """Let a thread that waits for nothing do what needs no question; return whether it did.
 
     It gives up what it asked with ListOffsets and got no answer to, or it truncates partitions.
     """
@@ -108,7 +108,7 @@ def question(world: World, broker_id: int, source: int, api: str) -> Exchange | 
 
 
 def ask(world: World, broker_id: int, source: int) -> Exchange | None:
-    """Let the thread send what it has to ask; returns that as it stands then, None for nothing."""
+    """Let the thread send what it has to ask; return that as it stands then, None for nothing."""
     for api in (LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, FETCH):
         asked = question(world, broker_id, source, api)
         if asked is not None:
@@ -117,7 +117,7 @@ def ask(world: World, broker_id: int, source: int) -> Exchange | None:
 
 
 def send(world: World, broker_id: int, source: int, exchange: Exchange) -> Exchange:
-    """Put a request on its way; returns it as it stands then."""
+    """Put a request on its way; return it as it stands then."""
     kept = _holds(world, broker_id, leader_of(source), exchange, "request")
     sent = exchange if kept == exchange.holds else replace(exchange, holds=kept)
     world.put_exchanges(broker_id, source, (*world.exchanges(broker_id, source), sent))
@@ -332,7 +332,7 @@ def count(
 def _forgets_end(
     exchange: Exchange, partition: TopicPartition, answer: Answer, answering: Broker
 ) -> bool:
-    """Tell whether a leader forgets where the follower ends, since it answers with an error."""
+    """Return whether a leader forgets where the follower ends, since it answers with an error."""
     is_refused_now = isinstance(answer, FetchAnswer) and bool(answer.error)
     is_read = partition not in exchange.refused
     return is_refused_now and is_read and answering.generation.forgets_end_of_refused
@@ -390,7 +390,7 @@ def read_as_in_epoch(
 
 
 def hold_answer(world: World, broker_id: int, source: int, exchange: Exchange) -> Exchange:
-    """Let the holds that are about an answer keep it; returns it as it stands then."""
+    """Let the holds that are about an answer keep it; return it as it stands then."""
     kept = _holds(world, broker_id, leader_of(source), exchange, "response")
     if kept == exchange.holds:
         return exchange
@@ -415,7 +415,7 @@ def without_told(world: World, broker_id: int, source: int, exchange: Exchange) 
 
 
 def handle(world: World, broker_id: int, source: int, exchange: Exchange) -> bool:
-    """Let the follower handle an answer; returns whether that changed anything."""
+    """Let the follower handle an answer; return whether that changed anything."""
     end(world, broker_id, source, exchange)
     if exchange.error:
         end_session(world, broker_id, source, exchange)
@@ -539,7 +539,7 @@ def _asked(
 
 
 def _tells_epoch(world: World, broker_id: int, source: int) -> bool:
-    """Tell whether an answer between the two names its epoch (OffsetForLeaderEpoch v1)."""
+    """Return whether an answer between the two names its epoch (OffsetForLeaderEpoch v1)."""
     asking, answering = world.broker(broker_id), world.broker(leader_of(source))
     if asking is None or answering is None:
         return False

@@ -163,7 +163,7 @@ def start_anew(world: World, broker_id: int, partition: TopicPartition, offset: 
 
 
 def move(world: World, moved: ReplicaMoved) -> str:
-    """Put the copy of another log directory in a replica's place; returns why not, or "".
+    """Put the copy of another log directory in a replica's place; return why not, or "".
 
     The copy has the same batches, and the epoch cache that their appends made: epochs without a
     batch are gone (KAFKA-15608; kafka.server.ReplicaAlterLogDirsThread.processPartitionData and
@@ -185,7 +185,7 @@ def move(world: World, moved: ReplicaMoved) -> str:
 def truncate_by_answer(
     world: World, broker_id: int, leader: int, partition: TopicPartition, end: EpochEnd
 ) -> bool:
-    """Truncate as the leader's answer says; returns whether anything changed."""
+    """Truncate as the leader's answer says; return whether anything changed."""
     broker = _broker(world, broker_id)
     thread = _thread(world, broker_id, leader)
     fetch = thread.fetch(partition)
@@ -340,13 +340,13 @@ def _append(
 
 
 def _takes_answers_now(generation: Generation, fetch: FetchState) -> bool:
-    """Tell whether a partition on a fetcher thread stands so that an answer to a Fetch counts."""
+    """Return whether a partition on a fetcher thread stands so that an answer to a Fetch counts."""
     is_fetching = fetch.state is FetcherState.FETCHING
     return is_fetching or generation.takes_fetch_answer_before_truncating
 
 
 def _begins_below(replica: Replica, answer: FetchAnswer) -> bool:
-    """Tell whether an empty log is answered with a batch that begins below its start."""
+    """Return whether an empty log is answered with a batch that begins below its start."""
     log = replica.log
     is_empty = log.log_end_offset == log.log_start_offset
     first = answer.batches[0].base_offset if answer.batches else log.log_start_offset

@@ -242,7 +242,7 @@ def _of_producer(
 
 
 def refuse_unverified(world: World, request: Produce, error: str) -> bool:
-    """Refuse what begins a transaction, as its coordinator may have it; returns whether it may.
+    """Refuse what begins a transaction, as its coordinator may have it; return whether it may.
 
     A leader asks the coordinator before it appends (KIP-890), and what comes of that shows nowhere
     else (kafka.server.ReplicaManager, 3.6.0 and 3.8.0).
@@ -303,7 +303,7 @@ def _with_appended(
 
 
 def fails_to_move(broker: Broker, replica: Replica) -> bool:
-    """Tell whether a leader's attempt to move its high watermark ends with an error.
+    """Return whether a leader's attempt to move its high watermark ends with an error.
 
     It looks for the high watermark in its log, and the log begins later (Log.
     fetchHighWatermarkMetadata; KAFKA-9491 got 2.4.0 there).
@@ -398,7 +398,7 @@ def read(
 
 
 def may_throttle(world: World, broker_id: int, partition: TopicPartition, follower: int) -> bool:
-    """Tell whether a leader may send a follower nothing because replication is throttled.
+    """Return whether a leader may send a follower nothing because replication is throttled.
 
     Read from kafka.server.ReplicaManager.shouldLeaderThrottle, 1.1.1, 2.8.2 and 3.8.0: the follower
     is not in the ISR, the replica is in the list, and the quota is used up, which may be.
@@ -488,7 +488,7 @@ def update_view(
 
 
 def forget_end(world: World, broker_id: int, partition: TopicPartition, follower: int) -> bool:
-    """Note that a follower's end is unknown, since its fetch failed; returns if that is new.
+    """Note that a follower's end is unknown, since its fetch failed; return whether that is new.
 
     It keeps the high watermark where it is, and is as caught up as before: no offset reaches the
     unknown end that the leader then compares the next fetch with, since the time noted is -1
@@ -508,7 +508,7 @@ def forget_end(world: World, broker_id: int, partition: TopicPartition, follower
 def counting_fails(
     world: World, broker_id: int, partition: TopicPartition, follower: int, offset: int
 ) -> bool:
-    """Tell whether to count a follower's fetch ends with an error, after its offset is noted."""
+    """Return whether to count a follower's fetch ends with an error, after its offset is noted."""
     broker = world.broker(broker_id)
     replica = world.replica(broker_id, partition)
     view = replica.view(follower) if replica is not None else None
@@ -519,7 +519,7 @@ def counting_fails(
 
 
 def may_ask_for(world: World, broker_id: int, partition: TopicPartition, follower: int) -> bool:
-    """Tell whether a leader would ask its controller for a follower that fetches again now.
+    """Return whether a leader would ask its controller for a follower that fetches again now.
 
     Read from kafka.cluster.Partition.maybeExpandIsr, 2.8.2 and 3.3.0 (KIP-497, KIP-841).
     """
@@ -538,7 +538,7 @@ def may_ask_for(world: World, broker_id: int, partition: TopicPartition, followe
 
 
 def _may_join(broker: Broker, follower: int, replica_epoch: int | None) -> bool:
-    """Tell whether a leader takes a follower for one that may join the ISR.
+    """Return whether a leader takes a follower for one that may join the ISR.
 
     From KIP-903 on the broker epoch of its last fetch is that of its registration, or none
     (kafka.cluster.Partition.isBrokerEpochIsrEligible, 3.5.0 and 4.1.2).
@@ -553,7 +553,7 @@ def _may_join(broker: Broker, follower: int, replica_epoch: int | None) -> bool:
 
 
 def refuses_replica_epoch(broker: Broker, follower: int, replica_epoch: int) -> bool:
-    """Tell whether a leader refuses a fetch of a process that was followed by another one.
+    """Return whether a leader refuses a fetch of a process that was followed by another one.
 
     Read from kafka.cluster.Replica.updateFetchStateOrThrow, 3.7.1 (KAFKA-15221).
     """
@@ -565,7 +565,7 @@ def refuses_replica_epoch(broker: Broker, follower: int, replica_epoch: int) -> 
 def expands_isr(
     world: World, broker_id: int, partition: TopicPartition, follower: int, offset: int
 ) -> bool:
-    """Tell whether a leader writes an ISR to ZooKeeper while it counts a Fetch from an offset.
+    """Return whether a leader writes an ISR to ZooKeeper while it counts a Fetch from an offset.
 
     It waits for that with the partition's lock (kafka.cluster.Partition.maybeExpandIsr, 0.10.2.2,
     1.1.1 and 2.0.1), until KIP-497.
@@ -618,7 +618,7 @@ def increment_high_watermark(world: World, broker_id: int, partition: TopicParti
 
 
 def moves_with_any_isr(world: World, broker_id: int, partition: TopicPartition) -> bool:
-    """Tell whether a leader moves its high watermark even if it is alone in the ISR."""
+    """Return whether a leader moves its high watermark even if it is alone in the ISR."""
     broker = world.broker(broker_id)
     replica = world.known_replica(broker_id, partition)
     assert broker is not None
@@ -635,7 +635,7 @@ def awaited_outside_isr(broker: Broker, replica: Replica) -> Iterator[int]:
 
 
 def _is_waited_for(broker: Broker, follower: int, view: FollowerView) -> bool:
-    """Tell whether the high watermark waits for a follower outside the ISR that has caught up."""
+    """Return whether the high watermark waits for a follower outside the ISR that has caught up."""
     generation = broker.generation
     if generation.waits_outside_isr is not generation.may_join_isr:
         return generation.waits_outside_isr(follower, broker.live)
@@ -733,7 +733,7 @@ def give_up_isr(world: World, broker_id: int, partition: TopicPartition) -> None
 
 
 def has_enough(world: World, broker_id: int, partition: TopicPartition) -> bool:
-    """Tell whether the ISR is large enough for what the high watermark has reached."""
+    """Return whether the ISR is large enough for what the high watermark has reached."""
     broker = world.broker(broker_id)
     replica = world.known_replica(broker_id, partition)
     assert broker is not None

@@ -76,7 +76,7 @@ def move(world: World, broker_id: int, partition: TopicPartition, start: int) ->
 
 
 def begins_on_disk(world: World, broker_id: int, partition: TopicPartition, start: int) -> bool:
-    """Let a log's first segment be the one of that name; returns whether that may be by now."""
+    """Let a log's first segment be the one of that name; return whether that may be by now."""
     if why_not(world, broker_id, partition, start):
         return False
     move(world, broker_id, partition, start)
@@ -113,7 +113,7 @@ def asked_to_delete(world: World, request: DeleteRecords) -> None:
 
 
 def observed(world: World, event: LogStartObserved) -> str:
-    """Let a running broker's log begin where it was seen to; returns why it cannot, or ""."""
+    """Let a running broker's log begin where it was seen to; return why it cannot, or ""."""
     partition = TopicPartition(event.topic, event.partition)
     if world.replica(event.broker, partition) is None or world.running(event.broker) is None:
         return "no running broker has it"

@@ -50,7 +50,7 @@ def asks(
 
 
 def may_handle(world: World, broker_id: int, request: requests.ControlRequest) -> bool:
-    """Tell whether a broker can handle a request now, and need not wait for a fetcher's map."""
+    """Return whether a broker can handle a request now, and need not wait for a fetcher's map."""
     if isinstance(request, requests.UpdateMetadata):
         return True
     threads = (world.thread(broker_id, leader) for leader in world.leaders(broker_id))

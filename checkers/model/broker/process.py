@@ -226,7 +226,7 @@ def _loaded(log: Log, *, forgets_fenced: bool) -> Log:
 def _forgets_fenced(
     world: World, before: Broker | None, broker: Broker, partition: TopicPartition
 ) -> bool:
-    """Whether who reads a snapshot leaves out fenced producers, or who wrote it told no time."""
+    """Return whether a snapshot's reader omits fenced producers, or its writer gave no time."""
     wrote = before if broker.was_stopped_cleanly and before is not None else broker
     return any(
         world.generation(each, partition).forgets_fenced_producers for each in (wrote, broker)
@@ -242,7 +242,7 @@ def _recovered(generation: Generation, entries: Entries, log: Log) -> Entries:
 
 
 def makes_no_log(world: World, broker_id: int, partition: TopicPartition, *, is_new: bool) -> bool:
-    """Tell whether a broker cannot have a log that it needs, since a log directory has failed.
+    """Return whether a broker cannot have a log that it needs, since a log directory has failed.
 
     The log lies in a directory that had failed when the process began, or there is none and the
     broker knows of a failed directory: it makes none for a replica that is not new, and takes the
@@ -268,7 +268,7 @@ def in_failed_directories(world: World, broker_id: int) -> frozenset[TopicPartit
 
 
 def writes_file_of(world: World, broker_id: int, partition: TopicPartition) -> bool | None:
-    """Whether a broker that checkpoints writes the file that names this replica; None: maybe.
+    """Return whether a checkpoint writes the file that names this replica; None: maybe.
 
     Each log directory has a file of its own, which is written only if a hosted replica lies there
     (ReplicaManager.checkpointHighWatermarks, 1.1.1 and 2.8.2). Where a replica lies that came
@@ -294,7 +294,7 @@ def writes_file_of(world: World, broker_id: int, partition: TopicPartition) -> b
 
 
 def write_checkpoint(world: World, broker_id: int, *, certain: bool = True) -> bool:
-    """Write the high watermarks of hosted replicas alone; returns whether another's was dropped.
+    """Write the high watermarks of hosted replicas alone; return whether another's was dropped.
 
     What no LeaderAndIsr has named since the process began is not in the new file, and begins at 0
     when it is named (KAFKA-7235; ReplicaManager.checkpointHighWatermarks and

@@ -49,7 +49,7 @@ def remote(world: World, partition: TopicPartition) -> Remote:
 
 
 def take(world: World, what: RemoteCopy | TierRead | Snapshot) -> TierRefused | None:
-    """Take what was seen of the remote tier; returns why it cannot be seen so."""
+    """Take what was seen of the remote tier; return why it cannot be seen so."""
     match what:
         case RemoteCopy():
             return copy(world, what)
@@ -86,7 +86,7 @@ def remote_of(read: Read) -> tuple[PredictedRemoteSegment, ...]:
 
 
 def copy(world: World, seen: RemoteCopy) -> TierRefused | None:
-    """Let a copy begin or end, as the metadata topic tells; returns why that cannot be."""
+    """Let a copy begin or end, as the metadata topic tells; return why that cannot be."""
     known = remote(world, seen.partition)
     if seen.is_finished:
         ended = [remote_copy for remote_copy in known if remote_copy.segment_id == seen.segment_id]
@@ -185,7 +185,7 @@ def deletable_until(world: World, partition: TopicPartition, replica: Replica) -
 
 
 def lose_local(world: World, broker_id: int, partition: TopicPartition, start: int) -> bool:
-    """Let a replica's local log begin at an offset or later; returns whether that may be."""
+    """Let a replica's local log begin at an offset or later; return whether that may be."""
     replica = world.known_replica(broker_id, partition)
     if start <= replica.log.local_start_offset:
         return True
@@ -230,7 +230,7 @@ def rebuilds(world: World, leader_id: int, partition: TopicPartition) -> Iterato
 def cannot_rebuild(
     world: World, broker_id: int, leader_id: int, partition: TopicPartition, offset: int
 ) -> bool:
-    """Tell whether a follower asks for what its leader has let go, with nothing to build upon."""
+    """Return whether a follower asks for what its leader has let go, with nothing to build upon."""
     of_leader = world.replica(leader_id, partition)
     if of_leader is None or offset >= of_leader.log.local_start_offset:
         return False
@@ -244,7 +244,7 @@ def rebuild(
     partition: TopicPartition,
     segment: RemoteSegment,
 ) -> bool:
-    """Let a follower begin anew behind a remote segment; returns whether it still follows.
+    """Let a follower begin anew behind a remote segment; return whether it still follows.
 
     Its epochs are those of the segment's checkpoint; what lies before is its leader's log, and
     remote: whether anybody finds it there is another question (TierStateMachine
@@ -329,7 +329,7 @@ def _last_offset(segment: RemoteSegment, epoch: int) -> int:
 
 
 def note_read(world: World, event: TierRead) -> TierRefused | None:
-    """Note what a reader gets of a broker now, and should get; returns why it cannot be so.
+    """Note what a reader gets of a broker now, and should get; return why it cannot be so.
 
     A follower finds what is remote as a leader does, by its own epochs
     (ReplicaManager.handleOffsetOutOfRangeError, RemoteLogManager.read, 3.6.2 and 3.9).
@@ -368,7 +368,7 @@ def note_read(world: World, event: TierRead) -> TierRefused | None:
 
 
 def _note_local_start(world: World, broker_id: int, partition: TopicPartition, start: int) -> str:
-    """Note where a broker said that its local log begins; returns why it cannot, or "".
+    """Note where a broker said that its local log begins; return why it cannot, or "".
 
     What it believes after a rebuild (`believed_local_start`) is over with the next local segment
     that it deletes itself (UnifiedLog.deleteSegments, 3.6.2).

@@ -25,7 +25,7 @@ def configured(world: World, event: TopicConfigured) -> None:
 
 
 def is_throttled(world: World, broker_id: int, partition: TopicPartition, side: str) -> bool:
-    """Tell whether a broker may have a replica in its list of throttled ones (KIP-73).
+    """Return whether a broker may have a replica in its list of throttled ones (KIP-73).
 
     What a topic was made with no running broker hears of; so ZooKeeper's list counts, and its own.
     Whether its quota is used up is a matter of time, and nobody tells.

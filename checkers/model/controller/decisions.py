@@ -72,11 +72,11 @@ class ControllerContext:
         return self.live - self.shutting_down
 
     def is_offline(self, known: LeaderAndIsr) -> bool:
-        """Tell whether the partition waits for a leader (OfflinePartition)."""
+        """Return whether the partition waits for a leader (OfflinePartition)."""
         return known.leader not in self.live or known.leader in self.was_away
 
     def may_remove(self, member: int) -> bool:
-        """Tell whether it may take a member from the ISR without electing a leader.
+        """Return whether it may take a member from the ISR without electing a leader.
 
         Up to 2.2.2 it looks at no offline replica when it starts, and removes those of brokers that
         it sees leave (onBrokerFailure) or lets go. A shutdown that it began to handle up to 1.0.2
@@ -225,7 +225,7 @@ def explain(
     surely_live: Collection[int],
     wanted: Collection[Sequence[int]] = (),
 ) -> bool:
-    """Tell whether some decision is the one that was written.
+    """Return whether some decision is the one that was written.
 
     What a controller knows lags behind ZooKeeper, so every set of live brokers is tried that has
     those of which it surely knew and none but those of which it may have known; and so is every
@@ -258,7 +258,7 @@ def explain(
 def _of_reassignment(
     context: ControllerContext, known: LeaderAndIsr, wanted: Sequence[int]
 ) -> Iterator[LeaderAndIsr | None]:
-    """A new epoch for all that is, a leader among the wanted replicas, another one removed.
+    """Yield a new epoch, a leader among the wanted replicas, and a smaller replica set.
 
     KafkaController.onPartitionReassignment. A leader that is not wanted is removed where nobody
     took over, or where another reassignment came before it was taken into the assignment.

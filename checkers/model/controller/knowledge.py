@@ -89,20 +89,20 @@ class RecordedDecisions:
         return since[-1] if since else ()
 
     def has_failed(self, partition: TopicPartition, broker: int, time: float) -> bool:
-        """Tell whether a log directory with the partition has failed by then, restored or not."""
+        """Return whether a log directory with the partition has failed by then, restored or not."""
         return any(since <= time for since, _ in self.offline.get((partition, broker), ()))
 
     def is_offline(self, partition: TopicPartition, broker: int, time: float) -> bool:
-        """Tell whether the broker's log directory with the partition may have failed just then."""
+        """Return whether the broker's log directory of the partition may have failed just then."""
         periods = self.offline.get((partition, broker), ())
         return any(since <= time <= until for since, until in periods)
 
     def has_asked_to_stop(self, broker: int, time: float) -> bool:
-        """Tell whether the broker may have asked the controller to let it shut down by then."""
+        """Return whether the broker may have asked the controller to let it shut down by then."""
         return any(stopped <= time for stopped in self.clean_stops.get(broker, ()))
 
     def is_being_deleted(self, state: PartitionState) -> bool:
-        """Tell whether the topic was to be deleted when the state was written, and still there."""
+        """Return whether the topic's deletion was pending when the state was written."""
         return any(
             deletion.asked < state.zxid
             and (state.zxid <= deletion.zxid or deletion.time == math.inf)
@@ -246,7 +246,7 @@ class ControllerKnowledge:
         }
 
     def is_former(self, controller_epoch: int) -> bool:
-        """Tell whether another controller was elected after this epoch was taken."""
+        """Return whether another controller was elected after this epoch was taken."""
         _, taken = self.recorded.epochs.get(controller_epoch, (-1, self.began))
         return taken < self.began
 
@@ -333,7 +333,7 @@ class ControllerKnowledge:
         }
 
     def _may_elect_again(self, partition: TopicPartition, new: PartitionState) -> bool:
-        """Tell whether the same controller has just elected, and may have been refused elsewhere.
+        """Return whether the same controller has just elected, and may have been refused elsewhere.
 
         ZooKeeper refuses to write another partition whose leader changed its ISR after it was read.
         What was then read of this partition is its state before that election.

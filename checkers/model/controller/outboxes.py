@@ -105,7 +105,7 @@ def broker_registered(world: World, event: BrokerRegistered) -> None:
 
 
 def learn_epoch(world: World, broker_id: int) -> bool:
-    """Let a broker hear that it has registered again; returns whether there was anything to hear.
+    """Let a broker hear that it has registered again; return whether there was anything to hear.
 
     The answer of ZooKeeper may come after the first request that names the new epoch (KAFKA-9839).
     """
@@ -154,7 +154,7 @@ def resign(world: World, epoch: int) -> None:
 
 
 def sees_changes(world: World, epoch: int) -> bool:
-    """Tell whether the controller has registrations to look at that it has not seen."""
+    """Return whether the controller has registrations to look at that it has not seen."""
     controller = world.controller(epoch)
     return _hears_of_registrations(world, epoch) and (
         controller.seen != tuple(sorted(world.registered().items()))
@@ -195,7 +195,7 @@ def queue(world: World, epoch: int, broker_id: int, request: ControlRequest) -> 
 
 
 def may_send(world: World, epoch: int, broker_id: int) -> bool:
-    """Tell whether the first request of an outbox can get to its broker now."""
+    """Return whether the first request of an outbox can get to its broker now."""
     outbox = world.outbox(epoch, broker_id)
     if outbox is None or not outbox.requests or outbox.is_unanswered or outbox.held_by:
         return False
@@ -203,7 +203,7 @@ def may_send(world: World, epoch: int, broker_id: int) -> bool:
 
 
 def may_answer(world: World, epoch: int, broker_id: int) -> bool:
-    """Tell whether a broker's answer can get back to the controller now."""
+    """Return whether a broker's answer can get back to the controller now."""
     outbox = world.outbox(epoch, broker_id)
     if outbox is None or not outbox.is_unanswered or outbox.held_by:
         return False
@@ -306,14 +306,14 @@ def _topic_id(world: World, epoch: int, topic: str) -> str:
 
 
 def _hears_of_registrations(world: World, epoch: int) -> bool:
-    """Tell whether a controller looks who is registered: it is the newest, and nothing keeps it."""
+    """Return whether a controller reads the registrations: it is the newest and not held."""
     acting = world.broker(world.controller(epoch).broker)
     is_working = acting is not None and acting.is_working
     return epoch == world.controller_epochs()[-1] and is_working and not _is_held(world, epoch)
 
 
 def _is_held(world: World, epoch: int) -> bool:
-    """Tell whether the controller's thread stands still before it looks at the brokers."""
+    """Return whether the controller's thread stands still before it looks at the brokers."""
     acting = world.controller(epoch).broker
     return any(
         (hold.broker, hold.point) == (acting, CONTROLLER_BROKER_CHANGE)
@@ -349,7 +349,7 @@ def _holds(
 
 
 def is_leading(world: World, broker_id: int, partition: TopicPartition) -> bool:
-    """Tell whether a broker that works believes to lead the partition."""
+    """Return whether a broker that works believes to lead the partition."""
     broker, replica = world.broker(broker_id), world.replica(broker_id, partition)
     return (
         broker is not None

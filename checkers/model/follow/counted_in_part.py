@@ -44,7 +44,7 @@ class _Other:
     waits: bool
 
     def may_come_between(self, left: frozenset[TopicPartition]) -> bool:
-        """Tell whether the leader may go on with it when just these are left to count."""
+        """Return whether the leader may go on with it when just these are left to count."""
         told = self.before | self.after
         is_between = bool(told & left) and told & left <= self.before and told - left <= self.after
         return is_between or bool(self.joining & left)
@@ -161,7 +161,7 @@ def _joins(
     offset: int,
     replica_epoch: int,
 ) -> bool:
-    """Tell whether the leader has a larger ISR, or asks for it, as it counts a partition."""
+    """Return whether the leader has a larger ISR, or asks for it, as it counts a partition."""
     if leader.expands_isr(world, leader_id, partition, follower, offset):
         return True
     counted = World(world.get)

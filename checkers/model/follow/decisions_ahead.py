@@ -50,12 +50,12 @@ class DecisionsAhead:
                 yield replicas[partition.partition]
 
     def is_always_assigned(self, partition: TopicPartition, broker: int) -> bool:
-        """Tell whether each assignment that a record has of a partition names a broker."""
+        """Return whether each assignment that a record has of a partition names a broker."""
         known = list(self.assignments(partition))
         return bool(known) and all(broker in replicas for replicas in known)
 
     def is_written(self, state: events.PartitionState, decided: int) -> bool:
-        """Tell whether one of the first `decided` decisions wrote this state."""
+        """Return whether one of the first `decided` decisions wrote this state."""
         partition = TopicPartition(state.topic, state.partition)
         written = self._written.get((partition, state.leader, state.leader_epoch), [])
         return any(index < decided and isr == frozenset(state.isr) for index, isr in written)
@@ -72,7 +72,7 @@ class DecisionsAhead:
         return self._needed[topic]
 
     def is_registered(self, broker: int, broker_epoch: int, decided: int) -> bool:
-        """Tell whether a control request may name this broker epoch after `decided` decisions.
+        """Return whether a control request may name this broker epoch after `decided` decisions.
 
         A controller knows it from the registration in ZooKeeper (`getAllBrokerAndEpochsInCluster`
         of kafka.zk.KafkaZkClient, 2.2.0 and 3.8.0); a late request has what the scenario says.

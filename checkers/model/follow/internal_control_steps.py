@@ -54,7 +54,7 @@ class _ControlStep:
 def control_steps(
     state: State, broker_id: int, lookahead: Lookahead, index: int
 ) -> Iterator[World]:
-    """A broker handles a part of a control request that it has.
+    """Yield worlds in which a broker handles a part of a control request.
 
     Requests of one connection are handled in order, those of several by several threads. A broker
     begins with the partitions that it is to lead (ReplicaManager.becomeLeaderOrFollower); in which
@@ -94,7 +94,7 @@ def _place(request: ControlRequest, broker_id: int) -> int:
 def _published_together(
     state: State, broker_id: int, waiting: list[Received], lookahead: Lookahead
 ) -> Iterator[World]:
-    """A broker publishes two deltas of the metadata log as one, and what lay between is never seen.
+    """Yield worlds in which a broker publishes two deltas of the metadata log as one.
 
     It loads what is committed together when it has published what it loaded before
     (KafkaRaftClient.ListenerContext.nextExpectedOffset and MetadataLoader.handleCommit, 4.1.2). A
@@ -121,7 +121,7 @@ def _published_together(
 
 
 def _as_one(parts: list[Received], second: Number) -> Iterator[Received]:
-    """Yields the parts of two deltas as those of the second, without what the second replaces."""
+    """Yield the parts of two deltas as parts of the second, which replaces some of the first."""
     news = [part.request for part in parts if isinstance(part.request, UpdateMetadata)]
     named = {_named(part.request) for part in parts if part.number == second}
     for part in parts:
@@ -177,7 +177,7 @@ def _handle(step: _ControlStep) -> Iterator[World]:
 
 
 def _fetches_nothing(step: _ControlStep, handled: World) -> Iterator[World]:
-    """A broker that is shut down in order fetches no partition of which it becomes a follower.
+    """Yield worlds in which a broker in controlled shutdown fetches no partition that it follows.
 
     With KRaft it fetches none in whose ISR it is not (isInControlledShutdown, of ReplicaManager
     .applyLocalFollowersDelta, 3.3.2 and 4.1.2). Up to 3.3.1 it may go on as before
@@ -248,7 +248,7 @@ def _is_to_lead(request: ControlRequest, broker_id: int) -> bool:
 
 
 def _speaks_as_before(step: _ControlStep) -> bool:
-    """Tell whether a broker next says something that it does not say once it was told this.
+    """Return whether a broker next says something that it does not say once it was told this.
 
     It answers that it does not lead what it is to lead, or asks in an older epoch. Most likely it
     handles the request after that.
@@ -288,26 +288,26 @@ def _speaks_as_before(step: _ControlStep) -> bool:
 
 
 def _is_yet_to_be_read(step: _ControlStep, number: Number) -> bool:
-    """Tell whether a leader has not looked at its log for a request."""
+    """Return whether a leader has not looked at its log for a request."""
     waiting = request_of(World(step.state), step.lookahead.requests[number])
     return waiting is None or (waiting.stage is Stage.ARRIVED and not waiting.refused)
 
 
 def _steps_down(step: _ControlStep, told: PartitionState) -> bool:
-    """Tell whether a broker neither leads nor follows once it has read that there is no leader."""
+    """Return whether a broker that has read that there is no leader neither leads nor follows."""
     broker = World(step.state).broker(step.broker_id)
     return told.leader == -1 and broker is not None and broker.generation.reads_metadata_log
 
 
 def _learns_more(step: _ControlStep, partition: TopicPartition) -> bool:
-    """Tell whether a replica that is to stop ends with a later high watermark."""
+    """Return whether a replica that is to stop ends with a later high watermark."""
     replica = World(step.state).replica(step.broker_id, partition)
     last = step.lookahead.checkpointed_next(step.broker_id, partition, step.index)
     return replica is not None and last is not None and replica.high_watermark < last
 
 
 def _is_yet_to_learn(step: _ControlStep, partition: TopicPartition) -> bool:
-    """Tell whether a follower that is to lead is told a later high watermark before it answers.
+    """Return whether a follower that is to lead is told a later high watermark before it answers.
 
     It most likely took that, if it later tells a Fetch with records no less. A new leader knows no
     follower's end (Partition.makeLeader, 1.1.1), and looks at its log before it counts a Fetch.
@@ -329,7 +329,7 @@ def _is_yet_to_learn(step: _ControlStep, partition: TopicPartition) -> bool:
 
 
 def _asks_as_before(step: _ControlStep, told: PartitionState) -> bool:
-    """Tell whether a follower's next Fetch is of an older leader epoch than it is told now.
+    """Return whether a follower's next Fetch is of an older leader epoch than it is told now.
 
     It was made before then. A partition that it does not name is fetched in the epoch in which the
     session has it. A broker that is told of no leader goes on in the older epoch
@@ -352,7 +352,7 @@ def _asks_as_before(step: _ControlStep, told: PartitionState) -> bool:
 
 
 def _asks_whom_it_leaves(step: _ControlStep, told: PartitionState) -> bool:
-    """Tell whether a follower's next Fetch still asks the leader that it is to leave now.
+    """Return whether a follower's next Fetch still asks the leader that it is to leave now.
 
     A broker that is told of another leader takes the partition from the thread of the former one
     (kafka.server.ReplicaManager.makeFollowers and makeLeaders, 0.10.2.2, 1.1.1, 2.8.2 and 3.8.0).
@@ -379,7 +379,7 @@ def _asks_whom_it_leaves(step: _ControlStep, told: PartitionState) -> bool:
 
 
 def _answers_as_before(step: _ControlStep, told: PartitionState) -> bool:
-    """Tell whether a broker is yet to say, to a Fetch of an older epoch, that it knows of none.
+    """Return whether a broker is yet to say, to a Fetch of an older epoch, that it knows of none.
 
     Up to 2.4 nobody is fenced within a fetch session.
     """
@@ -397,7 +397,7 @@ def _answers_as_before(step: _ControlStep, told: PartitionState) -> bool:
 
 
 def _is_yet_to_append(step: _ControlStep, partition: TopicPartition) -> bool:
-    """Tell whether a broker has something to append before it handles a control request.
+    """Return whether a broker has something to append before it handles a control request.
 
     It next fetches from beyond the end of its log. As a leader it has a client's produce, or is
     sent one before it answers. As a follower it has an answer that is on its way, or that it has
@@ -423,7 +423,7 @@ def _is_yet_to_append(step: _ControlStep, partition: TopicPartition) -> bool:
 
 
 def _is_yet_to_append_in_its_epoch(step: _ControlStep, partition: TopicPartition) -> bool:
-    """Tell whether a leader next sends a batch from its log's end in the epoch that it is to leave.
+    """Return whether a leader next sends a batch from its log's end in the epoch that it leaves.
 
     A client's produce comes first then, though it was sent after the request.
     """
@@ -436,7 +436,7 @@ def _is_yet_to_append_in_its_epoch(step: _ControlStep, partition: TopicPartition
 
 
 def _is_still_answered(step: _ControlStep, told: PartitionState) -> bool:
-    """Tell whether a follower is yet to ask, unseen, the leader that it is to leave now.
+    """Return whether a follower is yet to ask, unseen, the leader that it is to leave now.
 
     The answer is seen, and it names the partition: so it was asked before the follower left.
     """
@@ -454,7 +454,7 @@ def _is_still_answered(step: _ControlStep, told: PartitionState) -> bool:
 
 
 def _is_told_too_early(step: _ControlStep, told: frozenset[TopicPartition]) -> bool:
-    """Tell whether a broker is yet to refuse a fetch of a partition that it now hears of."""
+    """Return whether a broker is yet to refuse a fetch of a partition that it now hears of."""
     world = World(step.state)
     broker = world.broker(step.broker_id)
     known = None if broker is None else broker.told

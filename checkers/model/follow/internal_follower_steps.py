@@ -34,7 +34,7 @@ from kchaos.checkers.model.values.requests import (
 def at_follower(
     state: State, broker_id: int, source: int, lookahead: Lookahead, index: int, decided: int
 ) -> Iterator[World]:
-    """A fetcher thread handles an answer, truncates without a question, or asks as before."""
+    """Yield worlds in which a fetcher handles a response, truncates, or asks as before."""
     world = World(state)
     thread = world.thread(broker_id, source)
     if thread is None or thread.is_dead:
@@ -57,7 +57,7 @@ def at_follower(
 def _waiting(
     state: State, broker_id: int, source: int, waiting: Exchange, lookahead: Lookahead, index: int
 ) -> Iterator[World]:
-    """A fetcher thread handles the answer that it waited for, or waits no more."""
+    """Yield worlds in which a fetcher handles the response that it waited for, or gives up."""
     if waiting.stage is not Stage.DELIVERED:
         if waiting.api == LIST_OFFSETS and state(("control", broker_id)) is not None:
             yield _given_up(state, broker_id, source, waiting)
@@ -83,7 +83,7 @@ def _waiting(
 
 
 def _has_appended(state: State, after: World, broker_id: int, partition: TopicPartition) -> bool:
-    """Tell whether a step made a follower's log longer; it may have lost the partition before."""
+    """Return whether a step made a follower's log longer; it may have lost the partition before."""
     replica, then = World(state).replica(broker_id, partition), after.replica(broker_id, partition)
     if replica is None or then is None:
         return False
@@ -93,7 +93,7 @@ def _has_appended(state: State, after: World, broker_id: int, partition: TopicPa
 def _learns_too_much(
     after: World, broker_id: int, asked: Exchange, lookahead: Lookahead, index: int
 ) -> bool:
-    """Tell whether a follower ends with a lower high watermark than it has after an answer.
+    """Return whether a follower ends with a lower high watermark than it has after an answer.
 
     It was told to stop fetching before it handled that answer. The checkpoint of a broker that was
     killed tells nothing: it was written some time before.
@@ -117,7 +117,7 @@ def _asks_as_before(
     index: int,
     decided: int,
 ) -> Iterator[World]:
-    """A fetcher thread sends a Fetch that repeats the one before: links do not record that."""
+    """Yield worlds in which a fetcher repeats its last Fetch, which links do not record."""
     world = World(state)
     item = lookahead.next_of(broker_id, source, index)
     sent_before = {sent.number for sent in world.exchanges(broker_id, source)}
@@ -160,7 +160,7 @@ def _asks_as_before(
 
 
 def _is_of_older_epoch(world: World, source: int, question: Exchange) -> bool:
-    """Tell whether a leader has begun with a newer leader epoch than a Fetch carries.
+    """Return whether a leader has begun with a newer leader epoch than a Fetch carries.
 
     That Fetch came most likely before. Counted in the new epoch, its follower would keep the high
     watermark back.
@@ -175,7 +175,7 @@ def _is_of_older_epoch(world: World, source: int, question: Exchange) -> bool:
 
 
 def came_too_late(waiting: Exchange, item: RequestSeen | ResponseSeen | None) -> bool:
-    """Tell whether a fetcher most likely never had an answer that a link passed on.
+    """Return whether a fetcher most likely never had an answer that a link passed on.
 
     It asks once more on a later connection what that answer would have told it.
     """
@@ -199,7 +199,7 @@ def came_too_late(waiting: Exchange, item: RequestSeen | ResponseSeen | None) ->
 def is_yet_to_repeat(
     state: State, after: World, broker_id: int, lookahead: Lookahead, index: int
 ) -> bool:
-    """Tell whether a follower is yet to send a Fetch that it does not send after a step.
+    """Return whether a follower is yet to send a Fetch that it does not send after a step.
 
     Its answer comes next on that connection, and links recorded no question: it said nothing new.
     Once the fetcher has other partitions, or fetches from elsewhere, the links record its Fetch.
@@ -236,7 +236,7 @@ def _would_repeat(
 def _is_unseen(
     item: RequestSeen | ResponseSeen | None, lookahead: Lookahead
 ) -> TypeGuard[ResponseSeen]:
-    """Tell whether a message answers a Fetch that the links did not record."""
+    """Return whether a message answers a Fetch that the links did not record."""
     return (
         isinstance(item, ResponseSeen)
         and item.api == FETCH
@@ -252,7 +252,7 @@ def _repeats(
     source: int,
     index: int,
 ) -> bool:
-    """Tell whether a Fetch says nothing but what the one before said.
+    """Return whether a Fetch says nothing but what the one before said.
 
     Within a session it takes leave of what it does not ask for any more, which links record
     (FetchSessionHandler.Builder.build, 1.1.1, 2.8.2 and 3.8.0).
@@ -268,7 +268,7 @@ def _repeats(
 
 
 def _given_up(state: State, broker_id: int, source: int, waiting: Exchange) -> World:
-    """A fetcher waits no more for ListOffsets, so that a control request can be handled.
+    """Return a world in which a fetcher gives up ListOffsets, so that a control request can go on.
 
     It would show by its next question, and after that request there may be none.
     """
@@ -282,7 +282,7 @@ def _given_up(state: State, broker_id: int, source: int, waiting: Exchange) -> W
 def _dropped(
     state: State, broker_id: int, source: int, waiting: Exchange, item: object
 ) -> Iterator[World]:
-    """An answer comes while a request takes partitions from the thread, to give them back anew.
+    """Yield worlds in which a response arrives while a request removes and re-adds partitions.
 
     What it has of those is thrown away: `processFetchRequest` passes over partitions that the
     thread does not have, between `removeFetcherForPartitions` and `addFetcherForPartitions`
@@ -317,7 +317,7 @@ def _is_asked_anew(item: RequestSeen, partition: TopicPartition, before: Partiti
 
 
 def _rebuilt(state: State, broker_id: int, source: int, waiting: Exchange) -> Iterator[World]:
-    """A follower that was sent to the remote tier has built what it lacks from there.
+    """Yield worlds in which a follower has built its missing part from the remote tier.
 
     It asks its leader where to begin and reads from the tier within this one step; where it then
     fetches from tells which segment it built on. That it fails, and tries again, is the other way.
@@ -333,7 +333,7 @@ def _rebuilt(state: State, broker_id: int, source: int, waiting: Exchange) -> It
 
 
 def _half_handled(state: State, broker_id: int, source: int, waiting: Exchange) -> Iterator[World]:
-    """A follower has noted the epochs of some fetched batches, and has not written them yet."""
+    """Yield worlds in which a follower noted some fetched epochs and has yet to write batches."""
     for partition, answer in waiting.answers:
         if not isinstance(answer, FetchAnswer):
             continue
@@ -354,7 +354,7 @@ def _half_handled(state: State, broker_id: int, source: int, waiting: Exchange) 
 def _half_truncated(
     state: State, broker_id: int, waiting: Exchange, handled: World
 ) -> Iterator[World]:
-    """A follower has truncated a log as it was answered, and not yet its epoch cache.
+    """Yield worlds in which a follower has truncated its log, but not yet its epoch cache.
 
     The cache's file is written after the log's, and a process that is killed in between leaves it
     so (kafka.log.Log.truncateTo, 0.11.0.2 to 3.6.2).
@@ -385,7 +385,7 @@ def _is_copied(state: State, broker_id: int) -> bool:
 
 
 def _idle_round(state: State, broker_id: int, source: int, question: Exchange) -> Iterator[World]:
-    """A Fetch and its answer that say nothing new, which the links do not record."""
+    """Yield worlds after a Fetch and a response without news, which links do not record."""
     world, leader_id = World(state), leader_of(source)
     if not (world.passes(broker_id, leader_id) and world.passes(leader_id, broker_id)):
         return

@@ -62,7 +62,7 @@ class _LeaderStep(NamedTuple):
 def at_leader(
     state: State, follower: int, source: int, request: Exchange, lookahead: Lookahead, index: int
 ) -> Iterator[World]:
-    """A leader looks at its log for a request, or ends the wait of a Fetch.
+    """Yield worlds in which a leader reads its log for a request, or ends the wait of a Fetch.
 
     Its log may begin later by then, as far as later messages have that.
 
@@ -98,7 +98,7 @@ def begin_later(
 
 
 def _in_each_manner(step: _LeaderStep) -> Iterator[World]:
-    """A leader goes on with each choice that it has about its quota and about the ISR."""
+    """Yield worlds in which a leader goes on with each choice of its quota and of the ISR."""
     for withheld in _withheld(step):
         for declines in (False, True):
             asking = Asking(step.lookahead, step.taken, declines=declines)
@@ -130,7 +130,7 @@ def _withheld(step: _LeaderStep) -> Iterable[frozenset[TopicPartition]]:
 
 
 def _go_on(step: _LeaderStep) -> Iterator[World]:
-    """A leader does the next thing with a request that can have led to the answer that was seen."""
+    """Yield worlds in which a leader takes the next step towards the observed response."""
     seen = step.seen
     if seen is not None and seen.error_code in _BEFORE_THE_LOG:
         if _BEFORE_THE_LOG[seen.error_code](step):
@@ -144,7 +144,7 @@ def _go_on(step: _LeaderStep) -> Iterator[World]:
 
 
 def _goes_to_the_log(step: _LeaderStep) -> Iterator[World]:
-    """A leader reads its log for a request and counts it, or ends the wait of a Fetch."""
+    """Yield worlds in which a leader reads its log and counts a request, or ends a Fetch's wait."""
     world, request, seen = World(step.state), step.request, step.seen
     if seen is not None and request.stage is not Stage.READ:
         tier_sends_away(world, step.leader_id, request, seen)
@@ -183,7 +183,7 @@ def _goes_to_the_log(step: _LeaderStep) -> Iterator[World]:
 def _counted_in_part(
     step: _LeaderStep, unread: frozenset[TopicPartition] = frozenset()
 ) -> Iterator[World]:
-    """A leader has counted some partitions of a Fetch, and others come in between.
+    """Yield worlds in which a leader counted some partitions of a Fetch, and others come between.
 
     It has not read `unread` ones by then.
     """
@@ -210,7 +210,7 @@ def _left(
 
 
 def _is_counted_later(step: _LeaderStep) -> bool:
-    """Tell whether a leader most likely counts a Fetch in the next leader epoch.
+    """Return whether a leader most likely counts a Fetch in the next leader epoch.
 
     It has looked at its log in this one. Nobody else would let the follower join the ISR there.
     """
@@ -225,13 +225,13 @@ def _is_counted_later(step: _LeaderStep) -> bool:
 
 
 def _is_in_session(step: _LeaderStep) -> bool:
-    """Tell whether a Fetch names a session, which its leader may have forgotten."""
+    """Return whether a Fetch names a session, which its leader may have forgotten."""
     asked = step.request.asked
     return not asked or any(question.is_incremental for _, question in asked)
 
 
 def _names_ids(step: _LeaderStep) -> bool:
-    """Tell whether a Fetch names its topics by ids, from version 13 on (KIP-516)."""
+    """Return whether a Fetch names its topics by ids, from version 13 on (KIP-516)."""
     number = step.request.number
     seen = None if number is None else step.lookahead.requests.get(number)
     return seen is not None and (seen.version or 0) >= 13
@@ -266,7 +266,7 @@ def tier_sends_away(world: World, leader_id: int, request: Exchange, seen: Respo
 
 
 def _refused_first(step: _LeaderStep) -> Iterator[World]:
-    """A leader refuses a partition that it has not been told of, and hears of it right then."""
+    """Yield worlds in which a leader refuses an unknown partition and learns of it right then."""
     world = World(step.state)
     unknown = exchange.not_told(world, step.source, step.request)
     unknown |= exchange.unnamed(world, step.source, step.request, in_session=True)
@@ -280,7 +280,7 @@ def _refused_first(step: _LeaderStep) -> Iterator[World]:
 
 
 def _refused_while_told(step: _LeaderStep, seen: ResponseSeen) -> Iterator[World]:
-    """A leader refuses a partition while it handles the LeaderAndIsr that it begins or ends with.
+    """Yield worlds in which a leader refuses a partition while it handles its LeaderAndIsr.
 
     It has taken over one half of it: the leader epoch, or who leads (KAFKA-9579).
     """
@@ -331,7 +331,7 @@ def epochs_half_told(world: World, broker_id: int, partition: TopicPartition) ->
 
 
 def _at_once(step: _LeaderStep) -> Iterator[World]:
-    """A Fetch that finds nothing is answered with the high watermark of that moment.
+    """Yield worlds in which an empty Fetch is answered with the current high watermark.
 
     A release may do so, and each does where the same Fetch finds records of an internal topic. It
     may have been told before, then the links do not record the answer.
@@ -363,7 +363,7 @@ def _tell_unseen(step: _LeaderStep, world: World, before: Exchange, answered: Ex
 
 
 def _may_be_answered(step: _LeaderStep, world: World, after: Exchange) -> bool:
-    """Tell whether what a leader made of a request fits what was seen; it ends what nobody saw."""
+    """Return whether a leader's response fits the observed one; end a request without one."""
     seen = step.seen
     if after.stage is Stage.WAITING:
         return seen is None or not _would_be_known(step, after, seen)
@@ -382,7 +382,7 @@ def _may_be_answered(step: _LeaderStep, world: World, after: Exchange) -> bool:
 
 
 def _would_be_known(step: _LeaderStep, waiting: Exchange, seen: ResponseSeen) -> bool:
-    """Tell whether a Fetch that waits asks for what its answer says that the leader does not know.
+    """Return whether a waiting Fetch names a partition that its response calls unknown.
 
     A leader refuses such a partition as the Fetch comes, unless it loses the replica meanwhile.
     """
@@ -395,7 +395,7 @@ def _would_be_known(step: _LeaderStep, waiting: Exchange, seen: ResponseSeen) ->
 
 
 def _would_be_seen(step: _LeaderStep, answered: Exchange) -> bool:
-    """Tell whether an answer that nobody saw would be news to the links by its high watermark."""
+    """Return whether an answer that nobody saw would be news to the links by its high watermark."""
     number = answered.number
     if number is None or number in step.lookahead.responses or _is_new(answered):
         return False
@@ -415,13 +415,13 @@ def _would_be_seen(step: _LeaderStep, answered: Exchange) -> bool:
 
 
 def _has_failed(seen: ResponseSeen) -> bool:
-    """Tell whether a Fetch, or its part about a partition, failed in the leader."""
+    """Return whether a Fetch, or its part about a partition, failed in the leader."""
     errors = (seen.error_code, *(answer.error_code for answer in seen.partitions.values()))
     return ErrorCode.UNKNOWN_SERVER_ERROR in errors
 
 
 def _failing(step: _LeaderStep) -> Iterator[World]:
-    """A Fetch fails in the leader after its read, before or after the follower's offset counted.
+    """Yield worlds in which a Fetch fails after its read, before or after its offset counted.
 
     Up to 2.6 handling a Fetch may end in a write to ZooKeeper that fails, or find a replica that no
     LeaderAndIsr has named yet (kafka.cluster.Partition.maybeExpandIsr, updateReplicaLogReadResult).

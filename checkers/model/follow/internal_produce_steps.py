@@ -23,7 +23,7 @@ _SAID_OF_APPENDED = (
 
 
 def produce_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
-    """A leader handles a client's produce, with the outcome that the client was told.
+    """Yield worlds in which a leader handles a client's produce with the observed outcome.
 
     Args:
         state: Before the step.
@@ -60,7 +60,7 @@ def produce_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[Wo
 def _is_of_another_epoch(
     world: World, request: Produce, outcome: PredictedProduce, lookahead: Lookahead, index: int
 ) -> bool:
-    """Tell whether followers are given, where a batch would be, a batch of another leader epoch.
+    """Return whether followers are given, where a batch would be, a batch of another leader epoch.
 
     A log may lose the batch before it is read, and get another one there: that counts only while
     the broker may hear of the other epoch before it answers.
@@ -82,7 +82,7 @@ def _is_of_another_epoch(
 def _is_lost(
     world: World, request: Produce, outcome: PredictedProduce, lookahead: Lookahead, index: int
 ) -> bool:
-    """Tell whether a produce may never have been read: nobody answered it, no snapshot has it."""
+    """Return whether a produce may never have been read: nobody answered it, no snapshot has it."""
     partition = TopicPartition(request.topic, request.partition)
     replica = world.replica(request.broker, partition)
     told = lookahead.client_answers.get(request.operation)
@@ -110,7 +110,7 @@ def _is_lost(
 def _is_read_before(
     state: State, request: Produce, offset: int, lookahead: Lookahead, index: int
 ) -> bool:
-    """Tell whether a leader is yet to answer a Fetch that would find what it appends now."""
+    """Return whether a leader is yet to answer a Fetch that would find what it appends now."""
     partition = TopicPartition(request.topic, request.partition)
     return any(
         waiting is None or waiting.stage in (Stage.SENT, Stage.ARRIVED, Stage.WAITING)
@@ -122,7 +122,7 @@ def _is_read_before(
 
 
 def _is_behind(request: Produce, state: State, lookahead: Lookahead) -> bool:
-    """Tell whether the request before on its connection is yet to be acknowledged.
+    """Return whether the request before on its connection is yet to be acknowledged.
 
     Until a broker has answered a request it reads no other of that connection
     (kafka.network.SocketServer mutes the channel, 0.10.2.2, 1.1.1 and 2.8.2).
@@ -137,7 +137,7 @@ def _is_behind(request: Produce, state: State, lookahead: Lookahead) -> bool:
 
 
 def _is_elsewhere(copied: int | None, end: int, *, is_read: bool) -> bool:
-    """Tell whether what is seen where a produce would be is no batch of it, or nothing is seen."""
+    """Return whether the produce's offsets hold another batch, or none, in every observation."""
     return not is_read if copied is None else copied > end
 
 

@@ -77,7 +77,7 @@ def early_requests(state: State, lookahead: Lookahead, index: int) -> Iterator[W
 
 
 def give_up_others(world: World, seen: RequestSeen, lookahead: Lookahead) -> str:
-    """Let a thread that asks anew give up what it waited for; returns why it cannot, or ""."""
+    """Let a thread that asks anew give up what it waited for; return why it cannot, or ""."""
     waiting = exchange.awaited(world, seen.follower, seen.source)
     if waiting is None:
         return ""
@@ -109,7 +109,7 @@ def is_taken(seen: RequestSeen | ResponseSeen, waiting: Exchange) -> str:
 
 
 def ask(world: World, seen: RequestSeen, lookahead: Lookahead) -> str:
-    """Let a fetcher thread send a request that was seen; returns why it cannot, or ""."""
+    """Let a fetcher thread send a request that was seen; return why it cannot, or ""."""
     follower, source = seen.follower, seen.source
     broker, thread = world.broker(follower), world.thread(follower, source)
     if broker is None or thread is None:
@@ -151,7 +151,7 @@ def ask(world: World, seen: RequestSeen, lookahead: Lookahead) -> str:
 def _begins_elsewhere(
     world: World, broker_id: int, partition: TopicPartition, said: PartitionAsked
 ) -> str:
-    """Let a follower's log begin where its Fetch says; returns why it cannot, or ""."""
+    """Let a follower's log begin where its Fetch says; return why it cannot, or ""."""
     start = said.log_start_offset if isinstance(said, FetchAsked) else None
     replica = world.replica(broker_id, partition)
     if start is None or replica is None:
@@ -179,7 +179,7 @@ def _with_session(
 
 
 def _of_process(state: State, broker_id: int) -> Iterator[World]:
-    """A broker hears of its own registration, writes its checkpoint, or finds a disk failed."""
+    """Yield worlds in which a broker registers, writes its checkpoint, or loses a disk."""
     get = state.lookup
     if get(("new epoch", broker_id)) is not None:
         told = World(state)
@@ -204,7 +204,7 @@ def _of_process(state: State, broker_id: int) -> Iterator[World]:
 
 
 def _has_unhosted(state: State, broker_id: int) -> bool:
-    """Tell whether a broker has a replica that is not in the next checkpoint file."""
+    """Return whether a broker has a replica that is not in the next checkpoint file."""
     get = state.lookup
     for partition in get(("partitions", broker_id)) or ():
         if not get(("replica", broker_id, partition)).is_hosted:
@@ -213,7 +213,7 @@ def _has_unhosted(state: State, broker_id: int) -> bool:
 
 
 def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> Iterator[World]:
-    """A leader moves its high watermark after an append, asks for an ISR, or learns of one.
+    """Yield worlds in which a leader moves its high watermark, asks for an ISR, or learns of one.
 
     It also waits no longer for who has lagged too long outside the ISR.
     """
@@ -258,7 +258,7 @@ def _of_followers(
     lookahead: Lookahead,
     index: int,
 ) -> Iterator[World]:
-    """A leader waits no longer for a follower outside the ISR, or asks for one in it."""
+    """Yield worlds in which a leader stops waiting for a follower, or asks for it in the ISR."""
     broker_id = broker.configuration.broker
     for follower in leader.awaited_outside_isr(broker, replica):
         if lookahead.may_lag_too_long(follower, broker_id, partition, index):
@@ -276,7 +276,7 @@ def _of_followers(
 def _deletes(
     state: State, broker_id: int, partition: TopicPartition, lookahead: Lookahead, index: int
 ) -> Iterator[World]:
-    """A leader's log begins later, as a client asked, and that is seen once it leads no more.
+    """Yield worlds in which a leader deleted records, which is seen once it leads no more.
 
     It moves at once, and then waits for the followers (Partition.deleteRecordsOnLeader and
     ReplicaManager.deleteRecords, 1.1.1, 2.0.1, 2.4.1 and 3.8.0): a follower that is cut off learns
@@ -301,7 +301,7 @@ def copy_differs(world: World, seen: CopyBegun) -> str:
 
 
 def _copies(state: State) -> Iterator[World]:
-    """A broker's files are what the snapshot has of them."""
+    """Yield worlds in which a broker's files are those of the snapshot."""
     copying = state(("copying",)) or ()
     for broker_id, label in copying:
         seen = state(("copying", label, broker_id))
@@ -316,7 +316,7 @@ def _copies(state: State) -> Iterator[World]:
 
 
 def _lost_local(world: World, seen: CopyBegun) -> bool:
-    """Let tiered logs have lost what is not among a broker's files; tells whether they may have."""
+    """Let tiered logs lose offsets that a broker's files lack; return whether they may have."""
     return all(
         files.local_start is None
         or world.replica(seen.broker, partition) is None

@@ -63,7 +63,7 @@ def asked_by_a_repeated_fetch(
     lookahead: Lookahead,
     index: int,
 ) -> Iterator[World]:
-    """A leader asks for a follower whose fetch repeats the one before, so that no link tells it.
+    """Yield worlds in which a leader expands the ISR after a repeated Fetch that no link records.
 
     It did not ask when that came first: another answer was awaited, or it had not heard that the
     follower lives. If the links tell of a fetch that comes before the request, that one more likely
@@ -95,7 +95,7 @@ def asked_by_a_repeated_fetch(
 
 
 def take_request(world: World, seen: IsrAsked) -> str:
-    """Let a leader's request arrive; returns why it cannot have been made, or "".
+    """Let a leader's request arrive; return why it cannot have been made, or "".
 
     A request waits while there is no controller, and says the leader epoch in which it was made. A
     leader that begins a new epoch counts the ISR that it is told, and what it asked for before
@@ -150,7 +150,7 @@ def _next(
 def _is_free(
     world: World, leader_id: int, partition: TopicPartition, seen: frozenset[int] | None
 ) -> bool:
-    """Tell whether a leader may ask: it waits for no answer, or did and asks for something else.
+    """Return whether a leader may ask: it waits for no answer, or did and asks for something else.
 
     Where it asks for something else next, it has got an answer that the model does not follow.
     """
@@ -163,7 +163,7 @@ def _is_free(
 def _may_want(
     world: World, leader_id: int, partition: TopicPartition, replica: Replica, isr: frozenset[int]
 ) -> bool:
-    """Tell whether an ISR is the leader's with one follower more that it may ask for now."""
+    """Return whether an ISR is the leader's with one follower more that it may ask for now."""
     joined = isr - set(replica.isr)
     if len(joined) != 1 or not isr > set(replica.isr):
         return False

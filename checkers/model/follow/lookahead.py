@@ -442,7 +442,7 @@ class Lookahead:
     def keeps_until(
         self, number: Number, leader: int, partition: TopicPartition, index: int
     ) -> bool:
-        """Tell whether a leader deletes no replica from an index on, until an answer is seen."""
+        """Return whether a leader deletes no replica from an index on, until an answer is seen."""
         answers = self._answers.get((leader, partition), [])
         answered = next((index for index, known, _ in answers if known == number), None)
         return answered is not None and not any(
@@ -455,7 +455,7 @@ class Lookahead:
     def is_sent_before(
         self, broker: int, partition: TopicPartition, request: Number, index: int
     ) -> bool:
-        """Tell whether a client sends to a broker, from an index on, before this request's answer.
+        """Return whether a client sends to a broker, from an index on, before this response.
 
         That is a produce, and the broker's answer to a control request, or else its process's end.
         """
@@ -495,7 +495,7 @@ class Lookahead:
                 yield what.number
 
     def may_have_repeated(self, follower: int, source: int, index: int) -> bool:
-        """Tell whether the links passed on a request at an index that they did not record.
+        """Return whether the links passed on a request at an index that they did not record.
 
         A fetcher numbers its requests one after the other from 0, whichever connection they take.
         So there was none between two recorded ones whose numbers follow each other, and none before
@@ -507,7 +507,7 @@ class Lookahead:
         return at == len(sent) or sent[at][1] != before + 1
 
     def has_asked(self, follower: int, source: int, partition: TopicPartition, index: int) -> bool:
-        """Tell whether a Fetch that asks a leader for a partition was seen before an index."""
+        """Return whether a Fetch that asks a leader for a partition was seen before an index."""
         asked = self._asked.get((follower, leader_of(source), partition), [])
         return bool(asked) and asked[0][0] < index
 
@@ -519,7 +519,7 @@ class Lookahead:
         index: int,
         asks: PartitionRequest,
     ) -> bool:
-        """Tell whether the last Fetch seen before an index asked the same, if there was one.
+        """Return whether the last Fetch seen before an index asked the same, if there was one.
 
         The links do not record one that repeats the one before; the first from an offset, or in a
         leader epoch, they do. Connections are numbered in the order in which they were made, and a
@@ -536,7 +536,7 @@ class Lookahead:
     def may_lag_too_long(
         self, follower: int, leader: int, partition: TopicPartition, index: int
     ) -> bool:
-        """Tell whether a follower may have been behind for longer than it may, before an index.
+        """Return whether a follower may have been behind for longer than it may, before an index.
 
         Where its last fetch reached the leader's end of the fetch before, it counts as caught up
         since that one (kafka.cluster.Replica.updateFetchState). So this is of the last fetch but
@@ -550,7 +550,7 @@ class Lookahead:
         return self._times[index] - since > self._lag_s
 
     def may_have_timed_out(self, number: Number | None, anew: RequestSeen) -> bool:
-        """Tell whether a fetcher may have given up a request although a link passed its answer on.
+        """Return whether a fetcher may have given up a request although a link passed its response.
 
         A link writes a message down before its first byte is sent, so that on a busy machine it may
         come too late. The fetcher closes the connection then, and asks anew on another one
@@ -565,7 +565,7 @@ class Lookahead:
         return self._times[later] - self._times[asked] >= self._fetch_timeout_s
 
     def is_killed_before_asking(self, follower: int, source: int, index: int) -> bool:
-        """Tell whether a follower is killed, from an index on, before that fetcher asks again."""
+        """Return whether a follower is killed, from an index on, before that fetcher asks again."""
         killed = next((at for at in self._killed.get(follower, ()) if at >= index), None)
         if killed is None:
             return False
@@ -576,7 +576,7 @@ class Lookahead:
         return asks is None or asks[0] > killed
 
     def is_shut_down(self, broker: int, index: int) -> bool:
-        """Tell whether a broker's process ends in order next, from an index on."""
+        """Return whether a broker's process ends in order next, from an index on."""
         stopped = next((at for at, _ in self._stopped.get(broker, ()) if at >= index), None)
         return stopped is not None and stopped not in self._killed.get(broker, ())
 
@@ -600,7 +600,7 @@ class Lookahead:
     def was_not_appended(
         self, follower: int, partition: TopicPartition, batch: PredictedBatch, index: int
     ) -> bool:
-        """Tell whether a follower most likely did not append what it was answered.
+        """Return whether a follower most likely did not append what it was answered.
 
         It was killed, or was paused until the connection was closed. So it is where its next Fetch
         asks for the same offset again: a Fetch with the epoch of the last record asks from the
@@ -626,7 +626,7 @@ class Lookahead:
     def fetches_beyond(
         self, follower: int, partition: TopicPartition, offset: int, index: int
     ) -> bool:
-        """Tell whether a broker's next Fetch, from an index on, is from beyond an offset."""
+        """Return whether a broker's next Fetch, from an index on, is from beyond an offset."""
         first = self._next_fetch_of(follower, partition, index)
         return first is not None and first.fetch_offset > offset
 
@@ -644,7 +644,7 @@ class Lookahead:
         return fetches[at][1] if at < len(fetches) else None
 
     def has_closed(self, broker: int, index: int, decided: int) -> bool:
-        """Tell whether a broker that is shut down next, from an index on, has lost its session.
+        """Return whether a broker that is shut down next, from an index on, has lost its session.
 
         In a shutdown fetchers end before the session is closed (kafka.server.KafkaServer.shutdown,
         0.10.2.2, 1.1.1, 2.8.2 and 3.6.2). A session that has expired says nothing about them.
@@ -667,7 +667,7 @@ class Lookahead:
         log_start_offset: int,
         index: int,
     ) -> bool:
-        """Tell whether the links would have recorded an answer for its high watermark or log start.
+        """Return whether links would have recorded a response with this high watermark or start.
 
         They do if the answer before on that connection had another one of that partition.
 
@@ -744,7 +744,7 @@ class Lookahead:
     def fetches_before_isr_asked(
         self, follower: int, leader: int, partition: TopicPartition, leader_epoch: int, index: int
     ) -> bool:
-        """Tell whether a fetch is seen, from an index on, before the leader asks for an ISR."""
+        """Return whether a fetch is seen, from an index on, before the leader asks for an ISR."""
         requests = self._isrs_asked.get((leader, partition, leader_epoch), [])
         fetches = self._asked.get((follower, leader, partition), [])
         request = bisect_left(requests, index, key=lambda item: item[0])
@@ -756,7 +756,7 @@ class Lookahead:
     def joins_in_next_epoch(
         self, follower: int, source: int, partition: TopicPartition, leader_epoch: int, index: int
     ) -> bool:
-        """Tell whether a leader asks for an ISR with a follower in an epoch after this one.
+        """Return whether a leader asks for an ISR with a follower in an epoch after this one.
 
         From an index on, while no link sees the follower fetch, though that epoch began without it.
         """
@@ -784,7 +784,7 @@ class Lookahead:
         return min((last + 1 for last in known if last is not None), default=None)
 
     def goes_on(self, number: Number) -> bool:
-        """Tell whether a later request is seen on a request's connection, or its answer."""
+        """Return whether a later request is seen on a request's connection, or its answer."""
         connection, correlation = number
         return self._last_on[connection] > correlation
 
@@ -823,7 +823,7 @@ class Lookahead:
             yield number, said
 
     def is_refused(self, number: Number, partition: TopicPartition) -> bool:
-        """Tell whether a leader is seen to refuse a partition of a request.
+        """Return whether a leader is seen to refuse a partition of a request.
 
         One that failed itself may have done all that was asked.
         """
@@ -888,7 +888,7 @@ class Lookahead:
     def leads_until_later(
         self, leader: int, partition: TopicPartition, number: Number, index: int
     ) -> bool:
-        """Tell whether nothing ends a leader's term, from an index on, before a later message.
+        """Return whether nothing ends a leader's term, from an index on, before a later message.
 
         That is the first one after a request on its connection. What ends a term is to hear of
         another leader (`tells_leader`), or to be told to stop the replica.
@@ -909,7 +909,7 @@ class Lookahead:
         )
 
     def is_told_before_answering(self, broker: int, operation: str, index: int) -> bool:
-        """Tell whether a broker hears of leaders, from an index on, before a client's answer."""
+        """Return whether a broker hears of leaders, from an index on, before a client's answer."""
         answered = self._client_answered.get(operation)
         return any(
             what.states and (answered is None or at < answered)
@@ -918,7 +918,7 @@ class Lookahead:
         )
 
     def is_told_by_others(self, broker: int, number: Number, index: int) -> bool:
-        """Tell whether another controller's request reaches a broker before its answer to this."""
+        """Return whether another controller's request reaches a broker before this response."""
         answered = self._answered.get(number)
         return any(
             what.number[0] != number[0]
@@ -927,7 +927,7 @@ class Lookahead:
         )
 
     def is_told_before_asking(self, follower: int, source: int, index: int) -> bool:
-        """Tell whether a follower hears of partitions, from an index on, before it asks again."""
+        """Return whether a follower hears of partitions, from an index on, before it asks again."""
         items = self._of_pair.get((follower, source), [])
         at = bisect_left(items, index, key=lambda item: item[0])
         asks = next((place for place, what in items[at:] if isinstance(what, RequestSeen)), None)
@@ -945,7 +945,7 @@ class Lookahead:
         answer: ResponseSeen,
         index: int,
     ) -> bool:
-        """Tell whether a follower hears of its leader's next epoch before the next message is seen.
+        """Return whether a follower learns of its leader's next epoch before the next message.
 
         That is the answer to what it asks, and links did not record the request. Of a partition
         with an error it was most likely asked before: the leader has heard of an epoch first. A
@@ -1007,7 +1007,7 @@ class Lookahead:
 
 
 def tells_leader(sent: ControlSent, state: PartitionState) -> bool:
-    """Tell whether a broker takes up a state: one that hears of no leader may go on as before.
+    """Return whether a broker takes up a state: one that hears of no leader may go on as before.
 
     With ZooKeeper it changes its role, its leader and its leader epoch only if the new leader lives
     (kafka.server.ReplicaManager.makeFollowers, 0.10.2.2, 1.1.1, 2.8.2 and 3.8.0). With KRaft it

@@ -207,7 +207,7 @@ def local_batches(replica: Replica, seen: observations.Files) -> tuple[Predicted
 
 
 def _is_full(partition: TopicPartition, seen: observations.ResponseSeen) -> bool:
-    """Tell whether an answer may have had no room left for a partition's records.
+    """Return whether an answer may have had no room left for a partition's records.
 
     The first records of an answer come whatever its limits are, and others only within them
     (ReplicaManager.readFromLocalLog, 1.1.1, 2.8.2 and 3.8.0). Sizes are not compared.
@@ -331,7 +331,7 @@ def request_of(
 
 
 def is_on(waiting: Exchange, seen: observations.RequestSeen | observations.ResponseSeen) -> bool:
-    """Tell whether an earlier request waits on the connection of a message that was seen.
+    """Return whether an earlier request waits on the connection of a message that was seen.
 
     A fetcher has one request in flight, and gives it up only with the connection: `sendRequest` of
     kafka.server.ReplicaFetcherThread (0.10.2.2), of ReplicaFetcherBlockingSend (0.11.0.0, 1.1.1 and

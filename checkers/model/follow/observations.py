@@ -338,7 +338,7 @@ Observation = (
 
 
 def is_action(what: object) -> bool:
-    """Tell whether an item is an action, not an observation."""
+    """Return whether an item is an action, not an observation."""
     return not isinstance(what, Observation)
 
 

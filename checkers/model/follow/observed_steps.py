@@ -154,7 +154,7 @@ def _isr_answered(world: World, answer: observations.IsrAnswered) -> None:
 
 
 def _copy(world: World, copy: observations.CopyBegun | observations.CopyEnded) -> None:
-    """A snapshot is copied meanwhile: what is copied must have been there at some moment of it."""
+    """Begin or end the copy of a snapshot; each copied file must have existed between the two."""
     component = ("copying", copy.label, copy.broker)
     if isinstance(copy, observations.CopyBegun):
         world.put(component, copy)
@@ -410,7 +410,7 @@ def _client_answered(world: World, seen: observations.ClientAnswered, lookahead:
 
 
 def _has_too_few(world: World, outcome: PredictedProduce, lookahead: Lookahead) -> bool:
-    """Whether the ISR was found too small when the high watermark had reached a produce.
+    """Return whether the ISR was too small when the high watermark reached a produce.
 
     A leader lets go of its ISR's lock when it has moved the high watermark, and looks at the ISR
     once more to answer. In between a LeaderAndIsr may make it smaller (Partition
@@ -423,7 +423,7 @@ def _has_too_few(world: World, outcome: PredictedProduce, lookahead: Lookahead) 
 
 
 def _is_unsettled(world: World, operation: str) -> bool:
-    """Tell whether a leader has appended a produce and not yet moved its high watermark.
+    """Return whether a leader has appended a produce and not yet moved its high watermark.
 
     Both belong to one call (kafka.cluster.Partition.appendRecordsToLeader, 1.1.1 and 2.8.2).
     """
@@ -444,7 +444,7 @@ def _told(outcome: PredictedProduce) -> str:
 
 
 def is_farewell(world: World, seen: observations.RequestSeen) -> bool:
-    """Tell whether a thread that has lost its last partition tells its leader just that.
+    """Return whether a thread that has lost its last partition tells its leader just that.
 
     It may, between `removeFetcherForPartitions` and `shutdownIdleFetcherThreads` of the request
     that took the partition from it (ReplicaManager.becomeLeaderOrFollower, 1.1.1 to 3.9). What it
@@ -455,6 +455,6 @@ def is_farewell(world: World, seen: observations.RequestSeen) -> bool:
 
 
 def is_readable(leader: Broker, seen: observations.RequestSeen) -> bool:
-    """Tell whether a leader's release has the version of the request."""
+    """Return whether a leader's release has the version of the request."""
     release = leader.generation.versions.release
     return seen.version is None or can_read(release, seen.api, seen.version)

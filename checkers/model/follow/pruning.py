@@ -81,7 +81,7 @@ def _as_needed(request: Exchange, lookahead: Lookahead) -> Exchange | None:
 def _told_nothing_new(
     state: State, broker_id: int, broker: Broker, lookahead: Lookahead, index: int
 ) -> World | None:
-    """An UpdateMetadata that tells a broker nothing that it acts upon.
+    """Return the world after an UpdateMetadata that changes nothing for a broker, or None.
 
     Only another controller's request could make a difference, and there is none until it is
     answered.
@@ -106,7 +106,7 @@ def _told_nothing_new(
 
 
 def _followed_already(state: State, broker_id: int, broker: Broker) -> World | None:
-    """A follower takes up a state of the metadata log that has the leader epoch it is in.
+    """Return the world after metadata that repeats a follower's leader epoch, or None.
 
     Only the ISR is another one, and a follower does not look at that.
     """
@@ -129,7 +129,7 @@ def _followed_already(state: State, broker_id: int, broker: Broker) -> World | N
 
 
 def _acts_alike(state: State, before: Broker, after: Broker) -> bool:
-    """Tell whether a broker acts alike but for control requests, which it handles in order."""
+    """Return whether a broker acts alike but for control requests, which it handles in order."""
     if (before.told, before.topic_ids) != (after.told, after.topic_ids):
         return False
     changed = before.live ^ after.live
@@ -161,7 +161,7 @@ def _followers(state: State, broker_id: int) -> frozenset[int]:
 def _answered_nothing_new(
     state: State, broker_id: int, source: int, lookahead: Lookahead, index: int
 ) -> World | None:
-    """A follower without control requests handles an answer that changes nothing of what it has.
+    """Return the world after a response that changes nothing for its follower, or None.
 
     A LeaderAndIsr or a StopReplica could make a difference, and there is none until the follower
     asks again.

@@ -31,7 +31,7 @@ _NOT_KNOWN = frozenset(
 def is_out_of_reach(
     state: State, changes: Mapping[Component, Any], lookahead: Lookahead, index: int
 ) -> bool:
-    """Tell whether a step led to a state in which a leader cannot answer any more as was seen.
+    """Return whether a step led to a state in which a leader cannot answer any more as was seen.
 
     Args:
         state: After the step.
@@ -133,7 +133,7 @@ def _is_stuck(
 
 
 def _is_yet_to_answer(world: World, leader_id: int, request: Exchange) -> bool:
-    """Tell whether a leader makes its answer to a Fetch of what it has from now on.
+    """Return whether a leader makes its answer to a Fetch of what it has from now on.
 
     What it has looked at already may be what it had before, but for a Fetch that found nothing: it
     waits, and the leader looks once more (DelayedFetch.onComplete, 0.10.2.2, 1.1.1, 2.8.2 and
@@ -160,7 +160,7 @@ def _moves(
     lookahead: Lookahead,
     index: int,
 ) -> bool:
-    """Tell whether a Fetch, whenever it is counted, moves the high watermark beyond what was told.
+    """Return whether a Fetch, whenever counted, moves the high watermark beyond the reported one.
 
     Of a partition that was counted before nothing more is counted: who kept it back then may have
     been too slow since, and the high watermark moves at the next occasion (`wait_no_longer`).
@@ -208,7 +208,7 @@ def _may_keep_back(
     index: int,
     later: int,
 ) -> bool:
-    """Tell whether a follower may keep the high watermark at an offset until a Fetch is counted.
+    """Return whether a follower may keep the high watermark at an offset until a Fetch is counted.
 
     It is in the ISR, or joins it from the high watermark on, or has caught up: its Fetch reached
     the leader's end, or that of its Fetch before (Partition.maybeExpandIsr and
@@ -280,7 +280,7 @@ def _is_missed(
 
 
 def _is_fenced(world: World, leader_id: int, request: Exchange, seen: ResponseSeen) -> bool:
-    """Tell whether a leader is in a newer leader epoch than a Fetch that it was seen to take.
+    """Return whether a leader is in a newer leader epoch than a Fetch that it was seen to take.
 
     It refuses that from now on, for its leader epochs only grow.
     """
@@ -300,7 +300,7 @@ def _is_fenced(world: World, leader_id: int, request: Exchange, seen: ResponseSe
 
 
 def _knows_epoch(world: World, leader_id: int, request: Exchange, seen: ResponseSeen) -> bool:
-    """Tell whether a leader has come to the leader epoch that it was seen not to know.
+    """Return whether a leader has come to the leader epoch that it was seen not to know.
 
     A replica's leader epochs only grow (Partition.checkCurrentLeaderEpoch, 2.1.0 and 3.8.0).
     """
@@ -317,12 +317,12 @@ def _knows_epoch(world: World, leader_id: int, request: Exchange, seen: Response
 
 
 def hears_of_leaders(world: World, broker_id: int) -> bool:
-    """Tell whether a broker has been sent a LeaderAndIsr that it has not handled yet."""
+    """Return whether a broker has been sent a LeaderAndIsr that it has not handled yet."""
     return bool(world.to_be_told(broker_id))
 
 
 def _is_told_more(world: World, broker_id: int) -> bool:
-    """Tell whether a broker has a LeaderAndIsr or a StopReplica that it has not handled yet."""
+    """Return whether a broker has a LeaderAndIsr or a StopReplica that it has not handled yet."""
     waiting = world.to_handle(broker_id)
     return any(not isinstance(part.request, UpdateMetadata) for part in waiting)
 
@@ -335,7 +335,7 @@ def _has_passed(
     asked: PartitionRequest,
     said: FetchAnswered,
 ) -> bool:
-    """A leader's log and high watermark only grow, and what it has heard of it knows."""
+    """Return whether the leader's log, high watermark and knowledge are already past this point."""
     replica = world.replica(leader_id, partition)
     if replica is None or replica.role is not Role.LEADER:
         return False

@@ -220,7 +220,7 @@ class _Bounds:
         return ""
 
     def _never_decided(self, what: ControlSent) -> str:
-        """Why a request names a registration, or a state, that nobody wrote."""
+        """Return why a request's registration or state was never decided."""
         if not self._lookahead.decisions.is_registered(
             what.broker, what.broker_epoch, self._decisions
         ):
@@ -297,7 +297,7 @@ class _Bounds:
                 self._copying[what.label, what.broker] = what
 
     def _follow(self, asked: RequestSeen) -> None:
-        """Note of which partitions a broker has handled each request to lead, and asks another.
+        """Note the partitions of which a broker has handled each request to lead, and ask another.
 
         A fetcher has one request in flight on a connection. So what follows a message there was
         sent after that, and it is enough that this was seen after the broker had handled them.
@@ -352,7 +352,7 @@ class _Bounds:
         return isr.intersection(*self._lookahead.decisions.assignments(partition))
 
     def _is_looked_at(self, response: ResponseSeen) -> bool:
-        """Tell whether a response is to a request that was seen, or one that repeated the last."""
+        """Return whether a response is to an observed request, or one that repeated the last."""
         last = self._open.get(response.number[0])
         is_to_repeated = last is not None and last.number[1] < response.number[1]
         return response.number in self._asked or (is_to_repeated and response.fate is Fate.ARRIVES)
@@ -552,7 +552,7 @@ class _TooFew:
                     self._need(broker, least)
 
     def refuses(self, produce: Produce) -> bool:
-        """Tell whether no leader epoch in which it may be appended has an ISR for it."""
+        """Return whether no leader epoch in which it may be appended has an ISR for it."""
         key = (produce.broker, TopicPartition(produce.topic, produce.partition))
         replicas = self._replicas[produce.topic]
         # The leader epochs of a topic that is made again begin anew.
@@ -690,7 +690,7 @@ def _end_given(said: object) -> int:
 
 
 def _may_be_appended(produce: Produce, told: ClientAnswered | None) -> bool:
-    """Tell whether a broker may have appended a produce of which its client was told no offset."""
+    """Return whether a broker may have appended a produce whose client got no offset."""
     if told is None or told.outcome != "fail":
         return True
     # With acks=all a leader that was deposed refuses what it has appended.

@@ -277,7 +277,7 @@ class _Search:
         self._has_ended = self.is_complete or self._is_refuted(node)
 
     def _is_over(self, patience: int) -> bool:
-        """Tell whether a search ends: with the record, or since nothing more is explained."""
+        """Return whether a search ends: with the record, or since nothing more is explained."""
         if self._has_ended:
             return True
         if self.is_refuted:
@@ -342,7 +342,7 @@ class _Search:
             yield Reached(node.state, item, promised)
 
     def _is_refuted(self, node: _Node) -> bool:
-        """Tell whether what no state explains may come next: no other state gets beyond it."""
+        """Return whether what no state explains may come next: no other state gets beyond it."""
         if self.refuted_decision == node.decided and self._order(node) == (True,):
             return True
         return self._has_come_to_refuted(node)

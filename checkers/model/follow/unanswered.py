@@ -145,7 +145,7 @@ class Unanswered:
         known_at: int,
         index: int,
     ) -> bool:
-        """Tell whether any answer has a higher high watermark than the one that was told before.
+        """Return whether any answer has a higher high watermark than the one that was told before.
 
         It only grows in a term. So it does where the leader has told anybody a higher one by now,
         whenever it reads its log for the Fetch.
@@ -165,7 +165,7 @@ class Unanswered:
         return self._moves(asked, partition, offset, above, term, index)
 
     def _may_stand_still(self, asked: RequestSeen, partition: TopicPartition, index: int) -> bool:
-        """Tell whether a leader's ISR may be too small for the high watermark to move at all.
+        """Return whether a leader's ISR may be too small for the high watermark to move at all.
 
         Which ISRs it may have until a later message is written (KAFKA-15583).
         """
@@ -183,7 +183,7 @@ class Unanswered:
         return not all(generation.may_advance(tuple(isr), needed) for isr in isrs)
 
     def _is_news(self, asked: RequestSeen, partition: TopicPartition) -> bool:
-        """Tell whether whatever is answered for a partition is news to the links.
+        """Return whether whatever is answered for a partition is news to the links.
 
         An answer tells its first high watermark on a connection, and the first after an error. A
         fetch session leaves out only what it told before, and forgets that over an error
@@ -348,7 +348,7 @@ class Unanswered:
             term.isrs = term.isrs[before:]
 
     def _is_told(self, broker: int, partition: TopicPartition) -> bool:
-        """Tell whether a broker has a request about a partition that it has not answered."""
+        """Return whether a broker has a request about a partition that it has not answered."""
         return any(
             (state.topic, state.partition) == partition
             for states in self._told[broker].values()
@@ -364,7 +364,7 @@ class Unanswered:
         term: _Term,
         index: int,
     ) -> bool:
-        """Tell whether to count a Fetch moves the high watermark, and nobody keeps it back."""
+        """Return whether to count a Fetch moves the high watermark, and nobody keeps it back."""
         fetched = self._fetched[asked.leader, partition]
         own = fetched.get(asked.follower, [])
         # A leader that is asked from there once more may move nothing (KAFKA-8841).
@@ -401,7 +401,7 @@ class Unanswered:
         is_in_isr: bool,
         index: int,
     ) -> bool:
-        """Tell whether a follower may keep the high watermark back until a Fetch is counted.
+        """Return whether a follower may keep the high watermark back until a Fetch is counted.
 
         It does from the ISR with an end up to there. Outside it joins from the high watermark
         on, or has caught up: its Fetch reached the leader's end, now or at its Fetch before.
@@ -482,7 +482,7 @@ class Unanswered:
 
 
 def _is_refused(said: FetchAsked, term: _Term, generation: Generation) -> bool:
-    """Tell whether a leader refuses a Fetch that repeats one, for its leader epoch.
+    """Return whether a leader refuses a Fetch that repeats one, for its leader epoch.
 
     The links would record that error.
     """

@@ -194,7 +194,7 @@ class _Healed:
         return reading
 
     def _differs(self, state: State) -> bool:
-        """Tell whether a state differs in what was read of the last one."""
+        """Return whether a state differs in what was read of the last one."""
         for component, value in self._read.items():
             now = state.lookup(component)
             if now is not value and now != value:
@@ -214,7 +214,7 @@ def _let_happen(generations: Mapping[int, Generation], world: World, event: even
 
 
 def _ask_anew(world: World, broker_id: int, source: int) -> bool:
-    """Let a thread give up a request without an answer; returns whether it had one."""
+    """Let a thread give up a request without an answer; return whether it had one."""
     request = exchange.awaited(world, broker_id, source)
     if request is None or request.stage not in _UNREAD:
         return False
@@ -248,7 +248,7 @@ def _healing(world: World) -> Iterator[events.Event]:
 
 
 def _differing(world: World, partition: acts.TopicPartition) -> Iterator[_Wrong]:
-    """Yields what followers do not have in common with the leader that they are level with."""
+    """Yield where an in-sync follower's log differs from its leader's."""
     decided = world.partition_state(partition)
     leading = None if decided is None else world.replica(decided.leader, partition)
     if decided is None or leading is None:
@@ -284,7 +284,7 @@ def _is_fetching(world: World, broker_id: int, partition: acts.TopicPartition) -
 
 
 def _lost(world: World, promised: Iterable[Promise], is_compacted: bool) -> Iterator[_Wrong]:
-    """Yields what was promised and no member of the ISR has, but for what may be compacted."""
+    """Yield promised records that no member of the ISR has and compaction may not remove."""
     default = "compact" if is_compacted else ""
     of_partition: dict[acts.TopicPartition, set[tuple[int, str]]] = {}
     for partition, offset, payload in promised:
@@ -306,7 +306,7 @@ def _lost(world: World, promised: Iterable[Promise], is_compacted: bool) -> Iter
 
 
 def _told(before: State, reached: Reached, partition: acts.TopicPartition) -> str:
-    """Events of a step, in a few words."""
+    """Return a step's events in a few words."""
     what = None if reached.item is None else reached.item.what
     if isinstance(what, events.PartitionState):
         isr = ", ".join(map(str, what.isr))

@@ -22,7 +22,7 @@ class RulesAsked:
     _watched: dict[Generation, Generation] = field(default_factory=dict)
 
     def watched(self, generation: Generation, owners: Mapping[str, str]) -> Generation:
-        """The generation, which tells of each decision point whose rule is asked.
+        """Return the generation with a record of each decision point whose rule is asked.
 
         Args:
             owners: By decision point the rule that says what it does.
@@ -38,7 +38,7 @@ _ASKED: ContextVar[RulesAsked | None] = ContextVar("kchaos_rules_asked", default
 
 @contextmanager
 def watching_rules() -> Iterator[RulesAsked]:
-    """Notes which rules are asked in the block; generations composed before it are not watched."""
+    """Record the rules that are asked in the block; generations composed before it do not."""
     asked = RulesAsked()
     token = _ASKED.set(asked)
     try:

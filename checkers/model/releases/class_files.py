@@ -73,7 +73,7 @@ def changed(before: Methods, after: Methods) -> dict[str, list[str]]:
 
 
 def to_look_at(rules: Iterable[Rule], before: Methods, after: Methods) -> Iterator[str]:
-    """Yields the names of rules with a probe in a method that changed, or that is gone.
+    """Yield the names of rules with a probe in a method that changed, or that is gone.
 
     A probe of a whole file is concerned if its identifiers stand there more or less often.
     """

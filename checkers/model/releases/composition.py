@@ -102,7 +102,7 @@ def _composed(
     without: frozenset[str],
     also: frozenset[str],
 ) -> Generation:
-    """One value for the same arguments: states are compared with the generations in them."""
+    """Return one object for equal arguments, since states compare generations."""
     unknown = {*without, *also} - {rule.name for rule in RULES}
     if unknown:
         raise ModelError(

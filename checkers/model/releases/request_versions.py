@@ -54,7 +54,7 @@ _NEWEST: Mapping[str, tuple[tuple[Version, int], ...]] = {
 
 
 def can_read(release: Version, api: str, version: int) -> bool:
-    """Tell whether a broker of that release reads that version of a request."""
+    """Return whether a broker of that release reads that version of a request."""
     newest = next((known for first, known in _NEWEST[api] if release >= first), -1)
     return version <= newest
 
@@ -104,7 +104,7 @@ _WITHOUT_TOPIC_IDS = 12
 
 
 def asked_versions(api: str, line: _Line) -> frozenset[int]:
-    """The versions in which a broker whose protocol is that of a release line asks so.
+    """Return the versions that brokers of a release line use for the API.
 
     Args:
         api: Kafka's name of the request.

@@ -96,7 +96,7 @@ class Rule:
         object.__setattr__(self, "releases", releases)
 
     def applies(self, versions: Versions) -> bool:
-        """Tell whether a broker of these versions follows it."""
+        """Return whether a broker of these versions follows it."""
         if not self.releases.includes(versions.release):
             return False
         if self.mode not in (None, versions.mode):

@@ -277,7 +277,7 @@ def _require_stopped(world: World, broker: int, lost: str) -> None:
 
 
 def _wipe(world: World, event: acts.WipeLogDirectory) -> None:
-    """Empty every replica: the next start finds no log, and makes one when it is told to."""
+    """Empty every replica: the next start finds no log, and creates one when it is told to."""
     _require_stopped(world, event.broker, "logs")
     if world.get(("failed", event.broker)):
         raise ModelError(

@@ -167,7 +167,7 @@ def _work(world: World, broker_id: int, source: int) -> bool:
 
 
 def _is_overtaken(world: World, source: int, thread: FetcherThread, waiting: Exchange) -> bool:
-    """Tell whether the answer to a Fetch is held, and the next one would be another.
+    """Return whether the answer to a Fetch is held, and the next one would be another.
 
     The follower knows of a newer leader epoch, or its leader would refuse it by now. Its time-out
     passes before the next event, and it asks anew.
@@ -204,7 +204,7 @@ def _reset_offsets(world: World, broker_id: int, source: int) -> bool:
 
 
 def _end_waits(world: World, perform: Perform) -> bool:
-    """Let leaders end the waits of Fetches whose answers are held; returns whether any waited.
+    """Let leaders end the waits of Fetches whose answers are held; return whether any waited.
 
     replica.fetch.wait.max.ms pass before the next event, so that the answer has the high watermark
     that the other followers have moved meanwhile (DelayedFetch.onComplete).
@@ -228,7 +228,7 @@ def _end_wait(world: World, broker_id: int, source: int) -> bool:
 
 
 def _go_on(world: World, broker_id: int, source: int, request: Exchange) -> bool:
-    """Let a request go as far as it gets; returns whether anything changed but its way."""
+    """Let a request go as far as it gets; return whether anything changed but its way."""
     if request.holds or request.stage is Stage.WAITING:
         return False
     changed = False
@@ -264,7 +264,7 @@ def _go_on(world: World, broker_id: int, source: int, request: Exchange) -> bool
 
 
 def _without_told_again(world: World, broker_id: int, source: int, request: Exchange) -> Exchange:
-    """Leave out what a fetch session has told; returns the request with the rest of its answers.
+    """Leave out what a fetch session has told; return the request with the rest of its answers.
 
     An answer that brings nothing but the high watermark and log start that the session told last
     for a partition leaves the partition out, also if the follower did not take them then

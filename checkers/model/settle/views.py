@@ -76,7 +76,7 @@ def _fetcher(
 
 
 def _refuses(world: World, broker: Broker, partition: TopicPartition, replica: Replica) -> bool:
-    """Tell whether a broker does not know the leader epoch that it refuses for the topic's id."""
+    """Return whether a broker does not know the leader epoch that it refuses for the topic's id."""
     state = world.partition_state(partition)
     topic_id: str = world.get(("topic id", partition.topic)) or ""
     is_behind = state is not None and state.leader_epoch > replica.leader_epoch

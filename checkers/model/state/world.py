@@ -296,7 +296,7 @@ class World:
         return forgeries
 
     def passes(self, source: int, target: int) -> bool:
-        """Tell whether bytes get from one broker to another: both work, no cut is between."""
+        """Return whether bytes get from one broker to another: both work, no cut is between."""
         for broker in (self.broker(source), self.broker(target)):
             if broker is None or not broker.is_working:
                 return False

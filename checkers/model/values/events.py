@@ -378,12 +378,12 @@ EVENTS: Mapping[str, type[Any]] = {
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
-    """The event as a plain object: its class name under "event", then its fields."""
+    """Return the event as a plain object: its class name under "event", then its fields."""
     return {"event": type(event).__name__} | fields_of(event)
 
 
 def event_from_json(data: Mapping[str, Any]) -> Event:
-    """The event that `event_to_json` wrote.
+    """Return the event that `event_to_json` wrote.
 
     Raises:
         ValueError: No such event, or fields that it does not have or that have another type.

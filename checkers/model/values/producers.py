@@ -37,7 +37,7 @@ class ProducerMark:
         return self.coordinator_epoch is not None
 
     def __str__(self) -> str:
-        """In the words of `checkers.segments.batch.Batch.marks`."""
+        """Return the words of `checkers.segments.batch.Batch.marks`."""
         words = (
             "transactional" if self.is_transactional else "",
             "control" if self.is_marker else "",
@@ -94,7 +94,7 @@ class ProducerState:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def follows(self, base_sequence: int) -> bool:
-        """Tell whether a batch that begins so is the next."""
+        """Return whether a batch that begins so is the next."""
         last = self.last_sequence
         return base_sequence == (0 if last == _LARGEST_SEQUENCE else last + 1)
 

@@ -137,7 +137,7 @@ class Replica:
         return next((view for broker, view in self.views if broker == follower), None)
 
     def takes_in(self, follower: int) -> bool:
-        """Tell whether a leader takes a follower into the ISR: it has all that is committed."""
+        """Return whether a leader takes a follower into the ISR: it has all that is committed."""
         view = self.view(follower)
         return view is not None and view.asks_to_join and view.log_end_offset >= self.high_watermark
 

@@ -34,7 +34,7 @@ def cause_of(
     rounds: Sequence[AskedRound],
     faults: Sequence[FaultSpan],
 ) -> tuple[CauseStep, ...]:
-    """The cause of the worst safety finding, oldest first; nothing for a run without any.
+    """Return the cause of the worst safety finding, oldest step first; none without a finding.
 
     Each sentence says what a file of the run holds: a decision, a batch, a question for a leader
     epoch with its answer. A kind of finding that this does not explain, or evidence that is too
@@ -58,7 +58,7 @@ def cause_of(
 
 
 def cause_of_run(loaded: Loaded) -> tuple[CauseStep, ...]:
-    """The same, with all that it needs read from the run."""
+    """Return the same, reading all that it needs from the run."""
     return cause_of(
         loaded,
         views=partition_views(loaded),
@@ -74,7 +74,7 @@ def _unexplained(finding: Finding) -> tuple[CauseStep, ...]:
 
 
 def _by_time(steps: Iterable[CauseStep]) -> tuple[CauseStep, ...]:
-    """The sentences in the order of time; one without a time stays behind the one before it.
+    """Return the steps by time; a step without a time stays behind its predecessor.
 
     What findings say comes last.
     """

@@ -12,7 +12,7 @@ from kchaos.harness.report.cause.wording import isr_text
 
 
 def obeyed_before(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
-    """A late request about the partition that one of its brokers, or its controller, obeyed."""
+    """Yield a late request on the partition that a broker or its controller obeyed."""
     partition = story.partition
     sources = {
         each.evidence.get("source")
@@ -29,7 +29,7 @@ def obeyed_before(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]
 
 
 def not_accepted(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
-    """A leader or a follower that never accepted the last leader epoch, and what it answered."""
+    """Yield a leader or a follower that never accepted the last leader epoch, with its answer."""
     last = story.terms[-1] if story.terms else None
     if last is None:
         return
@@ -69,7 +69,7 @@ def not_accepted(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
 
 
 def _accepted_text(accepted: PartitionState | None) -> str:
-    """The last LeaderAndIsr that a broker accepted."""
+    """Describe the last LeaderAndIsr that a broker accepted."""
     if accepted is None:
         return "it accepted none of this topic"
     return (
@@ -79,7 +79,7 @@ def _accepted_text(accepted: PartitionState | None) -> str:
 
 
 def _ids_text(story: Story, request: ControlSent, error: int) -> str:
-    """The topic ids that a refusal is about: in the request, and in the last copy of the disk."""
+    """Describe the topic ids of a refusal: the request's, and the last one on disk."""
     if error != ErrorCode.INCONSISTENT_TOPIC_ID:
         return ""
     evidence = story.loaded.evidence
@@ -95,7 +95,7 @@ def _ids_text(story: Story, request: ControlSent, error: int) -> str:
 
 
 def _leader_and_isr(story: Story) -> Iterator[tuple[float, ControlSent, PartitionState, int]]:
-    """Yields each answered LeaderAndIsr about the partition, with the error of its answer."""
+    """Yield each answered LeaderAndIsr of the partition, with the error of its response."""
     partition = story.partition
     sent: dict[object, tuple[ControlSent, PartitionState]] = {}
     for message in story.loaded.evidence.links or ():
@@ -114,7 +114,7 @@ def _leader_and_isr(story: Story) -> Iterator[tuple[float, ControlSent, Partitio
 
 
 def late_request(story: Story) -> Iterator[CauseStep]:
-    """A request to an earlier generation: which one it was made for, and which one got it."""
+    """Yield a late request, with the generation of its sender's view and that of its receiver."""
     partition = story.partition
     accepted = [
         request

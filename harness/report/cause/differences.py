@@ -29,7 +29,7 @@ DIFFERING = ("divergence", "hole", "missing-tail")
 
 
 def difference(story: Story) -> Iterator[CauseStep]:
-    """Replicas that differ: who wrote what, what was asked and cut off, who is in sync."""
+    """Yield why replicas differ: writers, questions, truncations and the ISR."""
     again = [*made_again(story, story.finding.brokers)]
     yield from again
     written = [*_written_by(story)]
@@ -53,7 +53,7 @@ def difference(story: Story) -> Iterator[CauseStep]:
 
 
 def _written_by(story: Story) -> Iterator[CauseStep]:
-    """Leader while the finding's records were written, or the writer of records without epoch."""
+    """Yield the leader while the finding's records were written, or their writer."""
     epochs = sorted(
         {
             batch.leader_epoch
@@ -79,7 +79,7 @@ def _written_by(story: Story) -> Iterator[CauseStep]:
 
 
 def _answered(story: Story, asked: AskedRound, *, decides: bool) -> Iterator[CauseStep]:
-    """A question for the end of a leader epoch, and what its asker kept although it had to go.
+    """Yield an epoch-end question, and the records that the follower kept wrongly.
 
     Unless it `decides` something before it is why the replicas differ.
     """
@@ -100,7 +100,7 @@ def _answered(story: Story, asked: AskedRound, *, decides: bool) -> Iterator[Cau
 
 
 def _followers(story: Story, began: float) -> Sequence[int]:
-    """Those of the finding that followed when all came to be in sync again, or else in the end."""
+    """Return the finding's followers when the ISR became complete, or at the end."""
     brokers = set(story.finding.brokers)
     states = [state for time, state in story.states if time >= began]
     again = [
@@ -114,7 +114,7 @@ def _followers(story: Story, began: float) -> Sequence[int]:
 
 
 def _appended(story: Story, told: Collection[int]) -> Iterator[CauseStep]:
-    """Which leaders appended to the finding's offsets, by what clients were answered.
+    """Yield the leaders that appended to the finding's offsets, by their responses.
 
     Those of the leader epochs that were told already are left out.
     """
@@ -141,7 +141,7 @@ def _appended(story: Story, told: Collection[int]) -> Iterator[CauseStep]:
 
 
 def _written(story: Story, term: Term) -> str:
-    """Which offsets of a leader epoch the replicas hold, and who has what its leader has there."""
+    """Return the offsets of a leader epoch on the replicas, and who agrees with its leader."""
     of_epoch = [
         (replica.broker, batch)
         for replica in story.replicas
@@ -159,12 +159,12 @@ def _written(story: Story, term: Term) -> str:
 
 
 def _identity(batch: Batch) -> tuple[object, ...]:
-    """What two copies of a batch have in common."""
+    """Return the fields in which copies of a batch agree."""
     return batch.base_offset, batch.last_offset, batch.payload or batch.crc
 
 
 def _holes(story: Story) -> Iterator[CauseStep]:
-    """Where the log of a broker goes on after its hole."""
+    """Yield where the log of a broker goes on after its hole."""
     for replica in story.replicas:
         later = [
             each for each in batches_of(replica) if each.base_offset > story.finding.last_offset

@@ -9,7 +9,7 @@ from kchaos.harness.report.cause.story import CauseStep, Story
 
 
 def taken_from_disk(story: Story) -> Iterator[CauseStep]:
-    """Step of a fault that took some of the finding's offsets from the end of a log."""
+    """Yield the step of a fault that removed some of the finding's offsets from a log's end."""
     partition = story.partition
     for timed in story.loaded.evidence.events:
         lost = timed.event
@@ -26,7 +26,7 @@ def taken_from_disk(story: Story) -> Iterator[CauseStep]:
 
 
 def lost_on_disk(story: Story) -> bool:
-    """Whether a fault took something from a disk."""
+    """Return whether a fault removed anything from a disk."""
     return any(
         isinstance(begun.act, LoseTail | WipeLogDirectory)
         for _, begun in lines_of(story.loaded.evidence.observed, Act)

@@ -5,7 +5,7 @@ from kchaos.harness.report.cause.wording import acting_text, isr_text
 
 
 def uncleanly(story: Story, term: Term) -> str:
-    """That the leader of a leader epoch was neither in the ISR nor eligible; "" if it was."""
+    """Return why the epoch's leader was neither in the ISR nor eligible, or ""."""
     before = [state for time, state in story.states if time < term.time]
     if not story.decisions.is_kraft:
         # Before KIP-101 a partition without a leader was written with an empty ISR.
@@ -23,7 +23,7 @@ def uncleanly(story: Story, term: Term) -> str:
 
 
 def election_step(story: Story, term: Term, *, is_fatal: bool = False) -> CauseStep:
-    """Step of an election: the leader, its ISR, acting faults, and whether it was unclean."""
+    """Return an election: the leader, its ISR, acting faults, and whether it was unclean."""
     return CauseStep(
         time=term.time,
         section="time",

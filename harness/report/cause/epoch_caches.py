@@ -11,7 +11,7 @@ from kchaos.harness.report.replaced_entries import Replaced, replaced_entries
 
 
 def contradicted_batches(story: Story) -> Iterator[CauseStep]:
-    """Batches that an epoch cache contradicts: the entry of a term without records, kept too long.
+    """Yield batches that an epoch cache contradicts because of a stale entry without records.
 
     The entry of the next batch takes its place, and with it that of an epoch that has records.
     """
@@ -39,7 +39,7 @@ def contradicted_batches(story: Story) -> Iterator[CauseStep]:
 
 
 def _would_answer(story: Story) -> CauseStep:
-    """The finding, and the answer that a follower would get by that cache."""
+    """Return the finding, and a follower's response from that cache."""
     first, last = story.finding.first_offset, story.finding.last_offset
     said = finding_step(story.finding)
     entries = [
@@ -57,7 +57,7 @@ def _would_answer(story: Story) -> CauseStep:
 
 
 def _term_without_records(story: Story, broker: int, replaced: Replaced) -> Iterator[CauseStep]:
-    """That a broker led without a record, and how the entry of that term outlived the term."""
+    """Yield a broker's term without records, and how the entry of that term outlived it."""
     written = {batch.leader_epoch for replica in story.replicas for batch in batches_of(replica)}
     for entry in replaced.removed:
         term = story.term(entry.leader_epoch)

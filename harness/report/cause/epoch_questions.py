@@ -7,7 +7,7 @@ from kchaos.harness.report.cause.story import MOST_ROUNDS, CauseStep, Story, bat
 
 
 def questions_since(story: Story, began: float, followers: Collection[int]) -> Iterator[AskedRound]:
-    """The answered questions of these followers for the end of a leader epoch, in their order."""
+    """Yield these followers' answered questions for a leader epoch's end, in order."""
     for each in story.rounds:
         if (
             each.is_answered
@@ -20,7 +20,7 @@ def questions_since(story: Story, began: float, followers: Collection[int]) -> I
 
 
 def never_asked(story: Story, followers: Sequence[int], began: float) -> Iterator[CauseStep]:
-    """That a follower asked nobody where an epoch ends, in a run in which others did."""
+    """Yield a follower that did not ask for an epoch's end in a run in which others did."""
     others_asked = any(
         each.follower not in followers and each.requested_epoch >= 0 and not each.by_fetch
         for each in story.rounds
@@ -40,7 +40,7 @@ def never_asked(story: Story, followers: Sequence[int], began: float) -> Iterato
 
 
 def repeated_questions(story: Story, asked: Sequence[AskedRound]) -> Iterator[CauseStep]:
-    """The last questions; those that are alike and follow each other are one."""
+    """Yield the last questions, consecutive equal ones as one."""
     alike: list[list[AskedRound]] = []
     for each in asked:
         if alike and question_text(alike[-1][0], story) == question_text(each, story):
@@ -60,7 +60,7 @@ def repeated_questions(story: Story, asked: Sequence[AskedRound]) -> Iterator[Ca
 
 
 def _unknown_to_the_follower(story: Story, same: Sequence[AskedRound]) -> Iterator[CauseStep]:
-    """That no truncation can come of an answer that comes again and again."""
+    """Yield that no truncation can follow from a repeated answer."""
     answer = same[0]
     log = [
         batch
@@ -79,7 +79,7 @@ def _unknown_to_the_follower(story: Story, same: Sequence[AskedRound]) -> Iterat
 
 
 def question_text(each: AskedRound, story: Story) -> str:
-    """A question with its answer; or a fetch that was answered with a diverging epoch."""
+    """Describe a question with its answer, or a fetch answered with a diverging epoch."""
     end = f"leader epoch {each.answered_epoch} ends at {each.end_offset}"
     if each.by_fetch:
         return (
@@ -96,7 +96,7 @@ def question_text(each: AskedRound, story: Story) -> str:
 
 
 def _beyond(each: AskedRound, story: Story) -> str:
-    """Why an answer is the start of another leader epoch, if the leader's log shows it."""
+    """Return why an answer is the start of another leader epoch, if the leader's log shows it."""
     log = [
         batch
         for replica in story.replicas

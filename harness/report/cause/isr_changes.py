@@ -13,7 +13,7 @@ from kchaos.harness.report.cause.wording import acting_text, isr_text
 
 
 def together_in_sync(story: Story, since: float) -> Iterator[CauseStep]:
-    """When the brokers that differ came to count as in sync, if they did."""
+    """Yield the time from which the differing brokers were in sync, if they were."""
     brokers = set(story.finding.brokers)
     named = brokers_text(sorted(brokers))
     counted = f"{named} counts as in sync" if len(brokers) == 1 else f"{named} count as in sync"
@@ -29,7 +29,7 @@ def together_in_sync(story: Story, since: float) -> Iterator[CauseStep]:
 
 
 def joined_later(story: Story, elected: Sequence[Term], promised_at: float) -> Iterator[CauseStep]:
-    """Step by which the first of later leaders came into the ISR, if that was after the promise."""
+    """Yield the step by which the first of later leaders joined the ISR after the promise."""
     for term in elected:
         members = [(time, state) for time, state in story.states if time < term.time]
         before = [state for time, state in members if time <= promised_at]
@@ -52,7 +52,7 @@ def joined_later(story: Story, elected: Sequence[Term], promised_at: float) -> I
 
 
 def isr_not_changed(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
-    """The last change of the ISR that the last leader asked its controller for, if none came."""
+    """Yield the last leader's last unanswered request for a change of the ISR."""
     if not story.states or set(concerned) <= set(story.states[-1][1].isr):
         return
     partition = story.partition
@@ -83,7 +83,7 @@ def isr_not_changed(story: Story, concerned: Sequence[int]) -> Iterator[CauseSte
 
 
 def _answer_of(message: LinkMessage, partition: TopicPartition) -> str:
-    """Content of an answer to AlterPartition about a partition, in words."""
+    """Describe an AlterPartition response about a partition."""
     detail = message.detail or {}
     of_partition = [
         entry.get("error_code")
@@ -97,7 +97,7 @@ def _answer_of(message: LinkMessage, partition: TopicPartition) -> str:
 
 
 def dropped(story: Story) -> Iterator[CauseStep]:
-    """Followers that left the ISR while they waited for their leader."""
+    """Yield followers that left the ISR while they waited for their leader."""
     if not story.finding.evidence.get("dropped"):
         return
     partition = story.partition

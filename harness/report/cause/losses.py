@@ -23,7 +23,7 @@ _MOST_ELECTIONS = 3
 
 
 def loss(story: Story) -> Iterator[CauseStep]:
-    """Promised records that are gone: who acknowledged them, who was elected, what was cut."""
+    """Yield why promised records are lost: acknowledgements, elections and truncations."""
     lost = _named(story.finding.evidence.get("operations"))
     done = [
         each
@@ -76,7 +76,7 @@ def loss(story: Story) -> Iterator[CauseStep]:
 
 
 def _left_of(story: Story) -> CauseStep:
-    """Records of the replicas in the end at the offsets of those that are lost."""
+    """Return the replicas' final records at the lost offsets."""
     first, last = story.finding.first_offset, story.finding.last_offset
     offsets = in_words(first, last)
     holders = {
@@ -102,7 +102,7 @@ def _left_of(story: Story) -> CauseStep:
 
 
 def _are_probes(story: Story) -> bool:
-    """Whether all that lies at the lost offsets now was written while the run settled."""
+    """Return whether all records at the lost offsets were written while the run settled."""
     finding = story.finding
     spans = {
         (batch.base_offset, batch.last_offset)
@@ -119,14 +119,14 @@ def _are_probes(story: Story) -> bool:
 
 
 def _named(operations: object) -> set[str]:
-    """The operations that a finding names; what has another form is passed over."""
+    """Return the operations in a finding, ignoring values of another form."""
     given = operations if isinstance(operations, list | tuple) else ()
     names = [each.get("operation") for each in given if isinstance(each, Mapping)]
     return {name for name in names if isinstance(name, str)}
 
 
 def _brokers(by_broker: object) -> set[int]:
-    """The brokers by which a finding's evidence is told, likewise."""
+    """Return the brokers in a finding's evidence, ignoring values of another form."""
     given = by_broker if isinstance(by_broker, Mapping) else ()
     return {int(broker) for broker in given if str(broker).isdecimal()}
 

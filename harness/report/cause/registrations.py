@@ -10,7 +10,7 @@ from kchaos.harness.report.cause.wording import acting_text, finding_step
 
 
 def not_registered(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
-    """A broker whose registration ended and whose process went on."""
+    """Yield a broker whose registration ended and whose process went on."""
     processes = {
         seen.broker: seen.pid for _, seen in lines_of(story.loaded.evidence.observed, Broker)
     }
@@ -31,7 +31,7 @@ def not_registered(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep
 
 
 def untold_broker(story: Story, finding: Finding | None = None) -> Iterator[CauseStep]:
-    """A broker that nobody told of its replicas: when it registered, and what did not come."""
+    """Yield a registered broker that no request informed of its replicas, and what it lacked."""
     finding = finding or story.finding
     own = [
         (time, registered)

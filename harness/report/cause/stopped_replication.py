@@ -31,7 +31,7 @@ parseRequest, 1.0.0 to 3.8.0); it closes the connection then."""
 
 
 def stopped_replication(story: Story) -> Iterator[CauseStep]:
-    """Replication that does not go on: who leads, what was answered, what a broker's log says."""
+    """Yield why replication stopped: leader, responses, and the broker's log."""
     concerned = _concerned(story)
     # The election with which a partition begins led to nothing.
     terms = [term for term in story.terms if term.leader_epoch > 0][-2:]
@@ -65,7 +65,7 @@ def stopped_replication(story: Story) -> Iterator[CauseStep]:
 
 
 def offline_partition(story: Story) -> Iterator[CauseStep]:
-    """A partition without a leader, or with one that does not know that it leads."""
+    """Yield a partition without a leader, or with one that does not know of its leadership."""
     concerned = _concerned(story)
     unaware = [
         each
@@ -87,7 +87,7 @@ def offline_partition(story: Story) -> Iterator[CauseStep]:
 
 
 def _concerned(story: Story) -> Sequence[int]:
-    """The brokers of which something may be told of a partition that does not go on.
+    """Return the brokers that may explain why a partition's replication stopped.
 
     Besides those of the finding, these are the ISR where its leader waits for them. Where the
     finding names nobody, they are the replicas outside the ISR, or the last leader.
@@ -104,7 +104,7 @@ def _concerned(story: Story) -> Sequence[int]:
 
 
 def _moved(story: Story) -> Iterator[CauseStep]:
-    """Moves of the last leader's replica between log directories, before its follower looped."""
+    """Yield moves of the last leader's replica between log directories before the loop."""
     if story.finding.kind != "fetch-loop" or not story.states:
         return
     until = story.finding.evidence.get("from")
@@ -123,7 +123,7 @@ def _moved(story: Story) -> Iterator[CauseStep]:
 
 
 def _unread(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
-    """Broker that could not read its controller's requests, which have a newer protocol."""
+    """Yield a broker that could not read its controller's requests, which have a newer protocol."""
     for broker in concerned:
         lines = story.loaded.evidence.server_logs.get(broker, ())
         unread = dict.fromkeys(match.groups() for line in lines if (match := _UNREAD.search(line)))
@@ -139,7 +139,7 @@ def _unread(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
 
 
 def _logged(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
-    """Lines of a broker's own log about giving the partition's replica up."""
+    """Yield the lines of a broker's log about giving up the partition's replica."""
     told = [
         each
         for each in story.loaded.findings

@@ -131,11 +131,11 @@ class Story:
         return tuple(begun.values())
 
     def term(self, leader_epoch: int) -> Term | None:
-        """The leader of a leader epoch; None if no evidence names it."""
+        """Return the term of a leader epoch, or None if no evidence names its leader."""
         return next((each for each in self.terms if each.leader_epoch == leader_epoch), None)
 
     def covers(self, first: int, last: int) -> bool:
-        """Whether offsets, both inclusive, overlap those of the finding."""
+        """Return whether offsets, both inclusive, overlap those of the finding."""
         return first <= self.finding.last_offset and last >= self.finding.first_offset
 
 
@@ -148,7 +148,7 @@ def story_of(
     rounds: Sequence[AskedRound],
     faults: Sequence[FaultSpan],
 ) -> Story:
-    """The evidence about a finding's partition, of which `view` is the last snapshot."""
+    """Return the evidence about a finding's partition, of which `view` is the last snapshot."""
     partition = (finding.topic, finding.partition)
     states = tuple(
         (timed.time, state)
@@ -188,7 +188,7 @@ def story_of(
 def _deleted_before(
     loaded: Loaded, finding: Finding, states: Sequence[tuple[float, events.PartitionState]]
 ) -> events.TopicDeletion | None:
-    """The last deletion of a topic of that name before the topic that the finding is about.
+    """Return the last deletion of the topic's name before the finding's topic was created.
 
     A finding about an earlier snapshot is about the topic that there was then.
     """
@@ -214,18 +214,18 @@ def _unregistered(decisions: Decisions) -> Mapping[int, float]:
 
 
 def worst_of(loaded: Loaded) -> Finding | None:
-    """The safety finding with which the report begins; None for a run without any."""
+    """Return the safety finding that the report begins with, or None."""
     unsafe = [each for each in loaded.findings if each.question is Question.SAFETY]
     return worst_first(unsafe)[0] if unsafe else None
 
 
 def own_term(done: Operation, story: Story) -> Term | None:
-    """The last leader epoch that the broker of an operation led until the operation ended."""
+    """Return the last leader epoch that the operation's broker led until the operation ended."""
     ended = done.ended_at or done.invoked_at
     own = [term for term in story.terms if term.leader == done.broker and term.time <= ended]
     return own[-1] if own else None
 
 
 def batches_of(replica: ReplicaView) -> tuple[Batch, ...]:
-    """Its batches on disk; nothing where it was not found there."""
+    """Return the replica's batches on disk; none without a directory."""
     return () if replica.on_disk is None else replica.on_disk.batches

@@ -20,7 +20,7 @@ _NOT_REBUILT = re.compile(
 
 
 def tier_reads(story: Story) -> Iterator[CauseStep]:
-    """Records that readers do not get from a broker: what it rebuilt, what is remote and local."""
+    """Yield why readers lack records of a broker: its rebuilds, remote and local offsets."""
     rebuilt = [*rebuilt_from_tier(story)]
     yield from rebuilt
     since = rebuilt[0].time or 0.0 if rebuilt else 0.0
@@ -42,7 +42,7 @@ def tier_reads(story: Story) -> Iterator[CauseStep]:
 
 
 def rebuilt_from_tier(story: Story) -> Iterator[CauseStep]:
-    """Whether a broker of the finding was sent to the remote tier, and what its log says of it."""
+    """Yield whether a broker was referred to the remote tier, with its log's lines."""
     partition = story.partition
     sent = [
         (message.wall_time_s, message.said)
@@ -85,7 +85,7 @@ def rebuilt_from_tier(story: Story) -> Iterator[CauseStep]:
 
 
 def _remote(story: Story, time: float | None) -> CauseStep:
-    """Which segments of the remote tier have the finding's offsets at the end."""
+    """Return the segments of the remote tier with the finding's offsets at the end."""
     first, last = story.finding.first_offset, story.finding.last_offset
     holding = [
         segment
@@ -113,7 +113,7 @@ def _epochs(segment: RemoteView) -> str:
 
 
 def _local(story: Story, reading: TierReading) -> Iterator[CauseStep]:
-    """Where a broker says that its local log begins, if its first batch lies behind that."""
+    """Yield a broker's reported local log start, if its first batch lies behind it."""
     log = [
         batch
         for replica in story.replicas
@@ -133,7 +133,7 @@ def _local(story: Story, reading: TierReading) -> Iterator[CauseStep]:
 
 
 def _read(story: Story, reading: TierReading) -> Iterator[CauseStep]:
-    """Records that the last reader of a broker got at the finding's offsets."""
+    """Return the last reading of a broker at the finding's offsets."""
     first, last = story.finding.first_offset, story.finding.last_offset
     errors = {
         fetch.error_code

@@ -9,7 +9,7 @@ from kchaos.harness.report.cause.wording import acting_text
 
 
 def made_again(story: Story, brokers: Sequence[int]) -> Iterator[CauseStep]:
-    """That a topic of that name was deleted, and who was away then and kept its old folder.
+    """Yield a deletion of the topic's name, and the absent brokers that kept an old folder.
 
     Args:
         story: The evidence.
@@ -38,7 +38,7 @@ def made_again(story: Story, brokers: Sequence[int]) -> Iterator[CauseStep]:
 
 
 def _had_a_replica(story: Story) -> set[int]:
-    """The brokers to which some topic of that name gave a replica before it was deleted."""
+    """Return the brokers that an earlier topic of that name gave a replica."""
     return {
         broker
         for timed in story.decisions.events
@@ -51,7 +51,7 @@ def _had_a_replica(story: Story) -> set[int]:
 
 
 def _registered(story: Story) -> set[int]:
-    """The brokers that were registered when the topic was deleted."""
+    """Return the brokers registered at the topic's deletion."""
     registered: set[int] = set()
     for timed in story.decisions.events:
         if timed.time > story.since:

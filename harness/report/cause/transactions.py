@@ -10,7 +10,7 @@ from kchaos.harness.report.cause.wording import finding_step
 
 
 def transaction(story: Story) -> Iterator[CauseStep]:
-    """A transaction that ended otherwise than its client was told: its batch, markers and end."""
+    """Yield a transaction that contradicts its client's answer: batch, markers and end."""
     finding, evidence = story.finding, story.loaded.evidence
     named = finding.evidence.get("operation")
     written = next((each for each in evidence.operations if each.operation == named), None)

@@ -11,7 +11,7 @@ from kchaos.harness.report.cause.wording import finding_step
 
 
 def cut_too_little(story: Story, follower: int) -> Iterator[CauseStep]:
-    """The last truncation of a follower, if it left the offsets that differ where they were."""
+    """Yield the follower's last truncation, if it kept the differing offsets."""
     first, last = story.finding.first_offset, story.finding.last_offset
     own = [cut for cut in story.truncations if cut.broker == follower]
     for cut in own[-1:]:
@@ -26,7 +26,7 @@ def cut_too_little(story: Story, follower: int) -> Iterator[CauseStep]:
 
 
 def cut_nothing(story: Story, follower: int) -> Iterator[CauseStep]:
-    """That a follower truncated nothing in the whole run, where the model explains all of it."""
+    """Yield that a fully explained follower truncated nothing in the whole run."""
     prediction, finding = story.loaded.prediction, story.finding
     if prediction is None or not prediction.states or prediction.limit or prediction.emptied_by:
         return
@@ -40,7 +40,7 @@ def cut_nothing(story: Story, follower: int) -> Iterator[CauseStep]:
 
 
 def below_high_watermark(story: Story) -> Iterator[CauseStep]:
-    """Records that a replica cut off below a high watermark: who was elected, asked and cut."""
+    """Yield a truncation below a high watermark: the election, the question and the offset."""
     finding = story.finding
     for term in story.terms[-2:]:
         yield election_step(story, term)
@@ -72,7 +72,7 @@ def below_high_watermark(story: Story) -> Iterator[CauseStep]:
 
 
 def kept_after(story: Story, asked: AskedRound) -> Iterator[CauseStep]:
-    """The part that the follower cut off after the answer, by the prediction, or still has."""
+    """Yield the offsets that the follower should have truncated after the answer, or still has."""
     first, last = story.finding.first_offset, story.finding.last_offset
     answer = asked.end_offset or 0
     stays = answer > last and story.finding.kind == "divergence"

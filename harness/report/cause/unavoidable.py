@@ -8,7 +8,7 @@ _MENDABLE = (*DIFFERING, "committed-loss", "last-replica-loss")
 
 
 def no_way_back(loaded: Loaded) -> CauseStep | None:
-    """From which step on healing everything would not have helped; None without a safety finding.
+    """Return the step after which healing all faults would not have helped, or None.
 
     The model computed it when the run was judged (`checkers.model.follow.unavoidable`).
     """

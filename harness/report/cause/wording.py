@@ -13,24 +13,24 @@ _MOST_FAULTS = 3
 
 
 def listed(words: Sequence[str]) -> str:
-    """One or more words as a list in a sentence."""
+    """Join words as a list in a sentence."""
     *others, last = words
     return f"{', '.join(others)} and {last}" if others else last
 
 
 def finding_step(finding: Finding) -> CauseStep:
-    """The finding as the last sentence of a cause."""
+    """Return the finding as the last sentence of a cause."""
     message = finding.message[:1].upper() + finding.message[1:]
     return CauseStep(section="findings", text=message if message.endswith("…") else f"{message}.")
 
 
 def isr_text(isr: Iterable[int]) -> str:
-    """Brokers in the form in which Kafka writes an ISR."""
+    """Return brokers in the form in which Kafka writes an ISR."""
     return f"[{', '.join(map(str, isr))}]"
 
 
 def acting_text(story: Story, time: float) -> str:
-    """Which faults acted at a time, those on the brokers of the finding first."""
+    """Describe the faults that acted at a time, those on the finding's brokers first."""
     acting = [
         (fault.what.partition("(")[0], _aimed_at(fault))
         for fault in story.faults
@@ -48,5 +48,5 @@ def acting_text(story: Story, time: float) -> str:
 
 
 def _aimed_at(fault: FaultSpan) -> Sequence[int]:
-    """Those that a fault was aimed at."""
+    """Return the brokers at which a fault was aimed."""
     return sorted({int(broker) for broker in _AIMED_AT.findall(fault.what)})

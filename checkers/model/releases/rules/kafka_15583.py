@@ -10,7 +10,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 
 
 def has_enough(isr: tuple[int, ...], min_insync_replicas: int) -> bool:
-    """Tell whether the ISR has as many members as `min.insync.replicas` (isUnderMinIsr)."""
+    """Return whether the ISR has as many members as `min.insync.replicas` (isUnderMinIsr)."""
     return len(isr) >= min_insync_replicas
 
 

@@ -9,7 +9,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 
 
 def was_asked_in_this_epoch(asked_leader_epoch: int, leader_epoch: int) -> bool:
-    """Tell whether the follower is still in the epoch under which it fetched."""
+    """Return whether the follower is still in the epoch under which it fetched."""
     return asked_leader_epoch == leader_epoch
 
 

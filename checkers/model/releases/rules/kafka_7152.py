@@ -10,7 +10,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 
 
 def is_behind(follower_end_offset: int, leader_end_offset: int) -> bool:
-    """Tell whether the follower lacks anything that the leader has."""
+    """Return whether the follower lacks anything that the leader has."""
     return follower_end_offset != leader_end_offset
 
 

@@ -33,7 +33,7 @@ def truncate(answer: EpochEnd, follower: FollowerLog) -> TruncationState:
 
 
 def tell_epoch_from_version_1(version: int) -> bool:
-    """Tell whether an answer of that version has a field for its epoch."""
+    """Return whether an answer of that version has a field for its epoch."""
     return version >= 1
 
 

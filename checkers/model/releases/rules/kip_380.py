@@ -19,12 +19,12 @@ UNKNOWN = "UNKNOWN_SERVER_ERROR"
 
 
 def is_higher(seen_czxid: int, czxid: int) -> bool:
-    """Tell whether a broker bounced: its registration is later than the one that was seen."""
+    """Return whether a broker bounced: its registration is later than the one that was seen."""
     return czxid > seen_czxid
 
 
 def is_for_an_earlier_generation(told: int, own: int) -> bool:
-    """Tell whether a request was meant for an earlier generation; -1 says nothing about it."""
+    """Return whether a request was meant for an earlier generation; -1 says nothing about it."""
     return 0 <= told < own
 
 

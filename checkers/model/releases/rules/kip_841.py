@@ -9,7 +9,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 
 
 def is_alive(follower: int, live: frozenset[int]) -> bool:
-    """Tell whether the leader's metadata cache has the broker (MetadataCache.hasAliveBroker)."""
+    """Return whether the leader's metadata cache has the broker (MetadataCache.hasAliveBroker)."""
     return follower in live
 
 
