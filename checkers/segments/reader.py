@@ -4,7 +4,7 @@ Nothing here raises for bad bytes, since a chaos run makes them on purpose.
 """
 
 import struct
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from kchaos.checkers.findings import Finding
@@ -32,36 +32,17 @@ class SegmentContents:
     end_position: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentSlice:
-    """A part of a segment that `read_segment` and `iter_batches` can be given.
-
-    Attributes:
-        start_position: Byte position of its first entry.
-        end_position: Byte position behind its last entry, exclusive.
-        base_offset: The least offset that may come in it.
-    """
-
-    start_position: int
-    end_position: int
-    base_offset: int
-
-
 def read_segment(
     data: bytes | memoryview,
     *,
     base_offset: int,
     file: str,
     decode_records: bool = True,
-    start_position: int = 0,
-    end_position: int | None = None,
 ) -> SegmentContents:
-    """Return the batches and findings of a segment's bytes, between two byte positions.
+    """Return the batches and findings of a segment's bytes.
 
-    `base_offset` is the segment's, the number in its name; when reading starts in the middle, the
-    first offset that may come there. `start_position` must be an entry's start; `end_position` is
-    exclusive, the end of `data` if None. `file` is named in every batch and finding. Without
-    `decode_records` the batches have no payload digest, and reading is many times faster.
+    `base_offset` is the number in the segment's name. `file` is named in every batch and finding.
+    Without `decode_records` the batches have no payload digest, and reading is many times faster.
 
     Never raises for bad bytes. An entry with a wrong checksum or an unknown magic gives a finding
     and no batch, and reading goes on behind it as long as lengths make sense. A batch whose
@@ -82,8 +63,6 @@ def read_segment(
         base_offset=base_offset,
         file=file,
         decode_records=decode_records,
-        start_position=start_position,
-        end_position=end_position,
     )
     while True:
         try:
@@ -104,8 +83,6 @@ def iter_batches(
     base_offset: int,
     file: str,
     decode_records: bool = False,
-    start_position: int = 0,
-    end_position: int | None = None,
 ) -> Generator[Batch | Finding, None, int]:
     """Yield what `read_segment` returns, one by one; the generator's value is the end position.
 
@@ -113,8 +90,7 @@ def iter_batches(
     decoded unless asked for.
     """
     view = memoryview(data).cast("B")
-    end = len(view) if end_position is None else min(end_position, len(view))
-    position = start_position
+    end, position = len(view), 0
     least_offset = base_offset
     trusted = True
     while position < end:
@@ -147,52 +123,6 @@ def iter_batches(
             yield _disagreeing_batch(batch, problem)
         position += batch.size_bytes
     return position
-
-
-def split_segment(
-    data: bytes | memoryview, *, base_offset: int, target_bytes: int
-) -> Iterator[SegmentSlice]:
-    """Yield slices of a segment that can be read apart, each of at least `target_bytes` but one.
-
-    Read in order, with each slice's positions and `base_offset`, they give together what the whole
-    segment gives. Only lengths are looked at, and one checksum for each slice, so this is fast. An
-    empty segment has no slices.
-    """
-    view = memoryview(data).cast("B")
-    position = 0
-    while position < len(view):
-        part, base_offset = cut_slice(
-            view, position, base_offset=base_offset, target_bytes=target_bytes
-        )
-        yield part
-        position = part.end_position
-
-
-def cut_slice(
-    view: memoryview, position: int, *, base_offset: int, target_bytes: int
-) -> tuple[SegmentSlice, int]:
-    """Return the slice of `split_segment` that begins at `position`, and the next one's offset.
-
-    `base_offset` is the least offset that may come at `position`, and the offset returned that
-    which may come behind the slice. Nothing does if the slice ends where `view` does.
-    """
-    start, end = position, len(view)
-    size_bytes = whole_entry_bytes(view, position, end)
-    while size_bytes:
-        entry, entry_bytes = position, size_bytes
-        position += entry_bytes
-        size_bytes = whole_entry_bytes(view, position, end)
-        if position - start < target_bytes or not size_bytes:
-            continue
-        try:
-            batch, _ = read_entry(view, entry, entry_bytes, False, "")
-        except CorruptEntryError:
-            # A cut here would hide from the next slice what came before it.
-            continue
-        part = SegmentSlice(start_position=start, end_position=position, base_offset=base_offset)
-        return part, max(batch.base_offset, batch.last_offset) + 1
-    last = SegmentSlice(start_position=start, end_position=end, base_offset=base_offset)
-    return last, base_offset
 
 
 def read_records(data: bytes | memoryview, batch: Batch) -> tuple[Record, ...]:

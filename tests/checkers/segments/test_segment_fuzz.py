@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kchaos.checkers.segments import reader
-from kchaos.checkers.segments.reader import read_segment, split_segment
+from kchaos.checkers.segments.reader import read_segment
 from tests.support.examples import examples
 from tests.support.segment_encoder import Pair, batch, message, wrapper
 
@@ -147,34 +147,6 @@ def test_splices_of_segments_never_raise(pieces: list[tuple[list[bytes], float, 
 def test_random_bytes_never_raise(data: bytes, decode: bool) -> None:
     contents = read_segment(data, base_offset=0, file="0.log", decode_records=decode)
     assert contents.findings or contents.end_position == len(data)
-
-
-@given(segments(), st.data(), st.integers(min_value=0, max_value=255), st.integers(1, 600))
-@settings(deadline=None, max_examples=examples(500))
-def test_slices_of_a_segment_give_together_what_the_whole_gives(
-    entries: list[bytes], data: st.DataObject, mask: int, target_bytes: int
-) -> None:
-    whole = bytearray(b"".join(entries))
-    whole[data.draw(st.integers(min_value=0, max_value=len(whole) - 1))] ^= mask
-    segment = bytes(whole[: data.draw(st.integers(min_value=0, max_value=len(whole)))])
-    at_once = read_segment(segment, base_offset=0, file="0.log")
-    slices = tuple(split_segment(segment, base_offset=0, target_bytes=target_bytes))
-    parts = [
-        read_segment(
-            segment,
-            base_offset=each.base_offset,
-            file="0.log",
-            start_position=each.start_position,
-            end_position=each.end_position,
-        )
-        for each in slices
-    ]
-    assert tuple(batch for part in parts for batch in part.batches) == at_once.batches
-    assert tuple(finding for part in parts for finding in part.findings) == at_once.findings
-    assert [each.start_position for each in slices[1:]] == [
-        each.end_position for each in slices[:-1]
-    ]
-    assert all(each.end_position - each.start_position >= target_bytes for each in slices[:-1])
 
 
 @given(

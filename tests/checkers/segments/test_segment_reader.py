@@ -221,21 +221,6 @@ def test_without_decoding_the_same_batches_come_without_payload() -> None:
     assert shallow.findings == ()
 
 
-def test_reading_from_one_position_to_another_keeps_positions_in_the_file() -> None:
-    parts = [batch(0, PAIRS), batch(5, PAIRS), batch(10, PAIRS)]
-    data = b"".join(parts)
-    middle = read_segment(
-        memoryview(data),
-        base_offset=5,
-        file="00.log",
-        start_position=len(parts[0]),
-        end_position=len(parts[0] + parts[1]),
-    )
-    assert middle.batches == read(data).batches[1:2]
-    assert middle.findings == ()
-    assert middle.end_position == len(parts[0] + parts[1])
-
-
 def test_an_empty_segment_is_clean() -> None:
     assert read(b"") == SegmentContents(batches=(), findings=(), end_position=0)
 
