@@ -2,21 +2,13 @@
 
 import kchaos
 from kchaos.clusters.releases import release_of
+from kchaos.harness.catalogue.settings import quick_cluster
 
 FIRST, SECOND, FOLLOWER = 0, 1, 2
 _TWICE, _MOVED, _ONCE = "twice", "moved", "once"
 _READY = "Ready to serve as the new controller"
 _OFFLINE = "Controller moved to another broker when moving some replicas to OfflineReplica state"
 _NOT_EMPTY = "Controller to broker state change requests batch is not empty"
-
-
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (FIRST, SECOND, FOLLOWER)),
-        first_broker=FIRST,
-        # Sessions end when the scenario ends them: who is cut off from ZooKeeper keeps its own.
-        properties={**kchaos.QUICK, "zookeeper.session.timeout.ms": "30000"},
-    )
 
 
 def _move(name: str, *, away_from: int) -> tuple[kchaos.Step, ...]:
@@ -114,7 +106,13 @@ KAFKA_12315 = kchaos.Entry(
         _MOVED: "the same; then another broker is elected, which heals it",
         _ONCE: "the broker comes back to the controller that saw it leave",
     },
-    cluster=_cluster,
+    cluster=quick_cluster(
+        SECOND,
+        FOLLOWER,
+        controller=FIRST,
+        # Sessions end when the scenario ends them: who is cut off from ZooKeeper keeps its own.
+        properties={"zookeeper.session.timeout.ms": "30000"},
+    ),
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={

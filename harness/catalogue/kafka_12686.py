@@ -4,7 +4,7 @@ from typing import Any
 
 import kchaos
 from kchaos.clusters.releases import release_of
-from kchaos.harness.catalogue.settings import why_not_asked
+from kchaos.harness.catalogue.settings import quick_cluster, why_not_asked
 
 CONTROLLER, LEADER, FOLLOWER, OTHER = 0, 1, 2, 3
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
@@ -12,15 +12,6 @@ _CASE = "next-epoch"
 _FENCED_LEADER_EPOCH = 74
 _ENQUEUED = r"Enqueued ISR change to state .*isr=List\(1, 2\)"
 _NOT_ENQUEUED = r"Failed to enqueue ISR change state .*isr=List\(1, 2\)"
-
-
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (CONTROLLER, LEADER, FOLLOWER, OTHER)),
-        first_broker=CONTROLLER,
-        # The leader is to wait for the answer that is held.
-        properties={**kchaos.QUICK, "controller.socket.timeout.ms": "20000"},
-    )
 
 
 def _steps(_case: str) -> tuple[kchaos.Step, ...]:
@@ -97,7 +88,14 @@ KAFKA_12686 = kchaos.Entry(
         "2.8.2; found by random runs, measured on real brokers"
     ),
     cases={_CASE: "the leader epoch changes while a wish for another ISR is on its way"},
-    cluster=_cluster,
+    cluster=quick_cluster(
+        LEADER,
+        FOLLOWER,
+        OTHER,
+        controller=CONTROLLER,
+        # The leader is to wait for the answer that is held.
+        properties={"controller.socket.timeout.ms": "20000"},
+    ),
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={

@@ -4,21 +4,12 @@ from typing import Any
 
 import kchaos
 from kchaos.clusters.agent.points import CONTROLLER_WRITE
-from kchaos.harness.catalogue.settings import why_not_asked
+from kchaos.harness.catalogue.settings import quick_cluster, why_not_asked
 
 CONTROLLER, LEADER, FOLLOWER = 0, 1, 2
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _CASE = "session-ends"
 _UNKNOWN_SERVER_ERROR = -1
-
-
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (CONTROLLER, LEADER, FOLLOWER)),
-        first_broker=CONTROLLER,
-        # The leader is to wait for the answer while the controller is held.
-        properties={**kchaos.QUICK, "controller.socket.timeout.ms": "20000"},
-    )
 
 
 def _steps(_case: str) -> tuple[kchaos.Step, ...]:
@@ -94,7 +85,13 @@ KAFKA_14010 = kchaos.Entry(
         "kafka.cluster.Partition, 2.8.2 and 3.0.2; found by random runs, measured on real brokers"
     ),
     cases={_CASE: "the controller's session ends while it is about to write the ISR"},
-    cluster=_cluster,
+    cluster=quick_cluster(
+        LEADER,
+        FOLLOWER,
+        controller=CONTROLLER,
+        # The leader is to wait for the answer while the controller is held.
+        properties={"controller.socket.timeout.ms": "20000"},
+    ),
     steps=_steps,
     cannot_show=why_not_asked,
     expectations={

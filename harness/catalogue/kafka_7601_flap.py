@@ -1,18 +1,11 @@
 """KAFKA-7601, the flap that is harmless: an upgrade of the format while leaders alternate."""
 
 import kchaos
+from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, CONTROLLER = 0, 1, 2
 _FORMAT = "log.message.format.version"
 _NEW, _OLD = "0.11.0", "0.10.2"
-
-
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (A, B, CONTROLLER)),
-        first_broker=CONTROLLER,
-        properties={**kchaos.QUICK, _FORMAT: _OLD},
-    )
 
 
 def _write(operation: str, log_end_offset: int) -> tuple[kchaos.Step, ...]:
@@ -71,7 +64,7 @@ KAFKA_7601_FLAP = kchaos.Entry(
     ),
     source="KAFKA-7601, Description",
     cases={"upgrade": "two brokers are upgraded one after the other, and lead in turn"},
-    cluster=_cluster,
+    cluster=quick_cluster(A, B, controller=CONTROLLER, properties={_FORMAT: _OLD}),
     steps=_steps,
     expectations={
         ("upgrade", "1.1.1"): kchaos.Expectation(

@@ -1,16 +1,9 @@
 """KIP-279, scenario 3: two unclean leaders in turn, each with records of its own."""
 
 import kchaos
+from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, CONTROLLER = 0, 1, 2
-
-
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (A, B, CONTROLLER)),
-        first_broker=CONTROLLER,
-        properties={**kchaos.QUICK, "unclean.leader.election.enable": "true"},
-    )
 
 
 def _steps(case: str) -> tuple[kchaos.Step, ...]:
@@ -88,7 +81,9 @@ KIP_279_3 = kchaos.Entry(
         "no-common-epoch": "A and B have no leader epoch in common",
         "common-epoch": "both hold one record of a common leader epoch",
     },
-    cluster=_cluster,
+    cluster=quick_cluster(
+        A, B, controller=CONTROLLER, properties={"unclean.leader.election.enable": "true"}
+    ),
     steps=_steps,
     expectations={
         ("no-common-epoch", "1.1.1"): _red(0, answered=1),

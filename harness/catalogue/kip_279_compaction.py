@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import kchaos
+from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, CONTROLLER = 0, 1, 2
 SETTINGS = (
@@ -11,19 +12,6 @@ SETTINGS = (
     ("segment.bytes", "320"),
     ("min.cleanable.dirty.ratio", "0.01"),
 )
-
-
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    cleaner = {
-        "log.cleaner.enable": "true",
-        "log.cleaner.backoff.ms": "100",
-        "log.cleaner.dedupe.buffer.size": "2000000",
-    }
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (A, B, CONTROLLER)),
-        first_broker=CONTROLLER,
-        properties={**kchaos.QUICK, **cleaner},
-    )
 
 
 def _policy(policy: str) -> kchaos.ConfigureTopic:
@@ -146,7 +134,16 @@ KIP_279_COMPACTION = kchaos.Entry(
     ),
     source="KIP-279, Impact of topic compaction; measured on real brokers",
     cases=_CASES,
-    cluster=_cluster,
+    cluster=quick_cluster(
+        A,
+        B,
+        controller=CONTROLLER,
+        properties={
+            "log.cleaner.enable": "true",
+            "log.cleaner.backoff.ms": "100",
+            "log.cleaner.dedupe.buffer.size": "2000000",
+        },
+    ),
     steps=_steps,
     expectations={
         ("kept", "1.1.1"): _green(_answered(11), _TRUNCATED, _epochs_of_a(0, 11, 21, 32)),

@@ -3,6 +3,7 @@
 import kchaos
 from kchaos.clusters.agent.points import CONTROLLER_WRITE
 from kchaos.harness.catalogue.kip_380_bounced import topic_with_a_record
+from kchaos.harness.catalogue.settings import quick_cluster
 
 CONTROLLER, LEADER, OTHER = 0, 1, 2
 _CASE = "session-ends"
@@ -10,20 +11,6 @@ _THROWN = r"Caught unexpected throwable"
 _EXPIRED = r"SessionExpiredException: KeeperErrorCode = Session expired"
 _HELD = {"hit": {"point": CONTROLLER_WRITE, "broker": CONTROLLER, "fate": "held"}}
 _REGISTERED = r"Registered broker 0 at path"
-
-
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (CONTROLLER, LEADER, OTHER)),
-        first_broker=CONTROLLER,
-        properties={
-            **kchaos.QUICK,
-            "controlled.shutdown.enable": "true",
-            "controlled.shutdown.retry.backoff.ms": "200",
-            # Broker 1 asks the next controller when the first one has not answered.
-            "request.timeout.ms": "3000",
-        },
-    )
 
 
 def _steps(_case: str) -> tuple[kchaos.Step, ...]:
@@ -72,7 +59,17 @@ KIP_380_CONTROLLER_LOST = kchaos.Entry(
         "KIP-380); found by random runs, measured on real brokers"
     ),
     cases={_CASE: "its session ends while it is about to write"},
-    cluster=_cluster,
+    cluster=quick_cluster(
+        LEADER,
+        OTHER,
+        controller=CONTROLLER,
+        properties={
+            "controlled.shutdown.enable": "true",
+            "controlled.shutdown.retry.backoff.ms": "200",
+            # Broker 1 asks the next controller when the first one has not answered.
+            "request.timeout.ms": "3000",
+        },
+    ),
     steps=_steps,
     expectations={
         (_CASE, "2.1.1"): kchaos.Expectation(

@@ -1,6 +1,7 @@
 """Broker properties that the catalogue's scenarios have in common, and why."""
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import ClusterSpec, brokers_of
@@ -49,17 +50,21 @@ SLOW_READS: Mapping[str, str] = {
 """Settings that the scenarios of KIP-501 share."""
 
 
-def quick_cluster(*replicas: int, controller: int) -> Callable[[str], ClusterSpec]:
+def quick_cluster(
+    *replicas: int, controller: int, properties: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[str], ClusterSpec]:
     """Return a function from a Kafka to a cluster with `QUICK`.
 
     Args:
         replicas: Brokers besides the controller.
         controller: One more broker, which starts first.
+        properties: More properties of all brokers, or others.
     """
 
     def cluster(kafka: str) -> ClusterSpec:
-        brokers = brokers_of(kafka, (*replicas, controller))
-        return ClusterSpec(brokers=brokers, first_broker=controller, properties=QUICK)
+        brokers = brokers_of(kafka, tuple(sorted((*replicas, controller))))
+        together = {**QUICK, **properties}
+        return ClusterSpec(brokers=brokers, first_broker=controller, properties=together)
 
     return cluster
 
