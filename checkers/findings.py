@@ -64,12 +64,7 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     (_S, "corrupt-batch", "bytes of a segment are not a well-formed batch", ()),
     (_S, "corrupt-checkpoint", "a broker's checkpoint file is not well-formed", ()),
     (_S, "not-as-sent", "a batch has what its producer never sent, on whichever replica", ()),
-    (
-        _S,
-        "replication-stopped",
-        "everything is healed, and replication does not recover",
-        (),
-    ),
+    (_S, "replication-stopped", "everything is healed, and replication does not recover", ()),
     (
         _S,
         "fetch-loop",

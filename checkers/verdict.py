@@ -133,11 +133,7 @@ def verdict(
         safe = None
         why.append(f"safe, but nothing shows that the mechanism ran: no {' and no '.join(missing)}")
     reason = _unexpected(
-        findings,
-        list(predicted_findings),
-        expectation,
-        conforms if is_predicted else True,
-        safe,
+        findings, list(predicted_findings), expectation, conforms if is_predicted else True, safe
     )
     if not reason and bounds:
         reason = BOUNDS_UNKNOWN

@@ -325,8 +325,5 @@ def _gates_of_replica(broker: int, old: Replica, new: Replica, is_told: bool) ->
     # Once it is healed only what comes of it counts, and high watermarks come last.
     if new.high_watermark > old.high_watermark and is_told:
         yield AwaitHighWatermark(
-            topic=_TOPIC,
-            partition=_INDEX,
-            brokers=(broker,),
-            high_watermark=new.high_watermark,
+            topic=_TOPIC, partition=_INDEX, brokers=(broker,), high_watermark=new.high_watermark
         )

@@ -258,10 +258,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     java_home, log_file = spark_java_home(), tmp_path_factory.mktemp("spark") / "spark.log"
     with spark_context(
-        "local[2]",
-        java_home=java_home,
-        log_file=log_file,
-        class_archive=spark_archive(java_home),
+        "local[2]", java_home=java_home, log_file=log_file, class_archive=spark_archive(java_home)
     ) as context:
         yield SparkSession(context)
 

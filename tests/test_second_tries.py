@@ -50,9 +50,7 @@ def test_sound():
 
 
 SEVERAL = pytest.mark.parametrize(
-    "arguments",
-    [(), ("-n", "2", "--dist", "loadgroup")],
-    ids=["one-process", "xdist"],
+    "arguments", [(), ("-n", "2", "--dist", "loadgroup")], ids=["one-process", "xdist"]
 )
 
 

@@ -95,10 +95,7 @@ class _Transaction:
 
 
 def client_history(
-    lines: Sequence[ClientLine],
-    *,
-    left_out: Iterable[str] = (),
-    said: Sequence[Operation] = (),
+    lines: Sequence[ClientLine], *, left_out: Iterable[str] = (), said: Sequence[Operation] = ()
 ) -> ClientHistory:
     """Return the history of these lines, in the order of their sequence numbers.
 

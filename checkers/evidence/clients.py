@@ -499,10 +499,7 @@ def _data(asked: ClientLine, came: ClientPartition) -> Iterator[tuple[int, str]]
 
 
 def _read(
-    asked: ClientLine,
-    answer: ClientLine,
-    came: ClientPartition,
-    records: Sequence[tuple[int, str]],
+    asked: ClientLine, answer: ClientLine, came: ClientPartition, records: Sequence[tuple[int, str]]
 ) -> Operation:
     assert came.topic is not None
     first = records[0][0]

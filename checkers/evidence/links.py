@@ -151,11 +151,9 @@ def _number(message: LinkMessage) -> tuple[int, int]:
 def _fate(message: LinkMessage) -> Fate:
     if message.fate in ARRIVED:
         return Fate.ARRIVES
-    return {
-        "abandoned": Fate.ABANDONED,
-        "replaced": Fate.REPLACED,
-        "forged": Fate.FORGED,
-    }.get(message.fate, Fate.WAITS)
+    return {"abandoned": Fate.ABANDONED, "replaced": Fate.REPLACED, "forged": Fate.FORGED}.get(
+        message.fate, Fate.WAITS
+    )
 
 
 def _entries(detail: _Detail, name: str = "partitions") -> Iterator[tuple[TopicPartition, _Detail]]:

@@ -315,11 +315,7 @@ class PartitionEvidence:
     def finding(self, kind: str, **detail: Any) -> Finding:
         """Return a finding about this partition at this snapshot."""
         return Finding(
-            kind=kind,
-            topic=self.topic,
-            partition=self.partition,
-            snapshot=self.snapshot,
-            **detail,
+            kind=kind, topic=self.topic, partition=self.partition, snapshot=self.snapshot, **detail
         )
 
 

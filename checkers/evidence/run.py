@@ -101,11 +101,7 @@ from kchaos.checkers.segments.tier import FINISHED
 from kchaos.checkers.zookeeper_log import ZnodeChange, read_ensemble
 
 _EXPIRING = ("retention.ms", "retention.minutes", "retention.hours", "retention.bytes")
-DELETING = (
-    *_EXPIRING,
-    "remote.storage.enable",
-    "remote.log.storage.system.enable",
-)
+DELETING = (*_EXPIRING, "remote.storage.enable", "remote.log.storage.system.enable")
 """Settings, without "log.", that let brokers delete records."""
 
 _DAY_MS = 86_400_000

@@ -478,11 +478,7 @@ def _edge(edges: _Edges, members: Collection[int]) -> tuple[int, int] | None:
 
 
 def _circle(
-    analysis: Analysis,
-    name: str,
-    edges: _Edges,
-    edge: tuple[int, int] | None,
-    permitted: str = "",
+    analysis: Analysis, name: str, edges: _Edges, edge: tuple[int, int] | None, permitted: str = ""
 ) -> Anomaly:
     assert edge is not None, "a component of two nodes or more has an edge"
     way = cycle_through(edges, *edge)
@@ -491,11 +487,7 @@ def _circle(
     for first, second in pairwise(round_trip):
         told.append(f"{edges[first][second]} {analysis.by_index[second]}")
     return Anomaly(
-        name=name,
-        key="",
-        message=", which ".join(told),
-        operations=tuple(way),
-        permitted=permitted,
+        name=name, key="", message=", which ".join(told), operations=tuple(way), permitted=permitted
     )
 
 

@@ -117,9 +117,7 @@ def apply_rules(
     for conformance_rule in CONFORMANCE_RULES:
         collect(findings, partial(conformance_rule, evidence))
     return Judged(
-        findings=tuple(findings),
-        predicted_findings=tuple(predicted),
-        crashes=tuple(crashes),
+        findings=tuple(findings), predicted_findings=tuple(predicted), crashes=tuple(crashes)
     )
 
 

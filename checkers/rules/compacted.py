@@ -252,9 +252,7 @@ def acknowledged(evidence: PartitionEvidence, side: Side) -> Iterator[Operation]
             expected = predicted.get(operation.operation)
             if expected is not None and expected.acknowledged and expected.base_offset >= 0:
                 yield replace(
-                    operation,
-                    base_offset=expected.base_offset,
-                    promised=operation.acks == -1,
+                    operation, base_offset=expected.base_offset, promised=operation.acks == -1
                 )
         elif operation.outcome == "ok" and operation.base_offset >= 0 and operation.payloads:
             yield operation

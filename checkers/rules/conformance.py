@@ -279,13 +279,7 @@ def _marks(real: ReplicaEvidence, expected: ReplicaEvidence) -> str:
 def _identity(batch: BatchEvidence | None) -> tuple[object, ...] | None:
     if batch is None:
         return None
-    return (
-        batch.base_offset,
-        batch.last_offset,
-        batch.leader_epoch,
-        batch.magic,
-        batch.payload,
-    )
+    return (batch.base_offset, batch.last_offset, batch.leader_epoch, batch.magic, batch.payload)
 
 
 def _is_marked_otherwise(real: BatchEvidence | None, expected: BatchEvidence | None) -> bool:

@@ -43,9 +43,7 @@ def acknowledged_after_demotion(evidence: RunEvidence) -> Iterator[Finding]:
 
 
 def _acknowledged(
-    operation: Operation,
-    decided: Sequence[tuple[float, PartitionState]],
-    told: Sequence[Heartbeat],
+    operation: Operation, decided: Sequence[tuple[float, PartitionState]], told: Sequence[Heartbeat]
 ) -> Iterator[Finding]:
     applied = _applied(told, operation.invoked_at)
     known = [state for _, state in decided if state.zxid <= applied]

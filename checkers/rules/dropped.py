@@ -9,10 +9,7 @@ from kchaos.checkers.evidence.partition import DroppedFollower, PartitionEvidenc
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.formats.error_codes import ErrorCode
 
-_NOT_ENOUGH_REPLICAS = (
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-)
+_NOT_ENOUGH_REPLICAS = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
 def dropped_while_waiting(evidence: PartitionEvidence, _side: Side) -> Iterator[Finding]:

@@ -62,11 +62,7 @@ def _with_offsets(evidence: RunEvidence, label: str, broker: int) -> Iterator[tu
 
 
 def _ghost(
-    label: str,
-    broker: int,
-    shown: str,
-    name: tuple[str, int] | None,
-    known: set[int] | None,
+    label: str, broker: int, shown: str, name: tuple[str, int] | None, known: set[int] | None
 ) -> Finding:
     if name is None:
         why = "which is no live partition's name"

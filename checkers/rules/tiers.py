@@ -101,9 +101,7 @@ def tier_orphan(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
 
 def _lost(
-    replica: ReplicaEvidence,
-    lineage: Sequence[PredictedBatch],
-    segments: Sequence[RemoteEvidence],
+    replica: ReplicaEvidence, lineage: Sequence[PredictedBatch], segments: Sequence[RemoteEvidence]
 ) -> Iterator[Range]:
     """Yield the remote part of a lineage in segments that the replica does not find."""
     entries = tuple(EpochEntry(*entry) for entry in replica.epoch_entries or ())

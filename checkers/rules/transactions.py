@@ -127,10 +127,7 @@ def _of(
 
 
 def _ended_otherwise(
-    evidence: PartitionEvidence,
-    operation: Operation,
-    transaction: LoggedTransaction,
-    broker: int,
+    evidence: PartitionEvidence, operation: Operation, transaction: LoggedTransaction, broker: int
 ) -> Iterator[Finding]:
     offsets = in_words(operation.base_offset, operation.last_offset)
     producer = f"producer {transaction.producer_id}"

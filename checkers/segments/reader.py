@@ -33,11 +33,7 @@ class SegmentContents:
 
 
 def read_segment(
-    data: bytes | memoryview,
-    *,
-    base_offset: int,
-    file: str,
-    decode_records: bool = True,
+    data: bytes | memoryview, *, base_offset: int, file: str, decode_records: bool = True
 ) -> SegmentContents:
     """Return the batches and findings of a segment's bytes.
 
@@ -58,12 +54,7 @@ def read_segment(
     """
     batches: list[Batch] = []
     findings: list[Finding] = []
-    reading = iter_batches(
-        data,
-        base_offset=base_offset,
-        file=file,
-        decode_records=decode_records,
-    )
+    reading = iter_batches(data, base_offset=base_offset, file=file, decode_records=decode_records)
     while True:
         try:
             item = next(reading)
@@ -78,11 +69,7 @@ def read_segment(
 
 
 def iter_batches(
-    data: bytes | memoryview,
-    *,
-    base_offset: int,
-    file: str,
-    decode_records: bool = False,
+    data: bytes | memoryview, *, base_offset: int, file: str, decode_records: bool = False
 ) -> Generator[Batch | Finding, None, int]:
     """Yield what `read_segment` returns, one by one; the generator's value is the end position.
 

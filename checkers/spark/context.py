@@ -208,15 +208,9 @@ def _context(master: str | None) -> SparkContext:
 
 def _defaults(master: str) -> Mapping[str, str]:
     """Return settings for which neither spark-submit nor spark-defaults.conf has a value."""
-    defaults = {
-        "spark.ui.enabled": "false",
-        "spark.sql.session.timeZone": "UTC",
-    }
+    defaults = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC"}
     if is_local(master):
-        defaults |= {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-        }
+        defaults |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return defaults
 
 

@@ -19,17 +19,9 @@ EPOCH_POINTS = (
                 seen='"" + $1',
             ),
             Place(
-                since=(2, 0, 1),
-                java_class=_FIRST_CACHE,
-                method="truncateFromEnd",
-                seen='"" + $1',
+                since=(2, 0, 1), java_class=_FIRST_CACHE, method="truncateFromEnd", seen='"" + $1'
             ),
-            Place(
-                since=(3, 5, 0),
-                java_class=_CACHE,
-                method="truncateFromEnd",
-                seen='"" + $1',
-            ),
+            Place(since=(3, 5, 0), java_class=_CACHE, method="truncateFromEnd", seen='"" + $1'),
             Place(
                 since=(3, 8, 0),
                 java_class=_CACHE,

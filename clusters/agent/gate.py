@@ -265,12 +265,7 @@ class Gate:
         return self.hits(broker, HELLO, life=life) > 0
 
 
-_FATES: dict[str, Fate] = {
-    "hold": "held",
-    "delay": "delayed",
-    "skip": "skipped",
-    "fail": "failed",
-}
+_FATES: dict[str, Fate] = {"hold": "held", "delay": "delayed", "skip": "skipped", "fail": "failed"}
 _TOLD = frozenset(name for name, point in POINTS.items() if point.is_told)
 _UNDONE = ("skipped", "failed")
 _FIELDS = 7

@@ -345,11 +345,7 @@ def list_offset(
         NotSent: The broker does not accept the connection.
         NoAnswer: It gave no answer.
     """
-    wanted = {
-        "partition": partition,
-        "current_leader_epoch": leader_epoch,
-        "timestamp": timestamp,
-    }
+    wanted = {"partition": partition, "current_leader_epoch": leader_epoch, "timestamp": timestamp}
     request = {
         "replica_id": _DEBUGGING if from_follower else _CONSUMER,
         "isolation_level": 0,

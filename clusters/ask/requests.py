@@ -30,10 +30,7 @@ from kchaos.clusters.system.exchange import NoAnswer, exchange
 
 CLIENT_ID = "kchaos"
 _CORRELATION_ID = 1
-_TOPIC_ERROR = (
-    plain("topic", "string"),
-    plain("error_code", "int16"),
-)
+_TOPIC_ERROR = (plain("topic", "string"), plain("error_code", "int16"))
 
 _METADATA_REQUEST = (array("topics", (plain("topic", "string"),)),)
 _METADATA_RESPONSE = (
@@ -208,22 +205,13 @@ REQUESTS: Mapping[ApiKey, Layout] = {
         response=_FIND_COORDINATOR_RESPONSE,
     ),
     ApiKey.OFFSET_COMMIT: Layout(
-        newest=7,
-        flexible_since=8,
-        request=_OFFSET_COMMIT_REQUEST,
-        response=_OFFSET_COMMIT_RESPONSE,
+        newest=7, flexible_since=8, request=_OFFSET_COMMIT_REQUEST, response=_OFFSET_COMMIT_RESPONSE
     ),
     ApiKey.CREATE_TOPICS: Layout(
-        newest=5,
-        flexible_since=5,
-        request=_CREATE_TOPICS_REQUEST,
-        response=_CREATE_TOPICS_RESPONSE,
+        newest=5, flexible_since=5, request=_CREATE_TOPICS_REQUEST, response=_CREATE_TOPICS_RESPONSE
     ),
     ApiKey.DELETE_TOPICS: Layout(
-        newest=5,
-        flexible_since=4,
-        request=_DELETE_TOPICS_REQUEST,
-        response=_DELETE_TOPICS_RESPONSE,
+        newest=5, flexible_since=4, request=_DELETE_TOPICS_REQUEST, response=_DELETE_TOPICS_RESPONSE
     ),
     ApiKey.DELETE_RECORDS: Layout(
         newest=1,

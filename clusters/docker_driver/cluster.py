@@ -38,9 +38,5 @@ class DockerCluster(JvmCluster):
             say=say or (lambda _text: None),
         )
         super().__init__(
-            with_limits(spec),
-            host=host,
-            work_directory=work_directory,
-            offline=offline,
-            say=say,
+            with_limits(spec), host=host, work_directory=work_directory, offline=offline, say=say
         )

@@ -39,10 +39,7 @@ _REMEDIES = (
     ("port is already allocated", "stop what listens there, or start the cluster anew"),
     ("address already in use", "stop what listens there, or start the cluster anew"),
     ("no such image", "see kchaos doctor"),
-    (
-        "/bin/sh",
-        f"name an image with /bin/sh, glibc and zlib in {IMAGE_VARIABLE}, or unset it",
-    ),
+    ("/bin/sh", f"name an image with /bin/sh, glibc and zlib in {IMAGE_VARIABLE}, or unset it"),
     ("tls configurations", "set DOCKER_CERT_PATH, or unset DOCKER_TLS_VERIFY"),
     (
         "bind source path does not exist",
@@ -177,10 +174,7 @@ class EngineInfo:
 
     def check_limits(self, spec: ClusterSpec) -> None:
         """Raise MachineError for a limit that this engine would discard."""
-        kinds = {
-            "broker_memory_mib": self.can_limit_memory,
-            "broker_cpus": self.can_limit_cpus,
-        }
+        kinds = {"broker_memory_mib": self.can_limit_memory, "broker_cpus": self.can_limit_cpus}
         discarded = [name for name in spec.limits if not kinds[name]]
         if discarded:
             raise MachineError(

@@ -59,9 +59,7 @@ def create_network(api: APIClient, name: str, labels: Mapping[str, str]) -> ipad
     )
 
 
-def _candidates(
-    taken: Sequence[ipaddress.IPv4Network],
-) -> Iterator[ipaddress.IPv4Network]:
+def _candidates(taken: Sequence[ipaddress.IPv4Network]) -> Iterator[ipaddress.IPv4Network]:
     """Yield some subnets of each pool in random order, without those that are routed elsewhere."""
     for pool in _POOLS:
         yield from itertools.islice(_free(pool, taken), _TRIES)

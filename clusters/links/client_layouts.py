@@ -27,18 +27,12 @@ _PRODUCE_RESPONSE = (
         plain("log_start_offset", "int64", 5),
         array(
             "record_errors",
-            (
-                plain("batch_index", "int32"),
-                plain("batch_index_error_message", "string"),
-            ),
+            (plain("batch_index", "int32"), plain("batch_index_error_message", "string")),
             8,
         ),
         plain("error_message", "string", 8),
         tagged(
-            0,
-            "current_leader",
-            (plain("leader_id", "int32"), plain("leader_epoch", "int32")),
-            10,
+            0, "current_leader", (plain("leader_id", "int32"), plain("leader_epoch", "int32")), 10
         ),
         topic_ids_since=13,
     ),

@@ -40,10 +40,7 @@ LEADER_AND_ISR_REQUEST = (
         ),
         2,
     ),
-    array(
-        "live_leaders",
-        (plain("id", "int32"), plain("host", "string"), plain("port", "int32")),
-    ),
+    array("live_leaders", (plain("id", "int32"), plain("host", "string"), plain("port", "int32"))),
 )
 
 _LEADER_AND_ISR_ERROR = (
@@ -55,11 +52,7 @@ _LEADER_AND_ISR_ERROR = (
 LEADER_AND_ISR_RESPONSE = (
     plain("error_code", "int16"),
     array("ungrouped_partitions", _LEADER_AND_ISR_ERROR, 0, 4),
-    array(
-        "topics",
-        (plain("topic_id", "uuid"), array("partitions", _LEADER_AND_ISR_ERROR)),
-        5,
-    ),
+    array("topics", (plain("topic_id", "uuid"), array("partitions", _LEADER_AND_ISR_ERROR)), 5),
 )
 
 STOP_REPLICA_REQUEST = (
@@ -143,10 +136,7 @@ UPDATE_METADATA_REQUEST = (
     ),
 )
 
-CONTROLLED_SHUTDOWN_REQUEST = (
-    plain("broker_id", "int32"),
-    plain("broker_epoch", "int64", 2),
-)
+CONTROLLED_SHUTDOWN_REQUEST = (plain("broker_id", "int32"), plain("broker_epoch", "int64", 2))
 
 CONTROLLED_SHUTDOWN_RESPONSE = (
     plain("error_code", "int16"),
@@ -161,9 +151,7 @@ ALTER_PARTITION_REQUEST = (
         plain("leader_epoch", "int32"),
         array("new_isr", "int32", 0, 2),
         array(
-            "new_isr_with_epochs",
-            (plain("broker_id", "int32"), plain("broker_epoch", "int64")),
-            3,
+            "new_isr_with_epochs", (plain("broker_id", "int32"), plain("broker_epoch", "int64")), 3
         ),
         plain("leader_recovery_state", "int8", 1),
         plain("partition_epoch", "int32"),

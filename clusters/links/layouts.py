@@ -57,12 +57,7 @@ _FETCH_REQUEST = (
         7,
     ),
     plain("rack_id", "string", 11),
-    tagged(
-        1,
-        "replica_state",
-        (plain("replica_id", "int32"), plain("replica_epoch", "int64")),
-        15,
-    ),
+    tagged(1, "replica_state", (plain("replica_id", "int32"), plain("replica_epoch", "int64")), 15),
 )
 
 _FETCH_RESPONSE = (
@@ -82,17 +77,9 @@ _FETCH_RESPONSE = (
         ),
         plain("preferred_read_replica", "int32", 11),
         plain("records", "records"),
+        tagged(0, "diverging_epoch", (plain("epoch", "int32"), plain("end_offset", "int64")), 12),
         tagged(
-            0,
-            "diverging_epoch",
-            (plain("epoch", "int32"), plain("end_offset", "int64")),
-            12,
-        ),
-        tagged(
-            1,
-            "current_leader",
-            (plain("leader_id", "int32"), plain("leader_epoch", "int32")),
-            12,
+            1, "current_leader", (plain("leader_id", "int32"), plain("leader_epoch", "int32")), 12
         ),
         topic_ids_since=13,
     ),
@@ -239,10 +226,7 @@ LAYOUTS: dict[int, Layout] = {
         response=quorum.ELECT_LEADERS_RESPONSE,
     ),
     ApiKey.VOTE: Layout(
-        newest=2,
-        flexible_since=0,
-        request=quorum.VOTE_REQUEST,
-        response=quorum.VOTE_RESPONSE,
+        newest=2, flexible_since=0, request=quorum.VOTE_REQUEST, response=quorum.VOTE_RESPONSE
     ),
     ApiKey.BEGIN_QUORUM_EPOCH: Layout(
         newest=1,

@@ -129,12 +129,7 @@ def correlation_id_of_response(head: memoryview) -> int:
 
 
 def read_response(
-    head: memoryview,
-    *,
-    size: int,
-    request: Message,
-    topics: TopicNames,
-    sessions: FetchSessions,
+    head: memoryview, *, size: int, request: Message, topics: TopicNames, sessions: FetchSessions
 ) -> Message:
     """Return the response to ``request``; it has the request's source, target and partitions."""
     layout = LAYOUTS.get(request.api_key)

@@ -136,18 +136,12 @@ END_QUORUM_EPOCH_REQUEST = (
         array("preferred_successors", "int32", 0, 0),
         array(
             "preferred_candidates",
-            (
-                plain("candidate_id", "int32"),
-                plain("candidate_directory_id", "uuid"),
-            ),
+            (plain("candidate_id", "int32"), plain("candidate_directory_id", "uuid")),
             1,
         ),
     ),
     _ENDPOINTS_OF_LEADER,
 )
 
-QUORUM_EPOCH_RESPONSE = (
-    plain("error_code", "int16"),
-    per_partition(*_QUORUM_ANSWER),
-)
+QUORUM_EPOCH_RESPONSE = (plain("error_code", "int16"), per_partition(*_QUORUM_ANSWER))
 """Response to BeginQuorumEpoch and EndQuorumEpoch."""

@@ -329,10 +329,7 @@ class KraftMetadata:
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Ask for other replicas by AlterPartitionReassignments."""
         wanted = {"partition": partition, "replicas": list(replicas)}
-        request = {
-            "timeout_ms": _ANSWER_MS,
-            "topics": [{"topic": topic, "partitions": [wanted]}],
-        }
+        request = {"timeout_ms": _ANSWER_MS, "topics": [{"topic": topic, "partitions": [wanted]}]}
         answer = self._ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, version=0)
         what = f"the reassignment of {topic}-{partition} is not taken"
         _refuse(answer, what)

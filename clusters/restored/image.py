@@ -80,11 +80,7 @@ def restored(image: Path, wanted: WantedJvm, node: Node, console: Path) -> Child
             criu.restore_command(
                 image / IMAGE,
                 work,
-                {
-                    image / LINES: 0,
-                    image / "console.log": 1,
-                    image / "server.log": log.fileno(),
-                },
+                {image / LINES: 0, image / "console.log": 1, image / "server.log": log.fileno()},
             ),
             log_file=console,
             cwd=work,

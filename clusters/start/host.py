@@ -60,10 +60,7 @@ class Node:
         here = self.listen_host
         return {
             "INTERNAL": (f"{here}:{self.inner_ports[0]}", f"{advertised[0]}:{advertised[1]}"),
-            "CLIENT": (
-                f"{here}:{self.client_listen_port}",
-                f"{to_clients[0]}:{to_clients[1]}",
-            ),
+            "CLIENT": (f"{here}:{self.client_listen_port}", f"{to_clients[0]}:{to_clients[1]}"),
         }
 
 

@@ -54,10 +54,7 @@ class LoseTail(acts.LoseTail):
         directory = replica_directory(broker.log_directories, self.topic, self.partition)
         segment, position = _find(directory, self.log_end_offset)
         before = segment.stat().st_size
-        with (
-            journal.acting(acts.act_of(acts.LoseTail, self)),
-            segment.open("r+b") as file,
-        ):
+        with journal.acting(acts.act_of(acts.LoseTail, self)), segment.open("r+b") as file:
             file.truncate(position)
         yield Injection(
             fault="LoseTail",

@@ -103,7 +103,4 @@ def _not_movable(view: ClusterView) -> str:
 
 def _office(cluster: Cluster) -> dict[str, int | None]:
     metadata = cluster.metadata
-    return {
-        "controller": metadata.controller(),
-        "controller_epoch": metadata.controller_epoch(),
-    }
+    return {"controller": metadata.controller(), "controller_epoch": metadata.controller_epoch()}

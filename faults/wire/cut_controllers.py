@@ -61,11 +61,7 @@ class CutControllers:
             )
 
     def _await_return(
-        self,
-        cluster: Cluster,
-        journal: Journal,
-        before: BrokerSeen,
-        heard: dict[str, int],
+        self, cluster: Cluster, journal: Journal, before: BrokerSeen, heard: dict[str, int]
     ) -> None:
         if cluster.brokers[self.broker].is_running:
             after = await_heard(cluster, before, heard)

@@ -28,10 +28,7 @@ class IsolateBroker:
     """
 
     lasting: ClassVar[bool] = True
-    performs: ClassVar[tuple[type[acts.Act], ...]] = (
-        *CutLink.performs,
-        *CutZooKeeper.performs,
-    )
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (*CutLink.performs, *CutZooKeeper.performs)
 
     broker: int
     zookeeper: bool = False

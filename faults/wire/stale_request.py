@@ -207,9 +207,7 @@ class StaleRequest:
 
 
 def request_values(
-    act: acts.StaleRequest,
-    endpoints: Mapping[int, Mapping[str, Any]],
-    ids: Mapping[str, bytes],
+    act: acts.StaleRequest, endpoints: Mapping[int, Mapping[str, Any]], ids: Mapping[str, bytes]
 ) -> dict[str, Any]:
     """Return the request's fields by the names of `control_layouts`, for any version.
 

@@ -68,12 +68,7 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
 
 def _slow_from(name: str, offset: int) -> kchaos.Step:
     fault = kchaos.HoldRequests(
-        name=name,
-        api="Fetch",
-        source=FOLLOWER,
-        target=LEADER,
-        fetch_offset_at_least=offset,
-        **_T0,
+        name=name, api="Fetch", source=FOLLOWER, target=LEADER, fetch_offset_at_least=offset, **_T0
     )
     return kchaos.Inject(name=name, fault=fault)
 
@@ -143,10 +138,7 @@ KAFKA_19996 = kchaos.Entry(
         "KAFKA-19996, open; Partition.isFollowerInSync and maybeIncrementLeaderHW, 3.9.1 and "
         "4.2.0; KAFKA-15583 (3.7.0)"
     ),
-    cases={
-        _KRAFT: "a slow follower, KRaft",
-        _ZOOKEEPER: "a slow follower, ZooKeeper",
-    },
+    cases={_KRAFT: "a slow follower, KRaft", _ZOOKEEPER: "a slow follower, ZooKeeper"},
     cluster=_with_kraft,
     case_clusters={_ZOOKEEPER: _with_zookeeper},
     steps=_steps,

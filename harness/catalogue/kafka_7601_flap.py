@@ -80,6 +80,6 @@ KAFKA_7601_FLAP = kchaos.Entry(
                 }
                 for broker in (A, B)
             ),
-        ),
+        )
     },
 )

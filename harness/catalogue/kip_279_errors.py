@@ -31,11 +31,7 @@ _ANSWERS_HELD: tuple[kchaos.Step, ...] = (
     kchaos.Inject(
         name="answers",
         fault=kchaos.HoldRequests(
-            name="answers",
-            api="OffsetForLeaderEpoch",
-            source=A,
-            target=B,
-            direction="response",
+            name="answers", api="OffsetForLeaderEpoch", source=A, target=B, direction="response"
         ),
     ),
     kchaos.Heal(name="A-down"),

@@ -48,11 +48,7 @@ def _session_lost() -> tuple[kchaos.Step, ...]:
         kchaos.Heal(name="session"),
         # It hears that it follows t; while it shuts down it begins no fetching.
         kchaos.AwaitMessage(
-            api="LeaderAndIsr",
-            source=CONTROLLER,
-            target=BOUNCING,
-            direction="response",
-            count=2,
+            api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING, direction="response", count=2
         ),
         kchaos.Tell(text="now the controller looks at the request"),
         kchaos.Heal(name="late"),

@@ -29,9 +29,7 @@ def _cluster(kafka: str) -> kchaos.ClusterSpec:
     # It keeps its session while it stands still.
     patient = replace(controller, properties={"zookeeper.session.timeout.ms": "30000"})
     return kchaos.ClusterSpec(
-        brokers=(patient, *others),
-        first_broker=CONTROLLER,
-        properties=_PROPERTIES,
+        brokers=(patient, *others), first_broker=CONTROLLER, properties=_PROPERTIES
     )
 
 
@@ -96,11 +94,7 @@ def _unsafe(*witness: Mapping[str, Any]) -> kchaos.Expectation:
 
 _AWAIT_HELD = kchaos.AwaitHeld(name="controller")
 _WORD = kchaos.HoldRequests(
-    name="word",
-    api="ControlledShutdown",
-    source=BOUNCING,
-    target=CONTROLLER,
-    direction="response",
+    name="word", api="ControlledShutdown", source=BOUNCING, target=CONTROLLER, direction="response"
 )
 _BY_KILL = (
     kchaos.Tell(text="broker 1 is killed and is back, with a new registration"),

@@ -69,15 +69,11 @@ _LEFT = {
                 "3: msg 3 LE-1",
                 "epochs: LE-0, 0",
                 "epochs: LE-1, 3",
-            ],
+            ]
         },
     }
 }
-_WITNESS = (
-    {"hit": {"point": REMOTE_COPY_CHECKPOINT, "broker": A, "fate": "held"}},
-    _HALF,
-    _LEFT,
-)
+_WITNESS = ({"hit": {"point": REMOTE_COPY_CHECKPOINT, "broker": A, "fate": "held"}}, _HALF, _LEFT)
 
 KIP_405_HALF_UPLOADED = kchaos.Entry(
     name="KIP-405-half-uploaded",

@@ -55,6 +55,6 @@ KIP_501_BELOW_MIN_ISR_LEADER = kchaos.Entry(
                 },
                 {"operation": {"operation": "goes-on", "broker": CONTROLLER, "outcome": "ok"}},
             ),
-        ),
+        )
     },
 )

@@ -279,13 +279,7 @@ def reproduce(
 @as_json
 @runs_directory
 @run_options
-def replay(
-    run: Path,
-    typed: str | None,
-    trust: bool,
-    as_json: bool,
-    options: "RunOptions",
-) -> int:
+def replay(run: Path, typed: str | None, trust: bool, as_json: bool, options: "RunOptions") -> int:
     """Play the scenario of a run, or of a scenario file, once more."""
     from kchaos.harness.commands.exits import exit_code_for_lines
     from kchaos.harness.commands.reproduce import judged

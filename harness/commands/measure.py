@@ -20,14 +20,7 @@ _RUNS = 10
 _RUNS_OF = {("KAFKA-6361", "1.1.1"): 20, ("KAFKA-6361", "2.0.1"): 20}
 
 _NEEDED = {"entry", "case", "expected", "seconds"}
-_OF_ONE_RUN = (
-    "report",
-    "played_by",
-    "judged_by",
-    "witness",
-    "not_checked",
-    "crashes",
-)
+_OF_ONE_RUN = ("report", "played_by", "judged_by", "witness", "not_checked", "crashes")
 
 
 def measure(

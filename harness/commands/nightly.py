@@ -401,11 +401,7 @@ def _begins(
 
 
 def _play(
-    night: Night,
-    course: _Course,
-    player: Player,
-    releases: Mapping[str, str],
-    side_by_side: int,
+    night: Night, course: _Course, player: Player, releases: Mapping[str, str], side_by_side: int
 ) -> None:
     """Play side by side; begin no play that cannot end in time, and end all then."""
     known = {(line.get("seed"), line.get("kafka")) for line in course.lines}

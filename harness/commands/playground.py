@@ -73,11 +73,7 @@ def playground(
 
 
 def judged_playground(
-    spec: ClusterSpec,
-    command: Sequence[str],
-    *,
-    options: RunOptions,
-    say: Callable[[str], None],
+    spec: ClusterSpec, command: Sequence[str], *, options: RunOptions, say: Callable[[str], None]
 ) -> tuple[Results, int]:
     """Run a command beside a cluster; return the cluster's results and the exit status.
 

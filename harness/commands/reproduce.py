@@ -155,12 +155,7 @@ def play_cases(
     numbers = range(len(due))
     if at_once > 1:
         play_each(
-            numbers,
-            begins,
-            name="reproduce",
-            side_by_side=side_by_side,
-            options=options,
-            done=ends,
+            numbers, begins, name="reproduce", side_by_side=side_by_side, options=options, done=ends
         )
         return
     for number in numbers:

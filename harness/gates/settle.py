@@ -39,10 +39,7 @@ _BOUNDS = 10
 
 
 def settle(
-    play: Play,
-    partitions: Sequence[TopicPartition] | None = None,
-    *,
-    bound_s: float | None = None,
+    play: Play, partitions: Sequence[TopicPartition] | None = None, *, bound_s: float | None = None
 ) -> Settled:
     """Wait until every partition has settled, and return how.
 
@@ -273,13 +270,7 @@ def _is_settled(
     different = None
     if is_replicated and end is not None:
         different = lasting_difference(
-            play,
-            partition,
-            seen["leader"],
-            in_sync,
-            end,
-            timeout_s=settled.bound_s,
-            abort=abort,
+            play, partition, seen["leader"], in_sync, end, timeout_s=settled.bound_s, abort=abort
         )
     elif end is None or end >= 0:
         different = first_difference(play, partition, in_sync)
@@ -449,8 +440,4 @@ def _look(play: Play, partition: TopicPartition, replicas: Sequence[int]) -> dic
 
 
 def _seen_of(state: LeaderAndIsr) -> dict[str, Any]:
-    return {
-        "leader": state.leader,
-        "leader_epoch": state.leader_epoch,
-        "isr": list(state.isr),
-    }
+    return {"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": list(state.isr)}

@@ -396,10 +396,7 @@ def _topics(view: View, draw: Draw) -> Iterator[Step]:
     # One that was deleted may be made again.
     name = next(unused for unused in "tuvw" if unused not in view.topics)
     yield CreateTopic(
-        topic=name,
-        assignment=draw.assignment,
-        configuration=draw.configuration,
-        timeout_s=_TOPIC_S,
+        topic=name, assignment=draw.assignment, configuration=draw.configuration, timeout_s=_TOPIC_S
     )
 
 

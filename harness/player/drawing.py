@@ -393,9 +393,7 @@ class Drawing:
         """Create the first topic."""
         drawn = self._draw()
         step = CreateTopic(
-            topic="t",
-            assignment=drawn.assignment,
-            configuration=drawn.configuration,
+            topic="t", assignment=drawn.assignment, configuration=drawn.configuration
         )
         self.view = after(self.view, step)
         return step

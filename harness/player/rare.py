@@ -190,11 +190,7 @@ def _reassignments(view: View, _draw: Draw) -> Iterator[Step]:
         others = [broker for broker in view.brokers if broker not in partition.replicas]
         for other in others:
             for index in range(len(partition.replicas)):
-                replicas = (
-                    *partition.replicas[:index],
-                    other,
-                    *partition.replicas[index + 1 :],
-                )
+                replicas = (*partition.replicas[:index], other, *partition.replicas[index + 1 :])
                 yield Reassign(
                     topic=partition.topic,
                     partition=partition.partition,

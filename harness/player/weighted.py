@@ -38,10 +38,7 @@ def drawn_move(
 
 
 def drawn_kind(
-    random: Random,
-    kinds: Sequence[str],
-    weights: Mapping[str, float],
-    eager: Container[str] = (),
+    random: Random, kinds: Sequence[str], weights: Mapping[str, float], eager: Container[str] = ()
 ) -> str:
     """Return one of the kinds, each as likely as its weight says, an eager one more so."""
     chances = [weights[kind] * (_EAGER if kind in eager else 1) for kind in kinds]

@@ -520,9 +520,7 @@ def _ids(brokers: Iterable[int]) -> str:
     return ", ".join(map(str, brokers)) or "none"
 
 
-def _assignment(
-    replicas: Sequence[int] | Sequence[Sequence[int]],
-) -> tuple[tuple[int, ...], ...]:
+def _assignment(replicas: Sequence[int] | Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     lists = [replicas] if replicas and isinstance(replicas[0], int) else replicas
     return tuple(tuple(ids) for ids in lists)  # type: ignore[arg-type]
 

@@ -72,9 +72,7 @@ def header_fields(file: Path, batch: Batch) -> tuple[HeaderField, ...]:
     return tuple(fields)
 
 
-def mark_differences(
-    headers: Sequence[tuple[HeaderField, ...]],
-) -> list[tuple[HeaderField, ...]]:
+def mark_differences(headers: Sequence[tuple[HeaderField, ...]]) -> list[tuple[HeaderField, ...]]:
     """Return the headers with each field marked that is not the same in all of them."""
     seen: dict[str, set[str]] = {}
     for header in headers:

@@ -202,10 +202,7 @@ def moments(
     ]
     all_moments.sort(key=lambda moment: moment.time)
     return tuple(
-        replace(
-            moment,
-            faults=tuple(fault.name for fault in faults if fault.acted_at(moment.time)),
-        )
+        replace(moment, faults=tuple(fault.name for fault in faults if fault.acted_at(moment.time)))
         for moment in all_moments
     )
 

@@ -116,10 +116,7 @@ def boxes_of_segment(remote: RemoteView, place: Place) -> tuple[Box, ...]:
 
 
 def boxes_found(
-    entries: EpochEntries | None,
-    local_start: int,
-    segments: Sequence[RemoteView],
-    place: Place,
+    entries: EpochEntries | None, local_start: int, segments: Sequence[RemoteView], place: Place
 ) -> tuple[Box, ...]:
     """Return boxes of remote offsets that a broker finds below its own log by its epoch cache.
 

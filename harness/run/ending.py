@@ -42,11 +42,7 @@ _MOST_MOVES = 10
 
 
 def finish(
-    now: Play,
-    *,
-    started: float,
-    failure: Exception | None,
-    settle_bound_s: float | None,
+    now: Play, *, started: float, failure: Exception | None, settle_bound_s: float | None
 ) -> RunDirectory:
     """End a run: heal, settle, collect, stop the cluster; return the sealed directory.
 

@@ -112,11 +112,7 @@ def play(
         contextlib.ExitStack() as stack,
     ):
         cluster = make_cluster(
-            options.driver,
-            scenario.cluster,
-            work_directory=work,
-            offline=options.offline,
-            say=say,
+            options.driver, scenario.cluster, work_directory=work, offline=options.offline, say=say
         )
         try:
             stack.enter_context(cluster)

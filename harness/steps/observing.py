@@ -376,10 +376,7 @@ class AwaitHighWatermarkForgotten:
         play.action(forgotten)
         play.observed(
             observations.HighWatermarkForgotten(
-                broker=self.broker,
-                topic=self.topic,
-                partition=self.partition,
-                left=tuple(seen),
+                broker=self.broker, topic=self.topic, partition=self.partition, left=tuple(seen)
             )
         )
 

@@ -324,11 +324,7 @@ def _client_addresses(play: Play, step: _Step) -> dict[int, str]:
 
 
 def _until(
-    play: Play,
-    step: _Step,
-    ask: Callable[[], dict[str, Any]],
-    *,
-    accept: int = ErrorCode.NONE,
+    play: Play, step: _Step, ask: Callable[[], dict[str, Any]], *, accept: int = ErrorCode.NONE
 ) -> dict[str, Any]:
     """Ask until the response has no error, or the accepted one."""
     answers: list[dict[str, Any]] = []

@@ -308,11 +308,7 @@ class _Rolls:
     def _start_clients(self, partitions: int) -> Step:
         # A group's offsets are records of an internal topic, which the model is not told of.
         return StartClients(
-            topic=TOPIC,
-            partitions=partitions,
-            idempotent=self._idempotent,
-            in_group=0,
-            rate=RATE,
+            topic=TOPIC, partitions=partitions, idempotent=self._idempotent, in_group=0, rate=RATE
         )
 
     def _heal_until_possible(self, broker: int) -> Iterator[Step]:

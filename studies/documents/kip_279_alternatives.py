@@ -228,19 +228,13 @@ def without_old_leader(isr: tuple[int, ...], leader: int) -> tuple[int, ...]:
 
 
 AS_WRITTEN = Proposal(
-    name="KIP-279 as written",
-    source="KIP-279, Proposed Changes",
-    change=_as_written,
+    name="KIP-279 as written", source="KIP-279, Proposed Changes", change=_as_written
 )
 ALTERNATIVE_1 = Proposal(
-    name="KIP-279, alternative 1",
-    source="KIP-279, Rejected Alternatives",
-    change=_alternative_1,
+    name="KIP-279, alternative 1", source="KIP-279, Rejected Alternatives", change=_alternative_1
 )
 ALTERNATIVE_2 = Proposal(
-    name="KIP-279, alternative 2",
-    source="KIP-279, Rejected Alternatives",
-    change=_alternative_2,
+    name="KIP-279, alternative 2", source="KIP-279, Rejected Alternatives", change=_alternative_2
 )
 HIGH_WATERMARK_EPOCH = Proposal(
     name="KIP-279, the high watermark's epoch",

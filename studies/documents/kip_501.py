@@ -109,10 +109,7 @@ def compare_run(path: Path, _say: Say) -> Comparison:
     """
     evidence = RunEvidence(RunDirectory.open(path))
     named_lines = [
-        (
-            f"{partition.name} led by {term.leader}, epoch {term.leader_epoch}",
-            *line,
-        )
+        (f"{partition.name} led by {term.leader}, epoch {term.leader_epoch}", *line)
         for partition in evidence.partitions
         for line in time_lines(evidence, partition)
         for term in line[:1]

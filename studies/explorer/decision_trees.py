@@ -40,10 +40,7 @@ class DecisionTrees(Generic[Outcome]):
     """
 
     def __init__(
-        self,
-        names: Sequence[str],
-        run: Callable[[int, State], Recording[Outcome]],
-        initial: State,
+        self, names: Sequence[str], run: Callable[[int, State], Recording[Outcome]], initial: State
     ) -> None:
         self._names = names
         self._run = run

@@ -188,10 +188,7 @@ class _Exploring:
         if broken is not None:
             trace, states = self._first.replay(self._all.way(broken))
             violation = Violation(
-                invariant=broken.invariant,
-                message=broken.message,
-                trace=trace,
-                states=states,
+                invariant=broken.invariant, message=broken.message, trace=trace, states=states
             )
         return Exploration(
             distinct=self._all.distinct,

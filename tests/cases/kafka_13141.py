@@ -28,12 +28,7 @@ def steps(release):
         kchaos.ReorderReplicas(topic="t", partition=0, replicas=(1, 0)),
         kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
         kchaos.Produce(
-            operation="0-only",
-            topic="t",
-            partition=0,
-            records=2,
-            acks=1,
-            one_record_batches=True,
+            operation="0-only", topic="t", partition=0, records=2, acks=1, one_record_batches=True
         ),
         kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
         kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),

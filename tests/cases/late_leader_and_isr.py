@@ -18,8 +18,7 @@ STEPS = (
     kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
     kchaos.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
     kchaos.Inject(
-        name="late",
-        fault=kchaos.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1),
+        name="late", fault=kchaos.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1)
     ),
     kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
     kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),

@@ -15,8 +15,7 @@ STEPS = (
     kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
     kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
     kchaos.Inject(
-        name="stop",
-        fault=kchaos.HoldRequests(name="stop", api="StopReplica", source=2, target=1),
+        name="stop", fault=kchaos.HoldRequests(name="stop", api="StopReplica", source=2, target=1)
     ),
     kchaos.Inject(name="down", fault=kchaos.StopBroker(broker=1)),
     kchaos.AwaitHeld(name="stop"),

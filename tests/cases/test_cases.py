@@ -42,11 +42,7 @@ PLAYED = [
 def test_brokers_do_what_the_case_says_and_what_the_model_predicts(
     name: str, release: str, tmp_path: Path
 ) -> None:
-    run = play(
-        scenario_of_case(name, release),
-        options=play_options(tmp_path),
-        say=lambda _: None,
-    )
+    run = play(scenario_of_case(name, release), options=play_options(tmp_path), say=lambda _: None)
     check(run, name, release)
 
 

@@ -38,12 +38,7 @@ def told(offset: int | None, *events: object) -> list[str]:
 
 @pytest.mark.parametrize(
     "events",
-    [
-        (CLEANED, TAKEN),
-        (CLEANED, OTHER, TAKEN),
-        (CLEANED,),
-        (TAKEN,),
-    ],
+    [(CLEANED, TAKEN), (CLEANED, OTHER, TAKEN), (CLEANED,), (TAKEN,)],
     ids=["the same", "two brokers", "no snapshot follows", "nothing was cleaned"],
 )
 def test_a_checkpoint_that_says_the_same_agrees(events: tuple[object, ...]) -> None:

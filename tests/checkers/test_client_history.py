@@ -239,13 +239,7 @@ CLEAN = {
     "an aborted transaction that its consumer leaves out": Wire()
     .sends("a", at=0, **IN_TRANSACTION)
     .ends(7, committed=False)
-    .fetches(
-        0,
-        transactional("a"),
-        marker(ABORT, at=1),
-        isolation_level=1,
-        aborted=((7, 0),),
-    ),
+    .fetches(0, transactional("a"), marker(ABORT, at=1), isolation_level=1, aborted=((7, 0),)),
     "a consumer that takes what is not committed": Wire()
     .sends("a", at=0, **IN_TRANSACTION)
     .fetches(0, transactional("a"))

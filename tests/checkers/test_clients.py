@@ -343,11 +343,7 @@ def test_a_read_committed_client_leaves_out_what_its_answer_says_up_to_the_next_
         given("m", base_offset=2, is_control=True, control_type="ABORT", **of_7),
         given("c", base_offset=3, **of_7),
     )
-    ends: dict[str, Any] = {
-        "high_watermark": 4,
-        "last_stable_offset": 4,
-        "aborted": ((7, 0),),
-    }
+    ends: dict[str, Any] = {"high_watermark": 4, "last_stable_offset": 4, "aborted": ((7, 0),)}
     of_clients = clients_of(fetched(*batches, isolation_level=1, **ends))
 
     (told,) = of_clients.committed_reads

@@ -173,13 +173,7 @@ def test_without_a_prediction_nothing_is_compared() -> None:
 
 
 ROUND = EpochRound(
-    follower=1,
-    leader=0,
-    topic="t",
-    partition=0,
-    requested_epoch=2,
-    answered_epoch=1,
-    end_offset=11,
+    follower=1, leader=0, topic="t", partition=0, requested_epoch=2, answered_epoch=1, end_offset=11
 )
 
 

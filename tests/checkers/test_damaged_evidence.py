@@ -20,21 +20,11 @@ DAMAGED: list[tuple[str, str, str, str]] = [
     (SNAPSHOT, "{", "", "snapshot.json cannot be read as JSON"),
     ("history.jsonl", '"base_offset"', '"base', "history.jsonl:2 is not JSON"),
     ("history.jsonl", '["both-0"', "[0", "history.jsonl:1: records[0] is no text, but 0"),
-    (
-        "history.jsonl",
-        '"base_offset":0',
-        '"base_offset":"0"',
-        "2: base_offset is no whole number",
-    ),
+    ("history.jsonl", '"base_offset":0', '"base_offset":"0"', "2: base_offset is no whole number"),
     ("links.jsonl", '"api_key"', '"key"', "links.jsonl:1: api_key missing"),
     ("actions.jsonl", '{"event"', '{"happened"', "actions.jsonl:1: action: no event is named None"),
     ("outcome.json", '"state"', '"stat"', "outcome.json: settle: state missing"),
-    (
-        "outcome.json",
-        '"reasons": []',
-        '"reasons": [1]',
-        "settle: reasons[0] is no object",
-    ),
+    ("outcome.json", '"reasons": []', '"reasons": [1]', "settle: reasons[0] is no object"),
     (
         "outcome.json",
         '"acknowledged": true',

@@ -105,13 +105,7 @@ def test_other_numbers_of_brokers_change_no_fingerprint_and_other_roles_do() -> 
     assert fingerprint(scenario, alone) != fingerprint(scenario)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"kind": "hole"},
-        {"evidence": {"what": "produce"}},
-    ],
-)
+@pytest.mark.parametrize("changed", [{"kind": "hole"}, {"evidence": {"what": "produce"}}])
 def test_another_kind_or_subject_is_another_bug(changed: dict[str, Any]) -> None:
     scenario = described(scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
     other = dataclasses.replace(DIVERGENCE, **changed)

@@ -99,8 +99,7 @@ def test_an_owner_with_another_table_of_processes_is_seen_to_live(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["ö", "a:b", "a,b", "a\\b", "a b", "a%20b", "a\nb", "a*b", os.fsdecode(b"a\xff")],
+    "name", ["ö", "a:b", "a,b", "a\\b", "a b", "a%20b", "a\nb", "a*b", os.fsdecode(b"a\xff")]
 )
 def test_an_odd_path_is_reached_by_a_plain_one(tmp_path: Path, name: str) -> None:
     odd = tmp_path / name

@@ -163,9 +163,7 @@ def test_a_record_that_only_a_link_saw_is_somebody_elses_though_kchaos_wrote_the
     assert shown_at_links(build) == [("at the links", [[11, 11]])]
 
 
-def test_a_record_that_nobody_knows_of_may_be_kchaos_own_that_got_no_answer(
-    tmp_path: Path,
-) -> None:
+def test_a_record_that_nobody_knows_of_may_be_kchaos_own_that_got_no_answer(tmp_path: Path) -> None:
     build = clean_run(tmp_path / "run")
     build.produce("refused", 0, ["one"], acks=-1, error="REQUEST_TIMED_OUT", error_code=7)
     fetched(build, asked=0, to=11)
@@ -183,9 +181,7 @@ def test_an_offset_beyond_all_that_kchaos_sent_shows_somebody_else(
     assert shown_at_links(build) == [("at the links", [[11, 12]])]
 
 
-def test_an_acknowledgement_beyond_all_that_kchaos_sent_shows_somebody_else(
-    tmp_path: Path,
-) -> None:
+def test_an_acknowledgement_beyond_all_that_kchaos_sent_shows_somebody_else(tmp_path: Path) -> None:
     build = clean_run(tmp_path / "run")
     build.produce("later", 0, ["later"], acks=-1, base_offset=14)
 

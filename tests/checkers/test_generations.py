@@ -156,12 +156,7 @@ def test_a_request_that_a_hold_kept_over_a_bounce_is_late(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("connection", "number", "words", "is_late"),
-    [
-        (5, 8, {}, True),
-        (1, 8, {}, False),
-        (5, 0, {}, False),
-        (5, 8, {"api_version": 1}, False),
-    ],
+    [(5, 8, {}, True), (1, 8, {}, False), (5, 0, {}, False), (5, 8, {"api_version": 1}, False)],
     ids=["on-a-new-connection", "on-the-same", "numbered-anew", "in-other-words"],
 )
 def test_a_request_that_is_sent_again_to_the_next_generation_is_late(

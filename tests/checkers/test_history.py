@@ -33,12 +33,7 @@ def test_an_operation_has_its_records_from_the_start_and_its_offset_from_the_end
         operation.promised,
         operation.base_offset,
         operation.last_offset,
-    ) == (
-        "ok",
-        True,
-        5,
-        6,
-    )
+    ) == ("ok", True, 5, 6)
     assert operation.payloads == (record_payload("x"), record_payload("y"))
 
 
@@ -125,9 +120,7 @@ def test_a_diverging_epoch_in_a_fetch_response_is_a_round(tmp_path: Path) -> Non
     ] == [(2, 1, 11, True)]
 
 
-def test_an_answer_tells_whether_it_has_news_of_an_internal_topic(
-    tmp_path: Path,
-) -> None:
+def test_an_answer_tells_whether_it_has_news_of_an_internal_topic(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run")
     nothing = ABOUT | {"error_code": 0, "high_watermark": 11}
     internal = nothing | {"topic": "__consumer_offsets"}

@@ -187,9 +187,7 @@ def test_a_healed_and_settled_run_is_unsafe_although_a_step_did_not_hold(tmp_pat
     assert exit_code_for_lines([line_of(results).to_json()]) == FINDING
 
 
-def test_without_a_settled_end_replicas_that_differ_may_still_become_equal(
-    tmp_path: Path,
-) -> None:
+def test_without_a_settled_end_replicas_that_differ_may_still_become_equal(tmp_path: Path) -> None:
     results = judge(
         diverged(tmp_path / "run").seal(finished=False, ended_early=NOT_HELD, settle=None)
     )
@@ -234,9 +232,7 @@ def test_a_cluster_in_which_nobody_decides_is_unsafe_without_any_partition(tmp_p
     assert results.safe is False
 
 
-def test_a_deletion_that_does_not_end_is_found_and_nobody_misses_its_leader(
-    tmp_path: Path,
-) -> None:
+def test_a_deletion_that_does_not_end_is_found_and_nobody_misses_its_leader(tmp_path: Path) -> None:
     build = clean_run(tmp_path / "run").state(-1, 1, [0, 1])
     reason = {"kind": "deletion-does-not-end", "broker": -1, "topic": "t", "partition": 0}
 
@@ -439,10 +435,7 @@ def test_reasons_of_settling_reach_the_results(tmp_path: Path) -> None:
     assert (
         results.safe,
         [finding.brokers for finding in of_kind(results, "replication-stopped")],
-    ) == (
-        False,
-        [(1,)],
-    )
+    ) == (False, [(1,)])
 
 
 def test_a_judgement_is_written_beside_the_evidence_and_never_over_another(tmp_path: Path) -> None:

@@ -221,11 +221,7 @@ def test_who_is_unfenced_without_having_asked_for_it_is_told(tmp_path: Path) -> 
         for broker in (0, 1):
             detail = said | {"broker_epoch": 1 + 2 * broker, "want_fence": wants_fence}
             build.link(
-                source=broker,
-                target=CONTROLLER,
-                api="BrokerHeartbeat",
-                api_key=63,
-                detail=detail,
+                source=broker, target=CONTROLLER, api="BrokerHeartbeat", api_key=63, detail=detail
             )
         found = [each.message for each in judged(build).findings]
         unasked[wants_fence] = [each for each in found if "had not asked for that" in each]

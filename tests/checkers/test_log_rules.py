@@ -183,10 +183,7 @@ def test_an_in_sync_replica_that_ends_before_the_high_watermark_misses_its_tail(
 def test_an_in_sync_replica_has_what_it_acknowledged_whatever_the_checkpoint_says(
     changed: dict[str, Any], missing: list[Shown]
 ) -> None:
-    written = (
-        acknowledged("1", 0, "a", "b", "c"),
-        acknowledged("2", 3, "d", "e", "f", **changed),
-    )
+    written = (acknowledged("1", 0, "a", "b", "c"), acknowledged("2", 3, "d", "e", "f", **changed))
     late = evidence(
         replica(0, BOTH, MINE, high_watermarks=(3,)),
         replica(1, BOTH),

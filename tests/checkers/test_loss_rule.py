@@ -47,10 +47,7 @@ def test_a_record_at_another_offset_is_lost_at_its_own() -> None:
 
 def test_what_only_a_replica_outside_the_isr_holds_is_lost() -> None:
     planted = evidence(
-        replica(0, KEPT),
-        replica(1, KEPT, batch(2, 1, "c", "d")),
-        isr=(0,),
-        operations=(PROMISED,),
+        replica(0, KEPT), replica(1, KEPT, batch(2, 1, "c", "d")), isr=(0,), operations=(PROMISED,)
     )
 
     assert shown(loss(planted, OBSERVED)) == [("committed-loss", (0,), 2, 3)]

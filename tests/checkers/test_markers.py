@@ -34,12 +34,7 @@ def message(direction: Any, entry: dict[str, Any], **fields: Any) -> LinkMessage
     return LinkMessage(**{**usual, **fields})
 
 
-MARKER = {
-    "producer_id": 7,
-    "producer_epoch": 2,
-    "transaction_result": True,
-    "coordinator_epoch": 5,
-}
+MARKER = {"producer_id": 7, "producer_epoch": 2, "transaction_result": True, "coordinator_epoch": 5}
 ASKED = message("request", MARKER)
 
 

@@ -272,12 +272,7 @@ def test_eligible_and_last_known_leaders_are_decisions_when_they_change(decided)
 
     assert [
         (event.eligible, event.last_known, event.zxid) for event in _events(logs, EligibleReplicas)
-    ] == [
-        ((1,), (), 3),
-        ((0, 1), (), 4),
-        ((), (0,), 5),
-        ((), (), 7),
-    ]
+    ] == [((1,), (), 3), ((0, 1), (), 4), ((), (0,), 5), ((), (), 7)]
     assert [state.version for state in _events(logs, PartitionState)] == [0, 1, 2, 3, 4, 5]
 
 
@@ -341,9 +336,7 @@ def test_settings_of_topics_and_brokers_are_as_they_were_last(decided):
     )
     assert _events(logs, TopicConfigured) == [
         TopicConfigured(
-            topic="t",
-            configuration=(("cleanup.policy", "compact"), ("retention.ms", "5")),
-            zxid=2,
+            topic="t", configuration=(("cleanup.policy", "compact"), ("retention.ms", "5")), zxid=2
         ),
         TopicConfigured(topic="t", configuration=(("cleanup.policy", "compact"),), zxid=5),
     ]

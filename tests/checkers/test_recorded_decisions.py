@@ -625,18 +625,10 @@ LEFT = (
         (
             "2.3.1",
             (),
-            (
-                BrokerUnregistered(broker=0, zxid=12),
-                BrokerRegistered(broker=0, czxid=13, zxid=13),
-            ),
+            (BrokerUnregistered(broker=0, zxid=12), BrokerRegistered(broker=0, czxid=13, zxid=13)),
             True,
         ),
-        (
-            "2.3.1",
-            (),
-            (TAKEN_OUT, replace(state(16, 1, (0, 2), 2), version=2)),
-            True,
-        ),
+        ("2.3.1", (), (TAKEN_OUT, replace(state(16, 1, (0, 2), 2), version=2)), True),
     ],
     ids=[
         "left in",

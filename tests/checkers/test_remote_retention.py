@@ -82,8 +82,7 @@ def run(
 ) -> RunEvidence:
     """A run of seven messages, of which two segments were copied, and then what is told."""
     configured = TopicConfigured(
-        topic="t",
-        configuration=tuple((settings or {"retention.bytes": str(14 * MESSAGE)}).items()),
+        topic="t", configuration=tuple((settings or {"retention.bytes": str(14 * MESSAGE)}).items())
     )
     batches = [SimpleNamespace(base_offset=at, size_bytes=MESSAGE) for at in range(messages)]
     fields: dict[str, Any] = {

@@ -140,9 +140,7 @@ def test_an_observation_that_does_not_say_what_it_pins_is_refused(tmp_path: Path
         RunEvidence(ended(build)).read()
 
 
-def test_an_observed_high_watermark_is_pinned_at_the_snapshots_that_follow(
-    tmp_path: Path,
-) -> None:
+def test_an_observed_high_watermark_is_pinned_at_the_snapshots_that_follow(tmp_path: Path) -> None:
     build = started(tmp_path / "run")
     build.act(observed(1, 11))
     run = ended(build)

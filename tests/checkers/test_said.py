@@ -397,11 +397,7 @@ def test_what_lies_one_behind_the_other_is_one_operation_and_none_is_there_twice
 
     spans = [(each.base_offset, each.values, each.client, each.ended_at) for each in joined(said)]
 
-    assert spans == [
-        (11, ("b", "c"), "a; b", 3.0),
-        (12, ("x",), "a", 5.0),
-        (14, ("e",), "a", 5.0),
-    ]
+    assert spans == [(11, ("b", "c"), "a; b", 3.0), (12, ("x",), "a", 5.0), (14, ("e",), "a", 5.0)]
 
 
 def test_what_was_answered_before_and_after_a_turn_is_not_one_operation() -> None:

@@ -35,10 +35,7 @@ PROBE = acknowledged("settle-t-0", 11, "settle-t-0", is_probe=True)
 
 def test_a_cluster_that_converged_has_nothing_stopped() -> None:
     clean = evidence(
-        replica(0, BOTH),
-        replica(1, BOTH),
-        settle=settled(state="converged"),
-        operations=(PROBE,),
+        replica(0, BOTH), replica(1, BOTH), settle=settled(state="converged"), operations=(PROBE,)
     )
 
     assert shown(not_settled(clean, OBSERVED)) == []
@@ -160,9 +157,7 @@ def test_other_kinds_of_reasons_pass_through() -> None:
         ),
     )
 
-    assert shown(not_settled(planted, OBSERVED)) == [
-        ("generation-not-initialised", (1,), -1, -1),
-    ]
+    assert shown(not_settled(planted, OBSERVED)) == [("generation-not-initialised", (1,), -1, -1)]
 
 
 def test_a_partition_without_a_leader_is_offline_once_although_two_sources_say_so() -> None:
@@ -287,10 +282,7 @@ def restarted(leader_kept: Any) -> PartitionEvidence:
     return evidence(
         replica(0, BOTH, leader_kept),
         replica(1, BOTH),
-        earlier=(
-            before(0, BOTH, MINE, high_watermark=4),
-            before(1, BOTH, MINE, high_watermark=2),
-        ),
+        earlier=(before(0, BOTH, MINE, high_watermark=4), before(1, BOTH, MINE, high_watermark=2)),
     )
 
 

@@ -58,11 +58,7 @@ def test_a_state_names_its_version_and_the_broker_whose_session_wrote_it(tmp_pat
         (each.leader, each.leader_epoch, each.isr, each.version, each.written_by, each.zxid)
         for each in seen
         if isinstance(each, PartitionState)
-    ] == [
-        (0, 0, (0, 1), 0, 2, 3),
-        (0, 0, (0,), 1, 0, 4),
-        (-1, 1, (0,), 2, None, 5),
-    ]
+    ] == [(0, 0, (0, 1), 0, 2, 3), (0, 0, (0,), 1, 0, 4), (-1, 1, (0,), 2, None, 5)]
 
 
 def test_only_another_assignment_is_news_of_a_topic(tmp_path: Path) -> None:

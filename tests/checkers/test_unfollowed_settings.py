@@ -54,11 +54,7 @@ def test_a_run_without_such_settings_conforms(tmp_path: Path) -> None:
             {},
             "brokers may delete records of t, and without links nobody knows when they did",
         ),
-        (
-            [("/config/topics/t", {"preallocate": "true"})],
-            {},
-            "topic t was given preallocate=true",
-        ),
+        ([("/config/topics/t", {"preallocate": "true"})], {}, "topic t was given preallocate=true"),
     ],
     ids=[
         "in the scenario",

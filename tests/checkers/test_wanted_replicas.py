@@ -57,10 +57,7 @@ def test_up_to_2_3_a_request_lasts_until_it_is_assigned_and_its_znode_is_gone() 
         topic([1, 2], [2, 1]),
         (REQUESTS, None),
     )
-    assert wanted_replicas(log) == {
-        T0: [(2, ((1, 2),)), (5, ())],
-        T1: [(2, ((2, 1),)), (7, ())],
-    }
+    assert wanted_replicas(log) == {T0: [(2, ((1, 2),)), (5, ())], T1: [(2, ((2, 1),)), (7, ())]}
 
 
 def test_a_request_that_was_deleted_too_early_may_still_be_done() -> None:

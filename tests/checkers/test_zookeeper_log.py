@@ -133,10 +133,7 @@ def test_the_parts_of_a_multi_share_its_zxid() -> None:
 
 
 def test_a_multi_that_failed_changes_nothing() -> None:
-    parts = [
-        (ERROR, struct.pack(">i", 0)),
-        (ERROR, struct.pack(">i", -101)),
-    ]
+    parts = [(ERROR, struct.pack(">i", 0)), (ERROR, struct.pack(">i", -101))]
 
     assert changes(transaction(9, MULTI, multi_body(parts))) == []
 

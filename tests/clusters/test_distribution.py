@@ -54,9 +54,7 @@ def test_the_release_of_a_folder_is_read_from_its_client_jar(folder: Path) -> No
     assert resolve(str(folder)).release == "1.1.2-SNAPSHOT"
 
 
-def test_the_release_of_a_folder_is_else_read_from_the_name_of_its_server_jar(
-    folder: Path,
-) -> None:
+def test_the_release_of_a_folder_is_else_read_from_the_name_of_its_server_jar(folder: Path) -> None:
     needed_jar(folder / "libs" / "kafka-clients-1.1.1.jar", {})
     resolved = resolve(str(folder))
     assert (resolved.release, len(resolved.class_path), resolved.source) == (
@@ -328,8 +326,7 @@ def test_a_cluster_runs_from_a_folder_and_from_an_archive_in_place_of_a_release(
 
 
 @pytest.mark.parametrize(
-    ("release", "asked"),
-    [("2.0.9", "did you mean 2.0.1?"), ("2.0.1", "is there such a release?")],
+    ("release", "asked"), [("2.0.9", "did you mean 2.0.1?"), ("2.0.1", "is there such a release?")]
 )
 def test_a_patch_release_that_nobody_published_names_the_nearest(
     release: str, asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -128,12 +128,7 @@ def test_a_leader_in_a_change_raises_the_leader_epoch_and_an_isr_alone_does_not(
         states.append(state_of(metadata))
     assert [
         (each.leader, each.leader_epoch, each.isr, each.version) for each in states if each
-    ] == [
-        (0, 0, (0, 1), 0),
-        (0, 0, (0,), 1),
-        (0, 1, (0,), 2),
-        (-1, 2, (), 3),
-    ]
+    ] == [(0, 0, (0, 1), 0), (0, 0, (0,), 1), (0, 1, (0,), 2), (-1, 2, (), 3)]
 
 
 def test_eligible_replicas_and_a_reassignment_are_read_until_they_are_over(

@@ -140,8 +140,7 @@ def _end_offset() -> Peer:
             ],
         },
         request=asked(
-            replica_id=-1,
-            topics=[asked.OffsetForLeaderTopic(topic="t", partitions=[wanted])],
+            replica_id=-1, topics=[asked.OffsetForLeaderTopic(topic="t", partitions=[wanted])]
         ),
         answer=answered(topics=[told(topic="t", partitions=[result])]),
         said={"partition": 4, "error_code": 0, "leader_epoch": 2, "end_offset": 11},
@@ -216,9 +215,7 @@ def _elect_leaders() -> Peer:
             "timeout_ms": 500,
         },
         request=admin.ElectLeadersRequest(
-            election_type=0,
-            topic_partitions=[topics(topic="t", partitions=[4])],
-            timeout_ms=500,
+            election_type=0, topic_partitions=[topics(topic="t", partitions=[4])], timeout_ms=500
         ),
         answer=admin.ElectLeadersResponse(
             error_code=0, replica_election_results=[told(topic="t", partition_result=[result])]
@@ -353,10 +350,7 @@ def test_settings_are_changed_by_the_bytes_of_the_peer(version: int) -> None:
         validate_only=False,
     )
     deleted = {"name": "a", "operation": 1, "value": None}
-    values = {
-        "resources": [{"type": 2, "name": "t", "configs": [deleted]}],
-        "validate_only": False,
-    }
+    values = {"resources": [{"type": 2, "name": "t", "configs": [deleted]}], "validate_only": False}
     api = ApiKey.INCREMENTAL_ALTER_CONFIGS
     assert request_frame(api, values, version=version) == asked_by_peer(peer, version)
 

@@ -312,11 +312,7 @@ AGAINST: list[tuple[kchaos.Fault, kchaos.ClusterView, str]] = [
     (replace(LATE, epoch="next"), view(), "use 'own', 'unknown', 'ahead'"),  # type: ignore[arg-type]
     (replace(LATE, version=0, epoch="ahead"), view(), "StopReplica v0 has no broker epoch"),
     (replace(LATE, partitions=()), view(), "a StopReplica names partitions"),
-    (
-        replace(LATE, api="LeaderAndIsr", deletes=True),
-        view(),
-        "a LeaderAndIsr deletes nothing",
-    ),
+    (replace(LATE, api="LeaderAndIsr", deletes=True), view(), "a LeaderAndIsr deletes nothing"),
     (LATE, view(DOWN), "broker 1 has no process to make a request for"),
     (LATE, view(replace(UP, is_registered=False)), "so it has no generation"),
     (LATE, replace(view(), controller=None), "there is no controller that could make it"),
@@ -396,10 +392,7 @@ def test_a_cluster_is_seen_as_it_is():
         with AT_POINT.inject(cluster, journal):
             seen = view_of(cluster)
     assert seen == kchaos.ClusterView(
-        brokers={
-            0: replace(OTHER, is_paused=True),
-            1: replace(DOWN, broker=1),
-        },
+        brokers={0: replace(OTHER, is_paused=True), 1: replace(DOWN, broker=1)},
         point_holds={"p": acts.act_of(acts.HoldPoint, AT_POINT)},
         controller=1,
         cuts={"0-1": acts.CutLink(source=0, target=1)},

@@ -47,12 +47,7 @@ def test_an_isolated_broker_reaches_no_other_and_follows_again_after_healing(
     replicas.await_log_ends(2)
     others = len(cluster.brokers) - 1
     acts = [act for act, _ in journal.entries if act[0].isupper()]
-    assert acts == [
-        *["CutLink"] * others,
-        "CutZooKeeper",
-        "HealZooKeeper",
-        *["HealLink"] * others,
-    ]
+    assert acts == [*["CutLink"] * others, "CutZooKeeper", "HealZooKeeper", *["HealLink"] * others]
 
 
 def test_a_link_that_is_cut_one_way_lets_the_other_way_pass(cluster, journal, topic):

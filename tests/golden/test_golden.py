@@ -174,8 +174,6 @@ def test_a_run_that_is_not_as_expected_is_not_stored(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("release", sorted(folder.name for folder in HARD.iterdir()))
-def test_a_run_that_is_hard_to_follow_is_explained_within_a_few_states(
-    release: str,
-) -> None:
+def test_a_run_that_is_hard_to_follow_is_explained_within_a_few_states(release: str) -> None:
     prediction = follow(recorded(release, runs=HARD), patience=6_000)
     assert (prediction.limit, prediction.emptied_by) == ("", None)

@@ -69,7 +69,7 @@ def test_two_builds_of_one_name_are_told_apart_in_the_table(tmp_path: Path) -> N
 @pytest.mark.parametrize(("builds", "rows"), [((ONE, ONE), 1), ((ONE, OTHER), 2)])
 def test_rates_put_only_runs_of_one_build_together(builds: tuple[str, str], rows: int) -> None:
     line: dict[str, Any] = {
-        **{"release": "1.1.1", "entry": "chaos", "case": "mixed", "conforms": True, "safe": True},
+        **{"release": "1.1.1", "entry": "chaos", "case": "mixed", "conforms": True, "safe": True}
     }
 
     assert len(rates_of([line | {"build": build} for build in builds])) == rows

@@ -52,11 +52,7 @@ KCHAOS = [sys.executable, "-m", "kchaos"]
         (["up", "--kafka", "1.1.1", "--kafka", "2.0.1", "--brokers", "3"], 64, "for each broker"),
         (["up", "--kafka", "3.9.1", "--judge"], 64, "--judge -- ./my_test.sh"),
         (["up", "--kafka", "3.9.1", "./my_test.sh"], 64, "--judge -- ./my_test.sh"),
-        (
-            ["up", "--kafka", "3.9.1", "--judge", "--", "./gone.sh"],
-            64,
-            "no program ./gone.sh",
-        ),
+        (["up", "--kafka", "3.9.1", "--judge", "--", "./gone.sh"], 64, "no program ./gone.sh"),
         (["chaos", "--kafka", "0.7"], 64, "0.7"),
         (["chaos"], 64, "--kafka"),
         (["chaos", "--kafka", "1.1.1", "--mix", "all"], 64, "'zombies'"),
@@ -227,10 +223,7 @@ def test_the_list_marks_each_release_line_by_what_shows_there(
     ],
 )
 def test_a_shell_completes_words_without_an_error(
-    words: str,
-    completed: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    words: str, completed: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("_KCHAOS_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", words)

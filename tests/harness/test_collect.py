@@ -249,9 +249,5 @@ def test_a_cluster_that_never_came_up_leaves_every_log_there_is(tmp_path: Path) 
     stopped_broker(work, *present)
     run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
     collect_logs(run, work)
-    assert written(run.path / "brokers") == [
-        "0/console.log",
-        "0/server.properties",
-        "1/server.log",
-    ]
+    assert written(run.path / "brokers") == ["0/console.log", "0/server.properties", "1/server.log"]
     assert written(run.path / "zookeeper") == ["logs/1/server.log", "logs/1/zoo.cfg"]

@@ -171,7 +171,7 @@ BAD_SCENARIOS = {
                     "partition": 0,
                     "records": 1,
                     "acks": 7,
-                },
+                }
             ]
         ),
         "steps[0]: Produce: acks is 7: 1, or -1 for all in-sync replicas",

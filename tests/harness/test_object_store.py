@@ -80,10 +80,7 @@ def without_place(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_pack_on_the_store_is_judged_as_the_run_is_and_comes_back(
-    runs: list[RunDirectory],
-    place: StoredPlace,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    runs: list[RunDirectory], place: StoredPlace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = packed(runs[0])
     for run in runs:
@@ -170,10 +167,7 @@ SPOILT: dict[str, Callable[[bytes], bytes]] = {
 
 
 def test_what_is_no_whole_pack_is_unknown_and_the_others_are_judged(
-    runs: list[RunDirectory],
-    place: StoredPlace,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    runs: list[RunDirectory], place: StoredPlace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = put(runs, place)[1]
     bad = {f"{how}-bad": place / f"{how}-bad.tar.xz" for how in SPOILT}
@@ -231,11 +225,7 @@ def test_a_download_that_breaks_off_is_unknown_and_ends_what_would_tell_it_as_a_
             f"s3://{BUCKET}/night",
             "wants credentials, and none are set: AWS_ACCESS_KEY_ID",
         ),
-        (
-            {"AWS_SECRET_ACCESS_KEY": "another"},
-            f"s3://{BUCKET}/night",
-            "refuses these credentials",
-        ),
+        ({"AWS_SECRET_ACCESS_KEY": "another"}, f"s3://{BUCKET}/night", "refuses these credentials"),
         (
             {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"},
             f"s3://{BUCKET}/night",

@@ -185,10 +185,7 @@ def test_parts_of_another_shape_are_refused(parts: Any) -> None:
     [
         ("x = 1\n", "has no entry: write BUG = Entry"),
         ("x = 1\nif\n", "line 2 is no Python: invalid syntax; mend it there"),
-        (
-            "import no_such\n",
-            "line 1 imports no_such, which is not installed: install it",
-        ),
+        ("import no_such\n", "line 1 imports no_such, which is not installed: install it"),
         ("\n\n1 / 0\n", "line 3: ZeroDivisionError: division by zero; mend it there"),
         ("raise SystemExit(3)\n", "line 1: SystemExit: 3; mend it there"),
         (
@@ -219,10 +216,7 @@ def test_parts_of_another_shape_are_refused(parts: Any) -> None:
             TUTORIAL.replace("def steps(case: str)", "def steps(case: str, more: str)"),
             "steps of MY-BUG must be a function of the case alone",
         ),
-        (
-            re.sub(r"cases=\{.*\}", "cases={}", TUTORIAL),
-            "MY-BUG: it has no cases: name one",
-        ),
+        (re.sub(r"cases=\{.*\}", "cases={}", TUTORIAL), "MY-BUG: it has no cases: name one"),
         (
             TUTORIAL.replace(
                 "            yield kchaos.Injection(", "            kchaos.Injection("

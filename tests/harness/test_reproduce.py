@@ -211,8 +211,7 @@ def test_a_killed_play_of_a_measurement_is_unknown_and_is_played_again(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("error", "raised"),
-    [(UsageError("no"), UsageError), (RuntimeError("a defect"), RuntimeError)],
+    ("error", "raised"), [(UsageError("no"), UsageError), (RuntimeError("a defect"), RuntimeError)]
 )
 def test_a_play_that_is_refused_ends_the_others(
     error: Exception, raised: type[Exception], stored: type[StoredRuns]

@@ -349,10 +349,7 @@ def cluster() -> Iterator[JvmCluster]:
         first_broker=0,
         properties={"replica.lag.time.max.ms": "1500", "zookeeper.session.timeout.ms": "6000"},
     )
-    with (
-        work_directory("test-settle") as work,
-        cluster_of(spec, work_directory=work) as running,
-    ):
+    with work_directory("test-settle") as work, cluster_of(spec, work_directory=work) as running:
         yield running
 
 
@@ -363,13 +360,7 @@ def play(cluster: JvmCluster, tmp_path: Path) -> Iterator[Play]:
             broker.start()
             broker.await_ready()
     scenario = Scenario(entry="test", case="", release=RELEASE, cluster=cluster.spec, steps=())
-    now = begin(
-        scenario,
-        cluster,
-        options=play_options(tmp_path),
-        started=time.time(),
-        say=print,
-    )
+    now = begin(scenario, cluster, options=play_options(tmp_path), started=time.time(), say=print)
     yield now
     assert cluster.links is not None
     cluster.links.set_sink(None)
@@ -548,10 +539,7 @@ def test_what_a_former_leader_answers_is_no_finding(
 
     assert (settled.state, settled.reasons) == ("converged", [])
     assert [probe.acknowledged for probe in settled.probes] == [False, True]
-    assert [probe.operation for probe in settled.probes] == [
-        "settle-moved-0",
-        "settle-moved-0-2",
-    ]
+    assert [probe.operation for probe in settled.probes] == ["settle-moved-0", "settle-moved-0-2"]
 
 
 @pytest.mark.cluster

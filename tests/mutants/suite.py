@@ -32,12 +32,7 @@ for _module in sorted(Path(__file__).parent.glob("kinds_*.py")):
 
 FEW_STATES = 500
 """How many states are tried first, or half more than of the run itself; see `judge_path`."""
-OF_OTHERS = {
-    "brokers": "whole",
-    "offsets": "list-offsets",
-    "points": "points",
-    "tier": "tiered",
-}
+OF_OTHERS = {"brokers": "whole", "offsets": "list-offsets", "points": "points", "tier": "tiered"}
 """Areas of evidence that only some of `OTHER_NAMES` have, and how the names of those begin."""
 ESCAPED = "escaped:"
 """What is said of a mutant begins so if the judge raised what it does not document."""

@@ -59,9 +59,7 @@ def test_no_change_of_what_only_some_runs_have_is_believed(area: str, tmp_path: 
     assert wrong(judged) == []
 
 
-def test_no_change_of_a_state_is_believed_of_a_partition_that_had_no_leader(
-    tmp_path: Path,
-) -> None:
+def test_no_change_of_a_state_is_believed_of_a_partition_that_had_no_leader(tmp_path: Path) -> None:
     kinds = [kind for name, kind in KINDS.items() if name.startswith("zookeeper: a state, ")]
 
     judged = list(judged_mutants(unpacked("compacted-2.8.2", tmp_path), kinds, tmp_path))

@@ -52,11 +52,7 @@ def epochs_of(log: Log) -> list[tuple[int, int]]:
 
 
 def kafka_6361(
-    path: Path,
-    case: str,
-    release: str,
-    *,
-    expectation: Mapping[str, Any] | None = None,
+    path: Path, case: str, release: str, *, expectation: Mapping[str, Any] | None = None
 ) -> RunDirectory:
     """The sealed run of one case on one release."""
     shape = CASES[case, release]

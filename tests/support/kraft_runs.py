@@ -102,9 +102,7 @@ class KraftRunBuilder(RunBuilder):
             return self.records(("TopicRecord", 0, created), ("PartitionRecord", 2, said))
         assert leader_epoch - before["leader_epoch"] in (0, 1)
         elected = {} if leader_epoch == before["leader_epoch"] else {"Leader": leader}
-        return self.records(
-            ("PartitionChangeRecord", 2, fields | elected | {"Isr": isr} | more),
-        )
+        return self.records(("PartitionChangeRecord", 2, fields | elected | {"Isr": isr} | more))
 
     def write_zookeeper(self, member: int = 1) -> None:
         """Each node's copy of the metadata log instead, and the definitions."""

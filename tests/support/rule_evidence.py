@@ -16,11 +16,7 @@ def payload(values: Sequence[str]) -> str:
 
 
 def batch(
-    base_offset: int,
-    leader_epoch: int,
-    *values: str,
-    magic: int = 2,
-    crc: int | None = None,
+    base_offset: int, leader_epoch: int, *values: str, magic: int = 2, crc: int | None = None
 ) -> BatchEvidence:
     """A batch on disk; its checksum follows from its content unless it is given."""
     content = payload(values)

@@ -227,11 +227,7 @@ def _become(
 
 
 def _refused_at_once(
-    world: World,
-    broker: Broker,
-    partition: TopicPartition,
-    replica: Replica,
-    request: LeaderAndIsr,
+    world: World, broker: Broker, partition: TopicPartition, replica: Replica, request: LeaderAndIsr
 ) -> str:
     """Return the error of a replica that is offline, or of another topic of that name, or ""."""
     if replica.role is Role.OFFLINE:

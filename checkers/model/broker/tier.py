@@ -238,11 +238,7 @@ def cannot_rebuild(
 
 
 def rebuild(
-    world: World,
-    broker_id: int,
-    source: int,
-    partition: TopicPartition,
-    segment: RemoteSegment,
+    world: World, broker_id: int, source: int, partition: TopicPartition, segment: RemoteSegment
 ) -> bool:
     """Let a follower begin anew behind a remote segment; return whether it still follows.
 

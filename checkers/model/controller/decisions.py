@@ -245,9 +245,7 @@ def explain(
     for shutting_down in _subsets(context.shutting_down):
         for unseen in _subsets(concerned - set(surely_live)):
             knowing = replace(
-                context,
-                live=context.live - set(unseen),
-                shutting_down=frozenset(shutting_down),
+                context, live=context.live - set(unseen), shutting_down=frozenset(shutting_down)
             )
             for decision in possible(knowing, known, wanted=wanted):
                 if (decision.leader, frozenset(decision.isr)) == (written.leader, isr):

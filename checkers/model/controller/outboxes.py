@@ -75,9 +75,7 @@ def partition_state(world: World, event: PartitionState) -> None:
     if known is None or event.leader_epoch > known.leader_epoch:
         for epoch in world.controller_epochs()[-1:]:
             told = LeaderAndIsr(
-                states=(event,),
-                is_new=known is None,
-                topic_id=_topic_id(world, epoch, event.topic),
+                states=(event,), is_new=known is None, topic_id=_topic_id(world, epoch, event.topic)
             )
             for broker_id in world.assignment(partition):
                 queue(world, epoch, broker_id, told)
@@ -174,10 +172,7 @@ def observe(world: World, epoch: int) -> None:
             world.put(("outbox", epoch, broker_id), None)
             if is_bounced:
                 appeared.append(broker_id)
-    world.put(
-        ("controller", epoch),
-        replace(controller, seen=tuple(sorted(registered.items()))),
-    )
+    world.put(("controller", epoch), replace(controller, seen=tuple(sorted(registered.items()))))
     live = frozenset(registered)
     for broker_id in sorted(appeared):
         _open(world, epoch, broker_id, live)

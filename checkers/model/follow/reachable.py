@@ -250,12 +250,7 @@ def _may_keep_back(
 
 
 def _is_missed(
-    world: World,
-    follower: int,
-    leader_id: int,
-    request: Exchange,
-    lookahead: Lookahead,
-    index: int,
+    world: World, follower: int, leader_id: int, request: Exchange, lookahead: Lookahead, index: int
 ) -> bool:
     seen = None if request.number is None else lookahead.responses.get(request.number)
     if seen is None or seen.error_code or not request.is_at_leader or request.refused:

@@ -88,10 +88,7 @@ class _Step(NamedTuple):
 
 
 def follow(
-    record: Record,
-    *,
-    generations: Mapping[int, Generation] | None = None,
-    patience: int = PATIENCE,
+    record: Record, *, generations: Mapping[int, Generation] | None = None, patience: int = PATIENCE
 ) -> Prediction:
     """Return what the model predicts of a run that was seen like this.
 

@@ -83,13 +83,7 @@ _ASKED_IN: Mapping[str, tuple[tuple[_Line, int], ...]] = {
         ((3, 2), 6),
         ((3, 4), 7),
     ),
-    "OffsetForLeaderEpoch": (
-        ((0, 11), 0),
-        ((2, 0), 1),
-        ((2, 1), 2),
-        ((2, 3), 3),
-        ((2, 8), 4),
-    ),
+    "OffsetForLeaderEpoch": (((0, 11), 0), ((2, 0), 1), ((2, 1), 2), ((2, 3), 3), ((2, 8), 4)),
     "UpdateMetadata": (
         ((0, 10, 2), 3),
         ((1, 0), 4),

@@ -122,10 +122,7 @@ PAIRS: dict[str, list[tuple[list[HistoryOperation], list[HistoryOperation]]]] = 
                 did(0, at("x", 0, "b"), at("x", 2, "c")),
                 did(1, polled("x", (0, "b"), (2, "c"))),
             ],
-            [
-                did(0, at("x", 0, "b"), at("x", 2, "c")),
-                did(1, polled("x", (0, "b"), (2, "c"))),
-            ],
+            [did(0, at("x", 0, "b"), at("x", 2, "c")), did(1, polled("x", (0, "b"), (2, "c")))],
         ),
         # Who reads from offset 5 on has not passed offset 4.
         (
@@ -206,7 +203,7 @@ PAIRS: dict[str, list[tuple[list[HistoryOperation], list[HistoryOperation]]]] = 
                 did(1, polled("x", (1, "a"), (2, "b"), (3, "c"))),
                 did(2, polled("x", (2, "b"), (3, "c"))),
             ],
-        ),
+        )
     ],
     "int-poll-skip": [
         (
@@ -221,12 +218,7 @@ PAIRS: dict[str, list[tuple[list[HistoryOperation], list[HistoryOperation]]]] = 
             ],
             [
                 LOOSE,
-                did(
-                    1,
-                    polled("x", (1, "a")),
-                    polled("x", (4, "d")),
-                    rebalanced=frozenset({"x"}),
-                ),
+                did(1, polled("x", (1, "a")), polled("x", (4, "d")), rebalanced=frozenset({"x"})),
                 did(2, polled("x", (2, "b"))),
             ],
         ),
@@ -260,10 +252,7 @@ PAIRS: dict[str, list[tuple[list[HistoryOperation], list[HistoryOperation]]]] = 
         ),
     ],
     "int-nonmonotonic-send": [
-        (
-            [did(0, at("x", 3, "c"), at("x", 1, "a"))],
-            [did(0, at("x", 1, "c"), at("x", 3, "a"))],
-        ),
+        ([did(0, at("x", 3, "c"), at("x", 1, "a"))], [did(0, at("x", 1, "c"), at("x", 3, "a"))]),
         # Where it was sent to is only known by who read it.
         (
             [did(0, *sent("x", "d", "b"), outcome="info"), did(1, polled("x", (2, "b"), (4, "d")))],
@@ -278,14 +267,8 @@ PAIRS: dict[str, list[tuple[list[HistoryOperation], list[HistoryOperation]]]] = 
     ],
     "G0": [
         (
-            [
-                did(0, at("x", 0, "a"), at("y", 1, "a")),
-                did(1, at("x", 1, "b"), at("y", 0, "b")),
-            ],
-            [
-                did(0, at("x", 0, "a"), at("y", 0, "a")),
-                did(1, at("x", 1, "b"), at("y", 1, "b")),
-            ],
+            [did(0, at("x", 0, "a"), at("y", 1, "a")), did(1, at("x", 1, "b"), at("y", 0, "b"))],
+            [did(0, at("x", 0, "a"), at("y", 0, "a")), did(1, at("x", 1, "b"), at("y", 1, "b"))],
         )
     ],
     "G1c": [
@@ -294,10 +277,7 @@ PAIRS: dict[str, list[tuple[list[HistoryOperation], list[HistoryOperation]]]] = 
                 did(0, at("x", 0, "a"), polled("y", (0, "b"))),
                 did(1, at("y", 0, "b"), polled("x", (0, "a"))),
             ],
-            [
-                did(0, at("x", 0, "a"), polled("y")),
-                did(1, at("y", 0, "b"), polled("x", (0, "a"))),
-            ],
+            [did(0, at("x", 0, "a"), polled("y")), did(1, at("y", 0, "b"), polled("x", (0, "a")))],
         ),
         # Three in a circle, of which two edges are reads and one is the order of writes.
         (

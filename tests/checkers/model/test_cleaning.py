@@ -100,11 +100,7 @@ def test_a_batch_that_keeps_records_keeps_its_offsets() -> None:
 
 def test_a_batch_that_was_cleaned_before_is_cleaned_again() -> None:
     remaining = after(
-        write("once", "a", "c"),
-        AGAIN,
-        cleaned(4, (1, 3)),
-        write("third", "c"),
-        cleaned(5, (2, 4)),
+        write("once", "a", "c"), AGAIN, cleaned(4, (1, 3)), write("third", "c"), cleaned(5, (2, 4))
     )
 
     assert ranges(remaining) == [(2, 3, 0), (4, 4, 0)]

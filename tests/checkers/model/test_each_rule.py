@@ -312,10 +312,7 @@ LOG_STARTS = {
     "KAFKA-5634": Shown(release="1.1.1", look=furthest_log_start, old=3, new=1),
     "KAFKA-6975": Shown(release="1.1.1", look=fetched_into_an_empty_log, old=(1, 1), new=(1, 3)),
     "KAFKA-9491": Shown(
-        release="2.4.1",
-        look=lambda known: known.high_watermark_of_restarted(2, 5),
-        old=2,
-        new=5,
+        release="2.4.1", look=lambda known: known.high_watermark_of_restarted(2, 5), old=2, new=5
     ),
 }
 
@@ -483,10 +480,7 @@ TRUNCATION = {
         new=("fetching", 2),
     ),
     "KAFKA-10554": Shown(
-        release="2.8.2",
-        look=predicted(diverging("2.8.2"), by_fetch),
-        old=[False],
-        new=[True],
+        release="2.8.2", look=predicted(diverging("2.8.2"), by_fetch), old=[False], new=[True]
     ),
     "diverging epoch in the Fetch response": Shown(
         release="2.8.2",
@@ -496,10 +490,7 @@ TRUNCATION = {
         new=[True],
     ),
     "KAFKA-12996": Shown(
-        release="2.8.2",
-        look=answered,
-        old=("", True),
-        new=("OFFSET_OUT_OF_RANGE", False),
+        release="2.8.2", look=answered, old=("", True), new=("OFFSET_OUT_OF_RANGE", False)
     ),
     "KAFKA-14704": Shown(release="3.6.2", look=high_watermark_at_divergence, old=2, new=1),
     "last fetched epoch lost": Shown(release="3.6.2", look=forgotten, old=1, new=-1),
@@ -731,9 +722,7 @@ MEMBERSHIP = {
             "another",
             is_clean=True,
         ),
-        old={
-            PLACE: {"EligibleLeaderReplicas": (1,), "Isr": (), "LastKnownElr": (-1,)},
-        },
+        old={PLACE: {"EligibleLeaderReplicas": (1,), "Isr": (), "LastKnownElr": (-1,)}},
         new={PLACE: {"EligibleLeaderReplicas": (1,), "Isr": ()}},
     ),
     "eligible replicas of an assigned directory": Shown(
@@ -786,17 +775,9 @@ MEMBERSHIP = {
         new=1,
     ),
     "high watermark wakes fetches": Shown(
-        release="2.5.1",
-        look=explains("2.5.1"),
-        old=False,
-        new=True,
+        release="2.5.1", look=explains("2.5.1"), old=False, new=True
     ),
-    "KIP-227": Shown(
-        release="2.1.1",
-        look=explains("2.1.1-told-once"),
-        old=False,
-        new=True,
-    ),
+    "KIP-227": Shown(release="2.1.1", look=explains("2.1.1-told-once"), old=False, new=True),
     "KAFKA-13254": Shown(release="3.1.2", look=gives_up_failed_isr, old=False, new=True),
     "KAFKA-14010": Shown(release="3.2.1", look=gives_up_failed_isr, old=True, new=False),
     "KAFKA-13837": Shown(release="3.3.2", look=partitions_read_later, old=set(), new={1}),
@@ -1079,17 +1060,11 @@ CONTROL_AND_STORAGE = {
         release="3.4.1", look=lambda known: known.refuses_stop(0, 0), old=True, new=False
     ),
     "KAFKA-9198": Shown(
-        release="2.4.0",
-        look=lambda known: known.fails_on_waiting_fetch,
-        old=True,
-        new=False,
+        release="2.4.0", look=lambda known: known.fails_on_waiting_fetch, old=True, new=False
     ),
     "leader epochs told to stop": Shown(release="2.6.0", look=epoch_of_the_stop, old=-1, new=0),
     "KAFKA-3143": Shown(
-        release="2.3.1",
-        look=isr_after_a_failover,
-        old=(0, 0, (0, 1)),
-        new=(1, 0, (0,)),
+        release="2.3.1", look=isr_after_a_failover, old=(0, 0, (0, 1)), new=(1, 0, (0,))
     ),
     "KIP-461": Shown(
         release="2.3.1",

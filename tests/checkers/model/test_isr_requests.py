@@ -192,12 +192,7 @@ def test_no_fetch_was_repeated_where_the_numbers_leave_no_room_for_it(
     lives(world, 0, 1)
     first, second = (
         RequestSeen(
-            number=(7, number),
-            fate=Fate.ARRIVES,
-            api="Fetch",
-            follower=1,
-            leader=0,
-            partitions={},
+            number=(7, number), fate=Fate.ARRIVES, api="Fetch", follower=1, leader=0, partitions={}
         )
         for number in (1, last)
     )

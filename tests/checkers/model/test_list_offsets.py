@@ -274,10 +274,7 @@ RECORDS = FetchAnswer(batches=(BATCH,), high_watermark=1)
 
 @pytest.mark.parametrize(
     ("answers", "ends_before"),
-    [
-        (((T, OUT_OF_RANGE), (OTHER, RECORDS)), 0),
-        (((OTHER, RECORDS), (T, OUT_OF_RANGE)), 1),
-    ],
+    [(((T, OUT_OF_RANGE), (OTHER, RECORDS)), 0), (((OTHER, RECORDS), (T, OUT_OF_RANGE)), 1)],
 )
 def test_what_comes_after_it_in_the_same_answer_waits(
     answers: tuple[tuple[kchaos.TopicPartition, Answer], ...], ends_before: int
@@ -363,9 +360,7 @@ def test_a_leader_that_is_named_in_a_released_request_leads_only_once_it_is_answ
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_without_links_a_late_request_waits_too_for_a_thread_that_is_answered(
-    release: str,
-) -> None:
+def test_without_links_a_late_request_waits_too_for_a_thread_that_is_answered(release: str) -> None:
     late = StaleRequest(
         api="LeaderAndIsr",
         broker=0,

@@ -311,10 +311,7 @@ def test_without_an_epoch_cache_a_fetcher_still_knows_the_epoch_that_it_fetched_
 
 
 def test_a_leader_in_an_old_format_tells_a_follower_with_epochs_that_it_is_out_of_range():
-    timeline = [
-        *simple("2.8.2")[:-1],
-        Snapshot(label="after"),
-    ]
+    timeline = [*simple("2.8.2")[:-1], Snapshot(label="after")]
     prediction = predict(timeline)
     n, o = replica(prediction, 1), replica(prediction, 2)
     # N keeps what it alone has and gets nothing: its Fetch with epoch 0 is never answered.

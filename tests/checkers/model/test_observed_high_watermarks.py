@@ -88,10 +88,7 @@ def test_a_value_that_the_file_cannot_hold_is_told_and_changes_nothing():
 
     assert [
         (impossible.high_watermark, impossible.allowed) for impossible in prediction.impossible
-    ] == [
-        (1, (2, 3)),
-        (7, (2, 3)),
-    ]
+    ] == [(1, (2, 3)), (7, (2, 3))]
     assert replica(prediction, 1).high_watermarks == (3, 2)
 
 
@@ -101,10 +98,7 @@ def test_an_observation_of_a_replica_that_is_not_there_is_told_and_no_error():
     assert [
         (impossible.broker, impossible.topic, impossible.allowed)
         for impossible in nowhere.impossible
-    ] == [
-        (9, "t", ()),
-        (1, "other", ()),
-    ]
+    ] == [(9, "t", ()), (1, "other", ())]
 
 
 def test_only_what_is_impossible_is_told():

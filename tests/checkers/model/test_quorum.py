@@ -99,12 +99,7 @@ def test_who_comes_back_leads_if_nobody_does_and_it_was_in_sync() -> None:
 
 def test_an_eligible_replica_leads_alone_and_is_eligible_no_more() -> None:
     assert unfenced(quorum(NEW, eligible=(0, 2), last_known=(1,), **NOBODY), 2) == {
-        PLACE: {
-            "Isr": (2,),
-            "Leader": 2,
-            "EligibleLeaderReplicas": (0,),
-            "LastKnownElr": (),
-        }
+        PLACE: {"Isr": (2,), "Leader": 2, "EligibleLeaderReplicas": (0,), "LastKnownElr": ()}
     }
 
 

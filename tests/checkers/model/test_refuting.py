@@ -655,10 +655,7 @@ def test_a_topic_that_is_made_again_begins_anew() -> None:
 
     def decided(*states: tuple[str, int]) -> list[Decided]:
         return [
-            Decided(
-                what=state(1, epoch, (1, 0), version=epoch, topic=topic),
-                time=1.0,
-            )
+            Decided(what=state(1, epoch, (1, 0), version=epoch, topic=topic), time=1.0)
             for topic, epoch in states
         ]
 

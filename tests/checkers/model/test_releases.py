@@ -154,11 +154,7 @@ def test_what_the_rules_declare_is_what_was_found_in_every_release() -> None:
 
 
 def test_every_released_version_has_one_way_to_begin_as_a_new_leader() -> None:
-    names = (
-        "unknown high watermark of a new leader",
-        "KAFKA-3978",
-        "high watermark in the log",
-    )
+    names = ("unknown high watermark of a new leader", "KAFKA-3978", "high watermark in the log")
     ways = {
         release: [name for name in names if RANGES[name].includes(parse_version(release))]
         for release in RELEASED

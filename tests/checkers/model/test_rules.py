@@ -222,10 +222,7 @@ HELD = HoldPoint(name="c", broker=2, point="controller-broker-change")
 
 @pytest.mark.parametrize(
     ("begin", "end"),
-    [
-        (PauseBroker(broker=2), ResumeBroker(broker=2)),
-        (HELD, ReleasePoint(name="c")),
-    ],
+    [(PauseBroker(broker=2), ResumeBroker(broker=2)), (HELD, ReleasePoint(name="c"))],
 )
 def test_KIP_380_lets_the_controller_see_a_broker_that_was_away_while_it_slept(begin, end):
     old, new = both(missed_bounce("2.2.0", begin, end), "2.2.0", "KIP-380")

@@ -199,8 +199,7 @@ def test_an_answer_that_a_leader_has_gone_past_is_out_of_reach(
 
 
 @pytest.mark.parametrize(
-    ("asked_in", "error_code", "is_missed"),
-    [(1, 0, True), (1, FENCED, False), (2, 0, False)],
+    ("asked_in", "error_code", "is_missed"), [(1, 0, True), (1, FENCED, False), (2, 0, False)]
 )
 def test_a_leader_in_a_newer_leader_epoch_takes_no_fetch_of_an_older_one(
     asked_in: int, error_code: int, *, is_missed: bool
@@ -759,12 +758,7 @@ def test_a_fetch_may_be_told_what_another_has_moved_by_then(release: str, stage:
 
 @pytest.mark.parametrize(
     ("told", "left"),
-    [
-        ((0, 0, 1), [{T, U}]),
-        ((0, 1, 1), [{T}]),
-        ((1, 1, 1), []),
-        ((0, 0, 0), []),
-    ],
+    [((0, 0, 1), [{T, U}]), ((0, 1, 1), [{T}]), ((1, 1, 1), []), ((0, 0, 0), [])],
     ids=["two-left", "one-left", "all-told", "none-told"],
 )
 def test_of_a_fetch_only_that_is_left_to_count_which_another_is_not_told_yet(

@@ -60,17 +60,14 @@ def test_a_class_is_found_where_it_moved_to(rules: tuple[Rule, ...]) -> None:
     assert find(rules[0].probes, {NEW: java}) == SourceLine(path=NEW, line=3)
 
 
-def test_what_must_be_absent_is_absent_from_a_file_that_exists(
-    rules: tuple[Rule, ...],
-) -> None:
+def test_what_must_be_absent_is_absent_from_a_file_that_exists(rules: tuple[Rule, ...]) -> None:
     assert find(rules[1].probes, {OLD: SCALA}) == SourceLine(path=OLD, line=1)
     assert find(rules[1].probes, {OLD: SCALA + "exit"}) is None
     assert find(rules[1].probes, {}) is None
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [{"absent": "epoch"}, {"present": None}, {"file": "Nothing"}, {"file": ""}],
+    "damage", [{"absent": "epoch"}, {"present": None}, {"file": "Nothing"}, {"file": ""}]
 )
 def test_a_probe_that_looks_nowhere_or_for_nothing_is_refused(
     rules: tuple[Rule, ...], damage: dict[str, str]

@@ -29,10 +29,7 @@ pytestmark = pytest.mark.cluster
 
 DUMPING_RELEASE = "2.8.2"
 OLD_CODECS = ("uncompressed", "gzip", "snappy", "lz4")
-FORMATS = {
-    "0.10.2.2": {"0.9.0": 0, "0.10.2": 1},
-    "2.8.2": {"0.9.0": 0, "0.10.2": 1, "2.8": 2},
-}
+FORMATS = {"0.10.2.2": {"0.9.0": 0, "0.10.2": 1}, "2.8.2": {"0.9.0": 0, "0.10.2": 1, "2.8": 2}}
 ONE_BROKER = {
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "1",
@@ -300,10 +297,7 @@ def record_as_dumped(record: Record, batch: Batch) -> dict[str, str]:
     if batch.magic == 2:
         said["headerKeys"] = f"[{','.join(name for name, _ in record.headers)}]"
     if batch.control_type:
-        said |= {
-            "endTxnMarker": batch.control_type,
-            "coordinatorEpoch": batch.coordinator_epoch,
-        }
+        said |= {"endTxnMarker": batch.control_type, "coordinatorEpoch": batch.coordinator_epoch}
     elif record.key is not None and record.key.startswith(b"key"):
         said["key"] = record.key.decode()
     if record.value is not None and re.fullmatch(rb"[a-z0-9-]+", record.value):

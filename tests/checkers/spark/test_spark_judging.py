@@ -230,7 +230,7 @@ def test_results_are_read_from_the_tables_as_they_are_asked_for(
     assert read == []
     assert [(result.run, len(read)) for result in results] == [
         # One row of each task, and then one for each that was given.
-        *(("0", 3), ("1", 4), ("2", 5), ("3", 6), ("4", 7), ("5", 8), ("6", 8), ("7", 8)),
+        *(("0", 3), ("1", 4), ("2", 5), ("3", 6), ("4", 7), ("5", 8), ("6", 8), ("7", 8))
     ]
 
 

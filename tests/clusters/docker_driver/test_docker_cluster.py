@@ -40,10 +40,7 @@ RELEASE = "2.0.1"
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, engine: APIClient) -> Iterator[DockerCluster]:
     spec = ClusterSpec(
-        brokers=brokers_of(RELEASE, (0, 1)),
-        first_broker=0,
-        broker_memory_mib=700,
-        broker_cpus=1.5,
+        brokers=brokers_of(RELEASE, (0, 1)), first_broker=0, broker_memory_mib=700, broker_cpus=1.5
     )
     work = tmp_path_factory.mktemp("docker") / "one"
     with DockerCluster(spec, work_directory=work) as started:
@@ -322,8 +319,7 @@ def test_when_nothing_reaches_the_links_a_firewall_is_suspected(
 
     monkeypatch.setattr(Links, "add_zookeeper", behind_a_firewall)
     spec = ClusterSpec(
-        brokers=brokers_of(RELEASE, (0,)),
-        properties={"zookeeper.connection.timeout.ms": "2000"},
+        brokers=brokers_of(RELEASE, (0,)), properties={"zookeeper.connection.timeout.ms": "2000"}
     )
     with pytest.raises(BrokerExited) as caught:
         DockerCluster(spec, work_directory=tmp_path / "work").start()

@@ -357,9 +357,7 @@ def test_an_answer_about_transaction_markers_has_an_error_for_each(version):
         markers=[
             result(
                 producer_id=7,
-                topics=[
-                    topic(name="t", partitions=[partition(partition_index=3, error_code=6)]),
-                ],
+                topics=[topic(name="t", partitions=[partition(partition_index=3, error_code=6)])],
             )
         ]
     )

@@ -95,12 +95,7 @@ def test_a_request_on_an_open_connection_is_not_delivered_when_its_sender_has_hu
         await_waiting(cut)
         die(client)
     assert reads_nothing_more(server)
-    assert fates(lab, "request") == [
-        (0, "passed"),
-        (1, "cut"),
-        (1, "abandoned"),
-        (2, "abandoned"),
-    ]
+    assert fates(lab, "request") == [(0, "passed"), (1, "cut"), (1, "abandoned"), (2, "abandoned")]
 
 
 def test_the_rest_of_a_large_answer_is_not_delivered_when_its_sender_died(lab, make_frame):

@@ -99,8 +99,7 @@ def test_without_a_seed_one_is_taken_and_the_next_runs_follow(fake: type[FakeChi
 
 
 @pytest.mark.parametrize(
-    ("answers", "code"),
-    [({}, 0), ({6: FOUND}, 1), ({6: UNKNOWN}, 2), ({5: UNKNOWN, 6: FOUND}, 1)],
+    ("answers", "code"), [({}, 0), ({6: FOUND}, 1), ({6: UNKNOWN}, 2), ({5: UNKNOWN, 6: FOUND}, 1)]
 )
 def test_the_exit_code_is_that_of_the_worst_run(
     answers: dict[int, dict[str, Any]], code: int, fake: type[FakeChildren]
@@ -185,10 +184,7 @@ def test_a_schedule_is_drawn_when_its_play_is_due(
     ],
 )
 def test_what_no_seed_has_a_schedule_for_is_refused_before_the_first_play(
-    more: dict[str, Any],
-    said: str,
-    fake: type[FakeChildren],
-    monkeypatch: pytest.MonkeyPatch,
+    more: dict[str, Any], said: str, fake: type[FakeChildren], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("draw", "draw_free"):
         monkeypatch.setattr(command, name, lambda *_, **__: pytest.fail("it was drawn"))

@@ -241,9 +241,7 @@ def test_no_play_is_left_over_where_schedules_are_left_to_play(
     assert f"6 of 6 steps after {played} plays: the plays were used up" in written[-1]
 
 
-def test_more_tries_than_plays_are_refused(
-    shrunk: Callable[..., tuple[int, list[str]]],
-) -> None:
+def test_more_tries_than_plays_are_refused(shrunk: Callable[..., tuple[int, list[str]]]) -> None:
     with pytest.raises(UsageError, match="3 tries"):
         shrunk(lambda _: True, plays=2, tries=3)
 

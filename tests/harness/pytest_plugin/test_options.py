@@ -193,9 +193,7 @@ def test_every_argument_of_the_marker_is_listed(pytester: pytest.Pytester) -> No
     assert names == {field.name for field in fields(Shape)}
 
 
-def test_the_marker_for_the_settle_bound_comes_before_the_option(
-    pytester: pytest.Pytester,
-) -> None:
+def test_the_marker_for_the_settle_bound_comes_before_the_option(pytester: pytest.Pytester) -> None:
     marked, plain, wrong = pytester.getitems(
         """
         import pytest

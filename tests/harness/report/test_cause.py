@@ -163,9 +163,7 @@ def test_a_broker_that_nobody_told_is_told_by_its_registrations(tmp_path: Path) 
     assert finding == "Broker 1 is registered, and nobody told it of t-0."
 
 
-def test_records_that_were_cut_off_are_told_by_the_answer_that_asked_for_it(
-    tmp_path: Path,
-) -> None:
+def test_records_that_were_cut_off_are_told_by_the_answer_that_asked_for_it(tmp_path: Path) -> None:
     cut = DIVERGENCE | {
         "kind": "truncated-below-high-watermark",
         "brokers": [1],

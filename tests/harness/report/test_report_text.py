@@ -140,7 +140,7 @@ def test_threads_that_were_held_at_points_are_on_the_time_line_and_many_are_cut_
     chosen = [line.partition("|| ")[2] for line in told if "log-read" in line]
     assert chosen == [
         "delayed at log-read by slow: broker 0, thread handler-3, reader follower, saw "
-        f"(t-0,offset=2){106 * '.'}…",
+        f"(t-0,offset=2){106 * '.'}…"
     ] * 3 + ["delayed at log-read by slow: broker 0, and more of them (hits.jsonl)"]
 
 

@@ -301,11 +301,7 @@ def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Pa
     suites = ET.parse(night / "junit.xml").getroot()
     assert sorted(
         (suite.get("name"), suite.get("failures"), suite.get("errors")) for suite in suites
-    ) == [
-        ("1.1.1", "1", "0"),
-        ("2.8.2", "0", "0"),
-        ("no release known", "0", "1"),
-    ]
+    ) == [("1.1.1", "1", "0"), ("2.8.2", "0", "0"), ("no release known", "0", "1")]
     assert "**divergence**" in (night / "summary.md").read_text()
 
 
@@ -365,8 +361,7 @@ def test_a_cut_off_line_is_left_out_one_without_its_end_is_kept_and_a_wrong_one_
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["summary", "."], ["summary", ".", "--fail-on", "new"], ["summary", "nowhere"]],
+    "arguments", [["summary", "."], ["summary", ".", "--fail-on", "new"], ["summary", "nowhere"]]
 )
 def test_bad_input_is_a_usage_error(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -143,11 +143,7 @@ def test_the_reason_counts_runs_and_says_why_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        replace(UPGRADE, newer="2.3.1", newer_release="2.3.1"),
-        replace(UPGRADE, back=True),
-    ],
+    "other", [replace(UPGRADE, newer="2.3.1", newer_release="2.3.1"), replace(UPGRADE, back=True)]
 )
 def test_a_run_of_another_upgrade_signs_nothing_off(other: Upgrade) -> None:
     run = run_of(stored(), other)

@@ -113,7 +113,7 @@ def test_the_plan_tells_the_rolls_and_what_differs() -> None:
     assert [phase["name"] for phase in data["phases"]] == ["binaries", "protocol"]
     assert data["scenario"]["seed"] == 1
     assert [note.split(" ")[0] for note in data["notes"]] == [
-        *("3.0.0", "3.0.0", "3.5.2", "3.6.0", "3.6.0"),
+        *("3.0.0", "3.0.0", "3.5.2", "3.6.0", "3.6.0")
     ]
     assert json.loads(plan_json(upgrade, None))["scenario"] is None
 

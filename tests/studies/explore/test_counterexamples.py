@@ -161,8 +161,7 @@ def test_a_new_release_without_an_old_fix_would_break_as_the_old_one_did(
 ):
     def setup(generation):
         return Setup(
-            generations=dict.fromkeys(range(brokers), generation),
-            checks_agreement=checks_agreement,
+            generations=dict.fromkeys(range(brokers), generation), checks_agreement=checks_agreement
         )
 
     # With KAFKA-13091's fix, since a high watermark that stands still also loses nothing.

@@ -28,10 +28,7 @@ ANSWER_BEFORE_TRUNCATION = Rule(
             within=r"private def processFetchRequest\(",
             absent=r"\.isReadyForFetch",
         ),
-        Probe(
-            file="AbstractFetcherThread",
-            present=r"truncatingLog: Boolean",
-        ),
+        Probe(file="AbstractFetcherThread", present=r"truncatingLog: Boolean"),
     ),
     change=lambda known: replace(known, takes_fetch_answer_before_truncating=True),
 )

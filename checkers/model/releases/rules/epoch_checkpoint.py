@@ -20,9 +20,7 @@ ASYNCHRONOUS = Rule(
     ),
     probes=(
         Probe(
-            file="Log",
-            within=r"(def|boolean) truncateTo\(",
-            present=r"truncateFromEndAsyncFlush\(",
+            file="Log", within=r"(def|boolean) truncateTo\(", present=r"truncateFromEndAsyncFlush\("
         ),
     ),
     change=lambda known: replace(

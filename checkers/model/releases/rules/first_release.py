@@ -290,11 +290,7 @@ UNKNOWN_HIGH_WATERMARK = Rule(
         "A new leader whose high watermark is not inside its log begins with an unknown one, -1."
     ),
     probes=(
-        Probe(
-            file="Replica",
-            within=r"def convertHWToLocalOffsetMetadata\(",
-            absent=r"getOrElse",
-        ),
+        Probe(file="Replica", within=r"def convertHWToLocalOffsetMetadata\(", absent=r"getOrElse"),
     ),
     followed="elsewhere",
 )

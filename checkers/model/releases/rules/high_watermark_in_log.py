@@ -25,10 +25,7 @@ HIGH_WATERMARK_IN_LOG = Rule(
         "truncation lowers it, and a follower takes the leader's within these bounds."
     ),
     probes=(
-        Probe(
-            file="Log",
-            present=r"(var|volatile LogOffsetMetadata) highWatermarkMetadata\b",
-        ),
+        Probe(file="Log", present=r"(var|volatile LogOffsetMetadata) highWatermarkMetadata\b"),
     ),
     change=lambda known: replace(
         known,

@@ -20,11 +20,6 @@ HIGH_WATERMARK_WAKES = Rule(
         "that follower was last told. Otherwise followers learn it with the next records or when "
         "the wait ends (from KAFKA-8443 to KAFKA-9952)."
     ),
-    probes=(
-        Probe(
-            file="Replica",
-            present=r"lastSentHighWatermark",
-        ),
-    ),
+    probes=(Probe(file="Replica", present=r"lastSentHighWatermark"),),
     change=lambda known: replace(known, answers_nothing_at_once=True),
 )

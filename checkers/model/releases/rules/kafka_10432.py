@@ -14,11 +14,6 @@ KAFKA_10432 = Rule(
     source="kafka.log.LogSegment",
     tag="2.6.3",
     meaning="Recovery after an unclean stop restores epoch 0 again.",
-    probes=(
-        Probe(
-            file="LogSegment",
-            present=r"batch\.partitionLeaderEpoch(\(\))? >= 0\b",
-        ),
-    ),
+    probes=(Probe(file="LogSegment", present=r"batch\.partitionLeaderEpoch(\(\))? >= 0\b"),),
     change=lambda known: replace(known, recovers_epoch=recover_every_epoch),
 )

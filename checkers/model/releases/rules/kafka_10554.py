@@ -71,12 +71,7 @@ KAFKA_10554 = Rule(
         "fetched epoch. It truncates when the Fetch response names a diverging one (as in "
         "KIP-595)."
     ),
-    probes=(
-        Probe(
-            file="AbstractFetcherThread",
-            present=r"def truncateOnFetchResponse\(",
-        ),
-    ),
+    probes=(Probe(file="AbstractFetcherThread", present=r"def truncateOnFetchResponse\("),),
     change=_truncate_on_fetch,
 )
 

@@ -12,11 +12,6 @@ KAFKA_12686 = Rule(
         "ignored, and until it comes no other can be handed over. In 2.7 and 2.8 the LeaderAndIsr "
         "takes it back."
     ),
-    probes=(
-        Probe(
-            file="AlterPartitionManager",
-            absent=r"clearPending",
-        ),
-    ),
+    probes=(Probe(file="AlterPartitionManager", absent=r"clearPending"),),
     followed="elsewhere",
 )

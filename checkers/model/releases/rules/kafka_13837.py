@@ -21,9 +21,7 @@ KAFKA_13837 = Rule(
     ),
     probes=(
         Probe(
-            file="Partition",
-            within=r"def fetchRecords\(",
-            present=r"updateFollowerFetchState\(",
+            file="Partition", within=r"def fetchRecords\(", present=r"updateFollowerFetchState\("
         ),
     ),
     change=lambda known: replace(known, counts_before_next_read=True),

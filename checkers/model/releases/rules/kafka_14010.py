@@ -20,12 +20,7 @@ KAFKA_13254 = Rule(
         "anew when it next looks. From 2.7 to 3.0 the ISR stays in flight until the next "
         "LeaderAndIsr."
     ),
-    probes=(
-        Probe(
-            file="Partition",
-            present=r"case Errors\.OPERATION_NOT_ATTEMPTED",
-        ),
-    ),
+    probes=(Probe(file="Partition", present=r"case Errors\.OPERATION_NOT_ATTEMPTED"),),
     change=lambda known: replace(known, gives_up_failed_isr=True),
 )
 

@@ -19,11 +19,6 @@ KAFKA_14616 = Rule(
         "topic at its start. Before, the log of the old topic stood in the way, and then went: the "
         "broker had no replica until the partition's state changed again."
     ),
-    probes=(
-        Probe(
-            file="LogManager",
-            present=r"isStrayKraftReplica|isStrayReplica",
-        ),
-    ),
+    probes=(Probe(file="LogManager", present=r"isStrayKraftReplica|isStrayReplica"),),
     change=lambda known: replace(known, replaces_strays=True),
 )

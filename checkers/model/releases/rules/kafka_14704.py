@@ -17,11 +17,6 @@ KAFKA_14704 = Rule(
         "A Fetch response with a diverging epoch no longer moves the follower's high watermark "
         "and log start offset before the truncation."
     ),
-    probes=(
-        Probe(
-            file="AbstractFetcherThread",
-            present=r"isDivergingEpoch\(",
-        ),
-    ),
+    probes=(Probe(file="AbstractFetcherThread", present=r"isDivergingEpoch\("),),
     change=lambda known: replace(known, high_watermark_at_divergence=own_high_watermark),
 )

@@ -24,11 +24,7 @@ KAFKA_15583 = Rule(
         "counts as at most the number of replicas, for produces with acks=all too."
     ),
     probes=(
-        Probe(
-            file="Partition",
-            within=r"def maybeIncrementLeaderHW\(",
-            present=r"isUnderMinIsr",
-        ),
+        Probe(file="Partition", within=r"def maybeIncrementLeaderHW\(", present=r"isUnderMinIsr"),
     ),
     change=lambda known: replace(
         known,

@@ -19,8 +19,7 @@ KAFKA_18106 = Rule(
     ),
     probes=(
         Probe(
-            file="ClusterControlManager",
-            present=r"brokerShutdownHandler\.addRecordsForShutdown\(",
+            file="ClusterControlManager", present=r"brokerShutdownHandler\.addRecordsForShutdown\("
         ),
     ),
     change=lambda known: replace(known, cleans_up_at_registration=True),

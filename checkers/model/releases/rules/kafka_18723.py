@@ -23,10 +23,7 @@ KAFKA_18723 = Rule(
         "batches whose leader epoch is above its own."
     ),
     probes=(
-        Probe(
-            file="Log",
-            present=r"(def|boolean) hasHigherPartitionLeaderEpoch\(",
-        ),
+        Probe(file="Log", present=r"(def|boolean) hasHigherPartitionLeaderEpoch\("),
         Probe(
             file="AbstractFetcherThread",
             within=r"def processFetchRequest\(",

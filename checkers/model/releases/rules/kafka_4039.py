@@ -19,11 +19,6 @@ KAFKA_4039 = Rule(
         "ends. Before, its shutdown closes the sockets and waits for the fetcher thread that "
         "called it: the process lives on, registered, and neither fetches nor answers."
     ),
-    probes=(
-        Probe(
-            file="ReplicaFetcherThread",
-            absent=r"System\.exit",
-        ),
-    ),
+    probes=(Probe(file="ReplicaFetcherThread", absent=r"System\.exit"),),
     change=lambda known: replace(known, hangs_at_exit=False),
 )

@@ -11,11 +11,6 @@ KAFKA_6082 = Rule(
     meaning=(
         "ZooKeeper refuses a controller's writes when another controller has been elected since."
     ),
-    probes=(
-        Probe(
-            file="KafkaZkClient",
-            present=r"expectedControllerEpochZkVersion: Int",
-        ),
-    ),
+    probes=(Probe(file="KafkaZkClient", present=r"expectedControllerEpochZkVersion: Int"),),
     followed="elsewhere",
 )

@@ -19,11 +19,6 @@ KAFKA_6975 = Rule(
         "it starts its log again at the base offset of that batch. Before, and whenever the log is "
         "not empty, a batch below the log end offset is an error."
     ),
-    probes=(
-        Probe(
-            file="Partition",
-            present=r"case e: UnexpectedAppendOffsetException",
-        ),
-    ),
+    probes=(Probe(file="Partition", present=r"case e: UnexpectedAppendOffsetException"),),
     change=lambda known: replace(known, restarts_empty_log=True),
 )

@@ -19,11 +19,6 @@ STATE_AFTER_THE_FETCH = Rule(
         "carries the leader's high watermark, log start and log end as they are after the log was "
         "read. Before and since (KAFKA-7104) they are those from before the read."
     ),
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            present=r"updateLeaderReplicaInfo\(leaderReplica\)",
-        ),
-    ),
+    probes=(Probe(file="ReplicaManager", present=r"updateLeaderReplicaInfo\(leaderReplica\)"),),
     change=lambda known: replace(known, answers_with_moved_high_watermark=True),
 )

@@ -18,12 +18,7 @@ KAFKA_7128 = Rule(
         "A follower joins the ISR only when it has reached the start of the leader's own epoch. "
         "Before, the high watermark was enough."
     ),
-    probes=(
-        Probe(
-            file="Partition",
-            present=r"leaderEpochStartOffsetOpt\.exists\(",
-        ),
-    ),
+    probes=(Probe(file="Partition", present=r"leaderEpochStartOffsetOpt\.exists\("),),
     change=lambda known: replace(
         known,
         needed_for_isr=lambda replica: max(replica.high_watermark, replica.epoch_start_offset),

@@ -17,12 +17,7 @@ KAFKA_7414 = Rule(
         "A broker lives on when a leader's log is shorter than its own and unclean elections are "
         "off. Before, it ended its own process."
     ),
-    probes=(
-        Probe(
-            file="ReplicaFetcherThread",
-            absent=r"FatalExitError|System\.exit",
-        ),
-    ),
+    probes=(Probe(file="ReplicaFetcherThread", absent=r"FatalExitError|System\.exit"),),
     change=lambda known: replace(
         known, exits_on_shorter_leader=lambda allows_unclean_election: False
     ),

@@ -46,11 +46,6 @@ EPOCH_ZERO = Rule(
     source="kafka.log.LogSegment",
     tag="2.1.1",
     meaning="Recovery after an unclean stop does not put epoch 0 back into the cache.",
-    probes=(
-        Probe(
-            file="LogSegment",
-            present=r"batch\.partitionLeaderEpoch(\(\))? > 0\b",
-        ),
-    ),
+    probes=(Probe(file="LogSegment", present=r"batch\.partitionLeaderEpoch(\(\))? > 0\b"),),
     change=lambda known: replace(known, recovers_epoch=recover_above_zero),
 )

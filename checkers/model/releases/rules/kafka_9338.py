@@ -24,11 +24,6 @@ KAFKA_9338 = Rule(
         "An incremental fetch is checked against the current leader epoch too. From 2.1.0 to "
         "2.4.1 the fetch session forgets it, so that only a session's first fetch is fenced."
     ),
-    probes=(
-        Probe(
-            file="FetchSession",
-            present=r"leaderEpoch = reqData\.currentLeaderEpoch",
-        ),
-    ),
+    probes=(Probe(file="FetchSession", present=r"leaderEpoch = reqData\.currentLeaderEpoch"),),
     change=lambda known: replace(known, sees_leader_epoch=see_epoch),
 )

@@ -34,9 +34,7 @@ KAFKA_9654 = Rule(
     ),
     probes=(
         Probe(
-            file="AbstractFetcherThread",
-            within=r"def onPartitionFenced\(",
-            present=r"requestEpoch",
+            file="AbstractFetcherThread", within=r"def onPartitionFenced\(", present=r"requestEpoch"
         ),
     ),
     change=lambda known: replace(known, stop_when_fenced=fail_partition_if_epoch_is_the_same),

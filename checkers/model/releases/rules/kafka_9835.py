@@ -11,11 +11,6 @@ KAFKA_9835 = Rule(
         "A read sees the size of a segment once. Before, an append at the same time could extend "
         "the read beyond the high watermark."
     ),
-    probes=(
-        Probe(
-            file="FileRecords",
-            present=r"currentSizeInBytes|availableBytes",
-        ),
-    ),
+    probes=(Probe(file="FileRecords", present=r"currentSizeInBytes|availableBytes"),),
     followed="always",
 )

@@ -62,10 +62,7 @@ KIP_101 = Rule(
         "Logs keep a leader epoch cache, and followers truncate by it (KAFKA-1211, KAFKA-3919)."
     ),
     probes=(
-        Probe(
-            file="LeaderEpochFileCache",
-            present=r"class LeaderEpochFileCache\b",
-        ),
+        Probe(file="LeaderEpochFileCache", present=r"class LeaderEpochFileCache\b"),
         Probe(
             file="ReplicaManager",
             within=r"private def (makeFollowers|applyLocalFollowersDelta)\(",

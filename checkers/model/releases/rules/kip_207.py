@@ -11,11 +11,6 @@ KIP_207 = Rule(
         "A new leader answers consumers' ListOffsets with OFFSET_NOT_AVAILABLE until its high "
         "watermark has reached its epoch's start (KAFKA-2334)."
     ),
-    probes=(
-        Probe(
-            file="Partition",
-            present=r"Errors\.OFFSET_NOT_AVAILABLE",
-        ),
-    ),
+    probes=(Probe(file="Partition", present=r"Errors\.OFFSET_NOT_AVAILABLE"),),
     followed="never",
 )

@@ -16,11 +16,6 @@ KIP_227 = Rule(
     source="kafka.server.FetchSession",
     tag="1.1.0",
     meaning="Fetches are incremental: a session leaves out partitions that have not changed.",
-    probes=(
-        Probe(
-            file="FetchSession",
-            present=r"class IncrementalFetchContext\b",
-        ),
-    ),
+    probes=(Probe(file="FetchSession", present=r"class IncrementalFetchContext\b"),),
     change=lambda known: replace(known, tells_high_watermark_once=True),
 )

@@ -47,10 +47,7 @@ KIP_279 = Rule(
         "common epoch, in several rounds if need be (KAFKA-6361)."
     ),
     probes=(
-        Probe(
-            file="AbstractFetcherThread",
-            present=r"def getOffsetTruncationState\(",
-        ),
+        Probe(file="AbstractFetcherThread", present=r"def getOffsetTruncationState\("),
         Probe(
             file="LeaderEpochFileCache",
             present=(

@@ -42,14 +42,8 @@ KIP_320 = Rule(
         "follower without any epoch asks nothing (KAFKA-7395, KAFKA-6880, KAFKA-6859)."
     ),
     probes=(
-        Probe(
-            file="Partition",
-            present=r"def checkCurrentLeaderEpoch\(",
-        ),
-        Probe(
-            file="AbstractFetcherThread",
-            present=r"def onPartitionFenced\(",
-        ),
+        Probe(file="Partition", present=r"def checkCurrentLeaderEpoch\("),
+        Probe(file="AbstractFetcherThread", present=r"def onPartitionFenced\("),
         Probe(
             file="Partition",
             within=r"def makeFollower\(",

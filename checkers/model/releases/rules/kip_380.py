@@ -48,12 +48,7 @@ KIP_380 = Rule(
         "A controller tells a restarted broker from one that never left, by the czxid of its "
         "registration (KAFKA-7235, KAFKA-1120)."
     ),
-    probes=(
-        Probe(
-            file="KafkaController",
-            present=r"val bouncedBrokerIds = ",
-        ),
-    ),
+    probes=(Probe(file="KafkaController", present=r"val bouncedBrokerIds = "),),
     change=lambda known: replace(known, sees_bounce=is_higher),
 )
 
@@ -97,11 +92,6 @@ EPOCHS_TOLD = Rule(
         "Control requests, and a broker's ControlledShutdown, say for which life of the broker "
         "they are. Under an older protocol they do not, and nobody refuses them for it."
     ),
-    probes=(
-        Probe(
-            file="ControllerChannelManager",
-            present=r"2_2_IV0\)+ 2\s",
-        ),
-    ),
+    probes=(Probe(file="ControllerChannelManager", present=r"2_2_IV0\)+ 2\s"),),
     change=lambda known: replace(known, tells_broker_epoch=True),
 )

@@ -42,8 +42,6 @@ KIP_461 = Rule(
         ),
     ),
     change=lambda known: replace(
-        known,
-        stop_after_failed_append=fail_partition,
-        stop_when_fenced=fail_fenced_partition,
+        known, stop_after_failed_append=fail_partition, stop_when_fenced=fail_fenced_partition
     ),
 )

@@ -28,10 +28,7 @@ KIP_497 = Rule(
             within=r"def maybeIncrementLeaderHW\(",
             present=r"\.maximalIsr\.contains\(",
         ),
-        Probe(
-            file="Partition",
-            present=r"isInflight",
-        ),
+        Probe(file="Partition", present=r"isInflight"),
         Probe(
             file="KafkaController ReplicationControlManager",
             present=(

@@ -124,11 +124,6 @@ KAFKA_13111 = Rule(
         "answers UNKNOWN_TOPIC_ID, and one whose log has another id INCONSISTENT_TOPIC_ID; the "
         "follower asks again."
     ),
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            present=r"Topic ID in the fetch session did not match",
-        ),
-    ),
+    probes=(Probe(file="ReplicaManager", present=r"Topic ID in the fetch session did not match"),),
     change=lambda known: replace(known, sends_topic_id=True),
 )

@@ -42,12 +42,7 @@ EPOCHS_TOLD = Rule(
     source="kafka.controller.ControllerChannelManager",
     tag="2.6.0",
     meaning="A controller's StopReplica names the partition's leader epoch (KIP-570).",
-    probes=(
-        Probe(
-            file="ControllerChannelManager",
-            present=r"stopReplicaRequestVersion >= 3",
-        ),
-    ),
+    probes=(Probe(file="ControllerChannelManager", present=r"stopReplicaRequestVersion >= 3"),),
     change=lambda known: replace(known, tells_epoch_to_stop=True),
 )
 

@@ -30,8 +30,7 @@ KIP_841 = Rule(
             present=r"hasAliveBroker\(|isBrokerFenced\(",
         ),
         Probe(
-            file="KafkaController ReplicationControlManager",
-            present=r"Errors\.INELIGIBLE_REPLICA",
+            file="KafkaController ReplicationControlManager", present=r"Errors\.INELIGIBLE_REPLICA"
         ),
     ),
     change=lambda known: replace(known, may_join_isr=is_alive),

@@ -24,11 +24,6 @@ LAST_IN_ISR = Rule(
         "A controller leaves the last member in an ISR when that broker goes. Before, it took it "
         "out where unclean elections are allowed."
     ),
-    probes=(
-        Probe(
-            file="ReplicaStateMachine",
-            present=r"isr\.size == 1\) leaderAndIsr\.isr",
-        ),
-    ),
+    probes=(Probe(file="ReplicaStateMachine", present=r"isr\.size == 1\) leaderAndIsr\.isr"),),
     change=lambda known: replace(known, isr_without=keep_last_member),
 )

@@ -56,12 +56,7 @@ KAFKA_5494 = Rule(
         "what was sent once more. Before, it remembered the last one, or the last marker. A broker "
         "that starts takes a producer for expired of whose epoch its log has a marker alone."
     ),
-    probes=(
-        Probe(
-            file="ProducerStateEntry",
-            present=r"NumBatchesToRetain|NUM_BATCHES_TO_RETAIN",
-        ),
-    ),
+    probes=(Probe(file="ProducerStateEntry", present=r"NumBatchesToRetain|NUM_BATCHES_TO_RETAIN"),),
     change=lambda known: replace(known, remembered_batches=5, forgets_fenced_producers=True),
 )
 KAFKA_9144 = Rule(

@@ -11,11 +11,6 @@ TWO_LOOKS = Rule(
         "A leader looks for followers that lag under its lock for reading, and if there are any, "
         "once more under the one for writing. Before, it looked once, under the latter."
     ),
-    probes=(
-        Probe(
-            file="Partition",
-            present=r"def needsShrinkIsr\(",
-        ),
-    ),
+    probes=(Probe(file="Partition", present=r"def needsShrinkIsr\("),),
     followed="elsewhere",
 )

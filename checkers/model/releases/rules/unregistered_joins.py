@@ -22,9 +22,7 @@ UNREGISTERED_JOINS = Rule(
             present=r"!kRaftMetadataCache\.isBrokerFenced\(followerReplicaId\)",
         ),
         Probe(
-            file="Partition",
-            within=r"def isReplicaIsrEligible\(",
-            absent=r"getAliveBrokerEpoch",
+            file="Partition", within=r"def isReplicaIsrEligible\(", absent=r"getAliveBrokerEpoch"
         ),
     ),
     change=lambda known: replace(known, counts_unregistered=True),
