@@ -130,9 +130,10 @@ def entry_named(name: str) -> Entry:
     for known, entry in entries_there().items():
         if known.lower() == name.lower():
             return entry
-    near = get_close_matches(name.upper(), CATALOGUE, n=3, cutoff=0.7)
-    begun = [known for known in CATALOGUE if known.startswith(name.upper())][:3]
-    meant = begun or near
+    # A ticket of another number is no misspelling.
+    is_ticket = re.fullmatch(r"(KAFKA|KIP)-\d+", name.upper())
+    near = [] if is_ticket else get_close_matches(name.upper(), CATALOGUE, n=3, cutoff=0.7)
+    meant = [known for known in CATALOGUE if known.startswith(name.upper())][:3] or near
     hint = f"did you mean {' or '.join(meant)}? " if meant else ""
     raise UsageError(
         f"no bug named {name!r} in the catalogue; {hint}kchaos list shows them all{left_out()}"

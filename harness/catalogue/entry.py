@@ -1,6 +1,6 @@
 """Type of a catalogue entry: story, cases, releases, expectations and witnesses."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -106,3 +106,9 @@ class Entry:
     def releases(self) -> tuple[str, ...]:
         """The releases for which some case has an expectation, in order of first mention."""
         return tuple(dict.fromkeys(release for _, release in self.expectations))
+
+    def has(self, words: Iterable[str]) -> bool:
+        """Return whether name, title, story, source or findings have each word, in either case."""
+        kinds = {found[0] for expected in self.expectations.values() for found in expected.findings}
+        text = " ".join([self.name, self.title, self.story, self.source, *kinds]).lower()
+        return all(word.lower() in text for word in words)

@@ -44,8 +44,30 @@ if TYPE_CHECKING:
     from kchaos.harness.run.runner import RunOptions
 
 
+_FIRST = (
+    *("doctor", "list", "show", "reproduce", "chaos", "nightly", "upgrade", "up", "replay"),
+    *("report", "runs", "summary", "shrink", "bisect", "pack"),
+)
+"""The commands that `kchaos --help` has first."""
+
+
 class _Commands(click.Group):
     """The commands of kchaos, and those of other packages by their entry points."""
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write first the commands of everybody's work, in its order, then the rest."""
+        rest = [name for name in self.list_commands(context) if name not in _FIRST]
+        for title, names in (("Commands", _FIRST), ("More", rest)):
+            with formatter.section(title):
+                commands = [self.get_command(context, name) for name in names]
+                width = max(map(len, names))
+                formatter.write_dl(
+                    [
+                        (f"{command.name:<{width}}", command.get_short_help_str(80 - width - 4))
+                        for command in commands
+                        if command is not None
+                    ]
+                )
 
     def list_commands(self, context: click.Context) -> list[str]:
         """Return the names of all of them."""
@@ -93,6 +115,7 @@ def cli() -> None:
 
 
 @cli.command("list")
+@click.argument("words", nargs=-1, metavar="[WORD...]")
 @click.option(
     "--measured",
     type=LocalPath(dir_okay=False, path_type=Path),
@@ -102,23 +125,34 @@ def cli() -> None:
 )
 @own_parts
 @as_json
-def list_entries(measured: Path, parts: tuple[str, ...], as_json: bool) -> None:
-    """Show the known bugs, and where and when each shows."""
+def list_entries(
+    words: tuple[str, ...], measured: Path, parts: tuple[str, ...], as_json: bool
+) -> None:
+    """Show the known bugs, and where and when each shows.
+
+    With WORDs it shows only bugs that have each of them in name, title, story, source or
+    findings, such as: kchaos list committed-loss
+    """
     from kchaos.harness.catalogue import entries_there
     from kchaos.harness.commands.measure import last_seen, results_in
-    from kchaos.harness.commands.show import MATRIX_KEY, last_seen_lines, matrix_lines
+    from kchaos.harness.commands.show import MATRIX_KEY, last_seen_lines, matrix_lines, title_lines
     from kchaos.harness.run.own_parts import broken_parts, parts_named
 
-    entries = entries_there(map(parts_named, parts)).values()
+    entries = [each for each in entries_there(map(parts_named, parts)).values() if each.has(words)]
     for why in broken_parts():
         click.echo(f"kchaos: warning: {printable(why)}", err=True)
     seen = last_seen(results_in(measured))
+    if words and not entries:
+        raise click.UsageError(f"no known bug has {' and '.join(words)}: try fewer words")
     if as_json:
         for entry in entries:
             click.echo(json.dumps(_entry_json(entry) | {"last_seen": seen.get(entry.name)}))
         return
-    click.echo("\n".join(matrix_lines(entries)))
-    click.echo(f"\n{MATRIX_KEY}\nkchaos show NAME tells the story of a bug")
+    if words:
+        click.echo("\n".join(line for entry in entries for line in title_lines(entry)))
+    else:
+        click.echo("\n".join(matrix_lines(entries)) + f"\n\n{MATRIX_KEY}")
+    click.echo("kchaos show NAME tells the story of a bug")
     click.echo("\n".join(last_seen_lines(entries, seen)))
 
 

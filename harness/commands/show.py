@@ -73,6 +73,19 @@ def last_seen_lines(entries: Iterable[Entry], seen: Mapping[str, str]) -> list[s
     return [part for line in lines for part in wrapped(line)]
 
 
+def title_lines(entry: Entry) -> list[str]:
+    """Return an entry's name and title, and where it is red, with the kinds of findings."""
+    red = {
+        release: expectation.findings
+        for (_case, release), expectation in entry.expectations.items()
+        if not expectation.is_green
+    }
+    kinds = dict.fromkeys(finding[0] for findings in red.values() for finding in findings)
+    shows = f"red on {', '.join(red)}: {', '.join(kinds)}" if red else "red on no release"
+    titled = textwrap.wrap(f"{entry.name}: {entry.title}", WIDTH, subsequent_indent=_INDENT)
+    return [*titled, *wrapped(shows)]
+
+
 def entry_lines(entry: Entry) -> list[str]:
     """Return one entry of the catalogue: title, story, cases and expectations."""
     lines = textwrap.wrap(f"{entry.name}: {entry.title}", WIDTH, subsequent_indent=_INDENT)

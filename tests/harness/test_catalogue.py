@@ -116,6 +116,8 @@ def test_entries_are_in_the_order_of_their_tickets_and_no_two_have_one_name() ->
 def test_an_unknown_entry_is_refused_with_those_that_may_have_been_meant() -> None:
     with pytest.raises(UsageError, match=r"did you mean KAFKA-6361\b.* kchaos list shows them all"):
         entry_named("KAFKA-636")
+    with pytest.raises(UsageError, match=r"^no bug .*'KAFKA-9999' in the catalogue; kchaos list"):
+        entry_named("KAFKA-9999")
 
 
 def test_an_unknown_case_is_refused_with_the_known_ones() -> None:

@@ -161,6 +161,26 @@ def test_the_catalogue_is_listed_as_json_lines(capsys: pytest.CaptureFixture[str
     assert names == list(CATALOGUE)
 
 
+def test_words_search_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "leader epoch", "HOLE", "compact", "--json"]) == 0
+    found = [json.loads(line)["entry"] for line in capsys.readouterr().out.splitlines()]
+    assert found == ["KIP-279-compaction"]
+    assert run(["list", "committed-loss", "KIP-903"]) == 0
+    title, _, shows, *_ = capsys.readouterr().out.splitlines()
+    assert title.startswith("KIP-903: A replica that has lost its disk")
+    assert shows == "  red on 3.4.1: committed-loss"
+    assert run(["list", "committed-loss", "no such word"]) == 64
+    assert "no known bug has committed-loss and no such word" in capsys.readouterr().err
+
+
+def test_the_help_has_the_commands_of_everybody_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    first, rest = capsys.readouterr().out.partition("Commands:")[2].split("More:")
+    names = [[line.split()[0] for line in part.split("\n") if line] for part in (first, rest)]
+    assert (len(names[0]), names[0][0], sorted(names[1])) == (15, "doctor", names[1])
+    assert sorted([*names[0], *names[1]]) == cli.list_commands(cli.make_context("kchaos", ["list"]))
+
+
 def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
