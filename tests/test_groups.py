@@ -1,14 +1,12 @@
 """Tests that share what is made once for a module, or a session, are run by one process."""
 
-import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.conftest import _spread, can_be_worked_in, import_all, pytest_ignore_collect
+from tests.conftest import pytest_ignore_collect
 
 pytestmark = pytest.mark.slow
 
@@ -61,36 +59,6 @@ def test_what_several_tests_share_is_made_once_by_one_of_several_processes(
     assert len(clusters) == 2, clusters
 
 
-class Listed:
-    """What is asked of a test that was collected."""
-
-    def __init__(self, nodeid: str, *names: str, group: str = "") -> None:
-        marks = [getattr(pytest.mark, name) for name in names]
-        marks += [pytest.mark.xdist_group(group)] if group else []
-        self.nodeid = nodeid
-        self.path = ROOT / "tests" / ("test_page.py" if nodeid == "page" else "checkers/test_t.py")
-        self._marks = {mark.name: mark for mark in marks}
-
-    def get_closest_marker(self, name: str) -> object:
-        return self._marks.get(name)
-
-
-def test_tests_that_wait_are_spread_over_the_others_and_a_group_stays_together() -> None:
-    waiting = [
-        Listed("a", "cluster"),
-        Listed("b", "docker", group="docker"),
-        Listed("c", "spark"),
-        Listed("d", "docker", group="docker"),
-        Listed("page", "cluster"),
-    ]
-    computing = [Listed(str(number), "slow") for number in range(7)]
-
-    spread: list[Any] = _spread([*waiting, *computing])  # type: ignore[list-item]
-
-    assert "".join(each.nodeid for each in spread) == "page0a12bd34c56"
-    assert _spread(computing) == computing  # type: ignore[arg-type, comparison-overlap]
-
-
 @pytest.mark.parametrize(
     ("selection", "is_left_alone"),
     [
@@ -121,34 +89,3 @@ def test_a_mark_of_single_tests_leaves_no_module_alone(tmp_path: Path) -> None:
 
     assert pytest_ignore_collect(module, config) is None
     assert pytest_ignore_collect(tmp_path, config) is None
-
-
-@pytest.mark.parametrize(
-    ("free_mib", "flag", "is_used"), [(300, 0, True), (200, 0, False), (300, os.ST_NOEXEC, False)]
-)
-def test_tests_work_in_memory_where_there_is_room_and_programs_may_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_mib: int, flag: int, is_used: bool
-) -> None:
-    system = SimpleNamespace(f_bavail=free_mib, f_frsize=1 << 20, f_flag=flag)
-    monkeypatch.setattr(os, "statvfs", lambda folder: system)
-
-    assert can_be_worked_in(tmp_path) is is_used
-    assert not can_be_worked_in(tmp_path / "none")
-
-
-def test_a_module_that_cannot_be_imported_or_is_skipped_hinders_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    modules = {
-        "skipped_whole": "import pytest; pytest.importorskip('nothing_of_that_name')",
-        "not_importable": "import nothing_of_that_name",
-        "imported_last": "",
-    }
-    for name, text in modules.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
-
-    import_all([*modules])
-
-    assert [name for name in modules if name in sys.modules] == ["imported_last"]
-    monkeypatch.delitem(sys.modules, "imported_last")

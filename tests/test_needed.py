@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from socketserver import ThreadingUnixStreamServer
 
 import pytest
 
 from kchaos.clusters.restored import criu
-from tests.support.needed import PROGRAMS, REQUIRED, why_not
+from tests.support.needed import REQUIRED, why_not
 
 pytestmark = pytest.mark.slow
 
@@ -112,58 +109,3 @@ def test_a_program_that_is_required_and_is_not_here_fails_its_tests(
 
     done.assert_outcomes(passed=1, skipped=2, errors=4)
     assert f"{REQUIRED} names criu, and it does not work here" in done.stdout.str()
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "expected"),
-    [
-        (
-            "criu",
-            '#!/bin/sh\n[ $1 = check ] || { echo Version: 4.1; exit; }\necho "Error: no ptrace" >&2'
-            "\nexit 1\n",
-            "criu 4.1 cannot work on this kernel (Error: no ptrace): install criu 4.0",
-        ),
-        ("criu", "\x7fELF of another machine", "criu cannot be started ([Errno 8]"),
-        (
-            "chromium",
-            "#!/bin/sh\necho no sandbox >&2\nkill -SEGV $$\n",
-            "chromium ended with code -11 (no sandbox): install the package chromium anew",
-        ),
-        ("chromium", "#!/bin/sh\n", "chromium ended with code 0 (it says no reason)"),
-        ("docker-compose", "#!/bin/sh\nexit 1\n", "docker-compose ended with code 1"),
-    ],
-    ids=["criu", "no program", "crash", "an empty page", "compose"],
-)
-def test_a_program_that_cannot_work_is_named_with_its_last_word(
-    script: Script, name: str, text: str, expected: str
-) -> None:
-    script(name, text)
-    assert expected in why_not(name.removeprefix("docker-"))
-
-
-@pytest.mark.usefixtures("script")
-def test_an_engine_that_refuses_is_named_with_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Refusing(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(403)
-            self.end_headers()
-            self.wfile.write(b'{"message": "authorization denied by plugin"}')
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    address = str(tmp_path / "engine.sock")
-    with ThreadingUnixStreamServer(address, Refusing) as engine:
-        threading.Thread(target=engine.serve_forever, daemon=True).start()
-        monkeypatch.setenv("DOCKER_HOST", f"unix://{address}")
-        assert "authorization denied by plugin" in why_not("docker")
-        engine.shutdown()
-
-
-@pytest.mark.usefixtures("script")
-def test_a_program_that_works_is_not_lacking(script: Script) -> None:
-    script("chromium", "#!/bin/sh\necho '<html><body>works</body></html>'\n")
-    assert why_not("chromium") == ""
-    assert set(PROGRAMS) == {"chromium", "compose", "criu", "docker", "fuse", "git"}

@@ -100,12 +100,6 @@ def test_once_failed_and_then_passed_is_told_loudly_and_passes(
     assert (Path(kept.removeprefix("kept: ")) / "scenario.json").exists()
 
 
-def test_a_container_s_test_has_a_second_try_too(run: Run) -> None:
-    result = run(_FLAKY.format(name="a").replace("mark.cluster", "mark.docker"))
-    assert result.ret == pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(["*1 flaky*"])
-
-
 @SEVERAL
 @pytest.mark.parametrize(
     ("fixture", "when"), [("broken_once", "setup"), ("breaks_at_its_end", "teardown")]
@@ -116,12 +110,6 @@ def test_what_fails_before_and_after_the_test_is_played_again_too(
     result = run(f"@pytest.mark.cluster\ndef test_it({fixture}):\n    pass\n")
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines([f"*test_it ({when})", "*broker 2 never came", "*1 flaky*"])
-
-
-def test_two_flaky_tests_pass(run: Run) -> None:
-    result = run(_FLAKY.format(name="a"), _FLAKY.format(name="b"))
-    assert result.ret == pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(["*2 flaky*"])
 
 
 def test_three_flaky_tests_fail_the_session(run: Run) -> None:

@@ -1,7 +1,6 @@
 """Causes of a finding, in sentences made from the evidence."""
 
 import re
-from dataclasses import asdict
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +9,6 @@ from typing import Any, cast
 import pytest
 
 from kchaos.checkers.judge import judge
-from kchaos.checkers.observations import Broker, Healed
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import render, text_report
@@ -20,19 +18,15 @@ from kchaos.harness.report.cause.story import Term
 from kchaos.harness.report.cause.unavoidable import no_way_back
 from kchaos.harness.report.leadership import decisions_of
 from kchaos.harness.report.loading import load
-from tests.golden.stored import BORDERS, CASES, ENTRIES, OTHERS, unpacked
+from tests.golden.stored import ENTRIES, OTHERS, unpacked
 from tests.support.kraft_runs import kraft_run, kraft_snapshot
-from tests.support.planted_runs import late_request_obeyed
 from tests.support.report_runs import (
     A_AGAIN,
     A_ONLY,
     BOTH,
     DIVERGENCE,
     Page,
-    answered,
-    asked,
     diverged,
-    injected,
     judge_as,
     judged,
     prediction_of,
@@ -50,52 +44,6 @@ LOSS: dict[str, Any] = DIVERGENCE | {
 
 def told(run: RunDirectory) -> list[str]:
     return [step.text for step in cause_of_run(load(run))]
-
-
-@pytest.mark.slow
-def test_a_recorded_divergence_is_told_from_its_leaders_to_the_isr(tmp_path: Path) -> None:
-    run = unpacked("1.1.1", tmp_path)
-    write_judgement(run, judge(run))
-
-    assert told(run) == [
-        "Broker 0 led in leader epoch 2; its records at offsets 5 to 6 are on broker 0 alone.",
-        "Broker 1 led in leader epoch 3, while CutLink on brokers 0 and 1 acted; its records at "
-        "offsets 5 to 6 are on broker 1 alone.",
-        "Broker 1 asked where leader epoch 3 ends; broker 0 answered 7, where its leader epoch 4 "
-        "begins, since it has no record of leader epoch 3.",
-        "Broker 1 truncated its log from 8 to 7; offsets 5 to 6 stayed.",
-        "The ISR became [0, 1]: brokers 0 and 1 count as in sync.",
-    ]
-
-
-@pytest.mark.slow
-def test_a_recorded_run_that_is_safe_has_no_cause(tmp_path: Path) -> None:
-    run = unpacked("2.0.1", tmp_path)
-    write_judgement(run, judge(run))
-
-    assert told(run) == []
-    assert "What led to it" not in Page(render(run)).text
-
-
-def test_a_loss_is_told_from_its_acknowledgement_to_the_end(tmp_path: Path) -> None:
-    build = RunBuilder(tmp_path / "run", release="1.1.1")
-    build.register(0, 0x10).register(1, 0x11)
-    build.topic("t", [0, 1]).state(0, 1, [0, 1])
-    build.produce("both", 0, ["a", "b"], acks=-1, base_offset=0)
-    build.produce("lost", 0, ["c", "d"], acks=-1, base_offset=2)
-    build.state(1, 2, [1])
-    build.produce("later", 1, ["e"], acks=1, base_offset=2)
-    kept = (0, 1, ["a", "b"])
-    build.snapshot("final", {0: [kept, (2, 2, ["e"])], 1: [kept, (2, 2, ["e"])]}, probed=False)
-    run = judge_as(build.seal(), findings=[LOSS])
-
-    acknowledged, elected, end = told(run)
-    assert acknowledged.startswith("Broker 0 acknowledged offsets 2 to 3 with acks=all; the ISR")
-    assert elected == "Broker 1 was elected in leader epoch 2, with ISR [1]."
-    assert end == (
-        "In the end no in-sync replica has these records; batches at offsets 2 to 3 are on brokers "
-        "0 and 1."
-    )
 
 
 def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own_log(
@@ -123,82 +71,11 @@ def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own
     assert told(alone) == [*elected, question, logged]
 
 
-@pytest.mark.slow
-def test_a_hole_is_told_with_the_batch_that_comes_after_it(tmp_path: Path) -> None:
-    hole = DIVERGENCE | {"kind": "hole", "brokers": [1]}
-    logs = {0: [BOTH, A_ONLY, A_AGAIN], 1: [BOTH, A_AGAIN]}
-    run = judge_as(diverged(tmp_path / "run", logs=logs).seal(), findings=[hole])
-
-    assert "Broker 1 has no batch at 2 to 3; its next batch begins at 4, in leader epoch 3." in (
-        told(run)
-    )
-    assert "This decided it." in Page(render(run)).text
-
-
-def test_a_request_that_came_late_is_told_by_both_generations(tmp_path: Path) -> None:
-    stale = DIVERGENCE | {"kind": "stale-request-accepted", "brokers": [1], "first_offset": -1}
-    run = judge_as(late_request_obeyed(tmp_path / "run"), findings=[stale])
-
-    made_for, registered, arrived = told(run)
-    assert made_for == "Broker 1 registered as generation 4; the StopReplica was made for that one."
-    assert re.fullmatch(r"Broker 1 registered anew, as generation \d+\.", registered)
-    assert arrived == (
-        "The StopReplica reached broker 1 only then. It carried no broker epoch, which version 0 "
-        "does not have, and the broker accepted it."
-    )
-
-
-def test_a_broker_that_nobody_told_is_told_by_its_registrations(tmp_path: Path) -> None:
-    untold = DIVERGENCE | {
-        "kind": "generation-not-initialised",
-        "brokers": [1],
-        "first_offset": -1,
-        "message": "broker 1 is registered, and nobody told it of t-0",
-    }
-    run = judge_as(diverged(tmp_path / "run").seal(), findings=[untold])
-
-    first, again, finding = told(run)
-    assert first.startswith("Broker 1 registered as generation")
-    assert again.endswith("while CutLink acted.")
-    assert finding == "Broker 1 is registered, and nobody told it of t-0."
-
-
-def test_records_that_were_cut_off_are_told_by_the_answer_that_asked_for_it(tmp_path: Path) -> None:
-    cut = DIVERGENCE | {
-        "kind": "truncated-below-high-watermark",
-        "brokers": [1],
-        "first_offset": 4,
-        "last_offset": 4,
-        "message": "broker 1 had 4 below the high watermark 5, and no longer has it",
-    }
-    run = judge_as(diverged(tmp_path / "run").seal(), findings=[cut])
-
-    *elected, question, finding = told(run)
-    assert [text.partition(" was")[0] for text in elected] == ["Broker 1", "Broker 0"]
-    assert question.startswith("Broker 1 asked where leader epoch 2 ends; broker 0 answered 4")
-    assert finding == "Broker 1 had 4 below the high watermark 5, and no longer has it."
-
-
 def test_an_answer_above_what_was_cut_off_is_not_told(tmp_path: Path) -> None:
     cut = DIVERGENCE | {"kind": "truncated-below-high-watermark", "brokers": [1]}
     run = judge_as(diverged(tmp_path / "run").seal(), findings=[cut])
 
     assert not [text for text in told(run) if "asked" in text]
-
-
-def test_the_sentences_stand_in_the_order_of_time_and_what_findings_say_comes_last(
-    tmp_path: Path,
-) -> None:
-    stopped = DIVERGENCE | {"kind": "replication-stopped", "brokers": [1], "message": "it stands"}
-    build = diverged(tmp_path / "run")
-    build.state(1, 4, [0, 1])
-    run = judge_as(build.seal(), findings=[stopped])
-
-    before, question, after, finding = told(run)
-    assert before.startswith("Broker 0 was elected in leader epoch 3")
-    assert question.startswith("Broker 1 asked where leader epoch 2 ends")
-    assert after.startswith("Broker 1 was elected in leader epoch 4")
-    assert finding == "It stands."
 
 
 def test_the_election_with_which_a_partition_begins_is_no_cause(tmp_path: Path) -> None:
@@ -212,27 +89,6 @@ def test_the_election_with_which_a_partition_begins_is_no_cause(tmp_path: Path) 
 
     run = judge_as(build.seal(), findings=[stopped])
     assert told(run) == [NOT_KNOWN, "What is known: it stands."]
-
-
-def test_a_follower_that_never_asked_is_told_where_another_one_did(tmp_path: Path) -> None:
-    differs = DIVERGENCE | {"brokers": [0, 2]}
-    run = judge_as(diverged(tmp_path / "run").seal(), findings=[differs])
-
-    sentence = "After that broker 2 asked nobody where a leader epoch ends, and so truncated "
-    assert sentence + "nothing by an answer." in told(run)
-    assert not [text for text in told(judged(tmp_path / "asked")) if "asked nobody" in text]
-
-
-def test_a_leader_that_does_not_know_an_epoch_says_so(tmp_path: Path) -> None:
-    build = diverged(tmp_path / "run")
-    build.link(wall_time_s=build.tick(), correlation_id=2, detail=asked(7))
-    build.link(
-        wall_time_s=build.tick(), correlation_id=2, direction="response", detail=answered(-1)
-    )
-    stopped = DIVERGENCE | {"kind": "replication-stopped", "brokers": [1]}
-    sentence = "Broker 1 asked where leader epoch 7 ends; broker 0 answered that it does not know "
-
-    assert sentence + "that epoch." in told(judge_as(build.seal(), findings=[stopped]))
 
 
 def test_what_the_evidence_does_not_show_is_not_guessed(tmp_path: Path) -> None:
@@ -288,24 +144,6 @@ def test_a_former_leader_that_acknowledges_is_told_from_the_unclean_election_on(
     ]
 
 
-def test_a_record_of_settlings_own_is_called_so_where_others_were_lost(tmp_path: Path) -> None:
-    build = RunBuilder(tmp_path / "run", release="1.1.1")
-    build.register(0, 0x10).register(1, 0x11)
-    build.topic("t", [0, 1]).state(0, 0, [0]).state(1, 1, [1]).state(1, 1, [0, 1])
-    build.produce("lost", 0, ["a"], acks=-1, base_offset=0)
-    build.produce("settle-t-0", 1, ["~1"], acks=-1, base_offset=0)
-    probe = [(0, 1, ["~1"])]
-    build.snapshot("final", {0: probe, 1: probe}, probed=False)
-    run = build.seal()
-    (loss,) = [each for each in judge(run).findings if each.kind == "committed-loss"]
-
-    assert told(judge_as(run, findings=[asdict(loss)]))[-1].endswith(
-        "brokers 0 and 1 hold probe records at offset 0."
-    )
-    held = loss.evidence["held_instead"]["0"]
-    assert [each["is_probe"] for each in held] == [True]
-
-
 @pytest.mark.parametrize(
     "evidence",
     [
@@ -336,34 +174,6 @@ def unclean(path: Path, *, first: int, second: int) -> RunBuilder:
 
 
 AT_0: dict[str, Any] = DIVERGENCE | {"first_offset": 0, "last_offset": 0}
-
-
-def test_a_leader_from_outside_the_isr_is_told_of_a_divergence(tmp_path: Path) -> None:
-    run = judge_as(unclean(tmp_path / "run", first=1, second=2).seal(), findings=[AT_0])
-
-    assert told(run) == [
-        "Broker 0 led in leader epoch 1; its records at offset 0 are on broker 0 alone.",
-        "Broker 1 led in leader epoch 2; its records at offset 0 are on broker 1 alone. It was not "
-        "in the ISR [0] before: the election was unclean.",
-        "The ISR became [1, 0]: brokers 0 and 1 count as in sync.",
-    ]
-
-
-def test_batches_without_leader_epochs_are_told_by_what_clients_were_answered(
-    tmp_path: Path,
-) -> None:
-    run = unclean(tmp_path / "run", first=-1, second=-1).seal()
-    cut = {"broker": 0, "topic": "t", "partition": 0, "target_offset": 1}
-    cut |= {"log_end_offset_before": 3, "high_watermark": 1}
-    judge_as(run, findings=[AT_0], prediction=prediction_of(run) | {"truncations": [cut]})
-
-    assert told(run) == [
-        "Broker 0 led in leader epoch 1, and appended what a client sent at offset 0.",
-        "Broker 1 led in leader epoch 2, and appended what a client sent at offset 0. It was not "
-        "in the ISR [0] before: the election was unclean.",
-        "Broker 0 truncated its log from 3 to 1, its high watermark; offset 0 stayed.",
-        "The ISR became [1, 0]: brokers 0 and 1 count as in sync.",
-    ]
 
 
 def test_a_truncation_that_cut_off_what_differs_is_not_told_as_one_that_left_it(
@@ -404,91 +214,6 @@ STOPPED: dict[str, Any] = DIVERGENCE | {
 }
 
 
-def test_an_answer_that_comes_again_is_told_once_with_why_nothing_comes_of_it(
-    tmp_path: Path,
-) -> None:
-    build = diverged(tmp_path / "run")
-    for correlation_id in (2, 3, 4):
-        build.link(wall_time_s=build.tick(), correlation_id=correlation_id, detail=asked(2))
-        answer = {"partitions": [answered(10)["partitions"][0] | {"leader_epoch": 9}]}
-        build.link(
-            wall_time_s=build.tick(),
-            correlation_id=correlation_id,
-            direction="response",
-            detail=answer,
-        )
-    run = judge_as(build.seal(), findings=[STOPPED])
-
-    again, why = told(run)[-3:-1]
-    assert again == (
-        "Broker 1 asked where leader epoch 2 ends; broker 0 answered that leader epoch 9 ends at "
-        "10. This came 3 times."
-    )
-    assert why == (
-        "The log of broker 1 ends at 5 and has no record of leader epoch 9, so it could truncate "
-        "nothing by that answer."
-    )
-
-
-@pytest.mark.parametrize("pid", [77, None])
-def test_a_broker_that_runs_and_registers_no_more_is_told_so(
-    tmp_path: Path, pid: int | None
-) -> None:
-    build = diverged(tmp_path / "run")
-    build.elect_controller(1, 0x12).close_session(0x12)
-    looked = Broker(why="look", broker=1, pid=pid, czxid=None, session_id=None, znode=None)
-    build.observe(looked, -1)
-    run = judge_as(build.seal(), findings=[STOPPED])
-
-    sentence = "The registration of controller 1 ended. Its process ran on, and it never "
-    assert (f"{sentence}registered again." in told(run)) == (pid is not None)
-
-
-@pytest.mark.parametrize(
-    ("error", "sentence"),
-    [
-        (
-            11,
-            "Broker 0 refused the LeaderAndIsr of leader epoch 3 from controller 7 "
-            "(STALE_CONTROLLER_EPOCH); the last that it accepted was of leader epoch 1, with ISR "
-            "[0, 1].",
-        ),
-        (
-            None,
-            "No LeaderAndIsr of leader epoch 3 was answered by broker 0; the last that it accepted "
-            "was of leader epoch 1, with ISR [0, 1].",
-        ),
-        (0, ""),
-    ],
-)
-def test_a_leader_that_does_not_know_that_it_leads_is_told_by_what_it_answered(
-    tmp_path: Path, error: int | None, sentence: str
-) -> None:
-    build = diverged(tmp_path / "run")
-    told_it(build, 1, [0, 1], error=0, correlation_id=50)
-    told_it(build, 3, [0], error=error, correlation_id=51)
-    run = judge_as(build.seal(), findings=[STOPPED])
-
-    chosen = [text for text in told(run) if "LeaderAndIsr" in text]
-    assert chosen == ([sentence] if sentence else [])
-
-
-def told_it(
-    build: RunBuilder, leader_epoch: int, isr: list[int], *, error: int | None, correlation_id: int
-) -> None:
-    """A LeaderAndIsr to broker 0 and its answer; None for no answer."""
-    fields = {"topic": "t", "partition": 0}
-    state = fields | {"controller_epoch": 1, "leader": 0, "leader_epoch": leader_epoch, "isr": isr}
-    state |= {"partition_epoch": 1, "replicas": [0, 1], "is_new": None}
-    number = {"source": 7, "target": 0, "correlation_id": correlation_id, "connection": 9}
-    sent = {"controller_id": 7, "controller_epoch": 1, "partitions": [state]}
-    to_it = {"api": "LeaderAndIsr", "api_key": 4, **number}
-    build.link(**to_it, detail=sent)
-    if error is not None:
-        answer = {"error_code": error, "partitions": [fields | {"error_code": error}]}
-        build.link(**to_it, direction="response", detail=answer)
-
-
 def test_a_cause_has_at_most_six_sentences(tmp_path: Path) -> None:
     build = RunBuilder(tmp_path / "run", release="1.1.1")
     build.register(0, 0x10).register(1, 0x11)
@@ -508,26 +233,6 @@ def test_a_cause_has_at_most_six_sentences(tmp_path: Path) -> None:
     # Of three elections two have room; the unclean one has decided it.
     assert sum("was elected" in text for text in sentences) == 2
     assert any("the election was unclean" in text for text in sentences)
-
-
-def test_faults_on_the_brokers_of_the_finding_are_named_first(tmp_path: Path) -> None:
-    steps = [
-        {"step": "Inject", "name": name, "fault": {"fault": "PauseBroker", "broker": broker}}
-        for name, broker in (("a", 5), ("b", 6), ("c", 7), ("d", 0))
-    ]
-    build = diverged(tmp_path / "run")
-    first = len(build.steps)
-    build.steps += steps
-    for number, name in enumerate("abcd"):
-        build.observe(injected(name, "PauseBroker"), first + number)
-    build.state(1, 4, [0, 1])
-    for name in "abcd":
-        build.observe(Healed(name=name), -1)
-    run = judge_as(build.seal(), findings=[STOPPED | {"brokers": [0]}])
-
-    assert "while PauseBroker on broker 0, PauseBroker on broker 5 and 2 other faults acted" in (
-        " ".join(told(run))
-    )
 
 
 @pytest.mark.parametrize(
@@ -627,27 +332,6 @@ def tiered(folder: Path, name: str, runs: Path = OTHERS, **finding: Any) -> list
 
 
 @pytest.mark.slow
-def test_a_follower_that_built_on_the_remote_tier_is_told_by_what_it_takes_for_local(
-    tmp_path: Path,
-) -> None:
-    sentences = tiered(
-        tmp_path, "built-upon-the-tier-3.6.2", brokers=[2], first_offset=0, last_offset=2
-    )
-    assert sentences == [
-        "Broker 2 fetched from broker 1, which answered that the offset is in the remote tier "
-        "(OFFSET_MOVED_TO_TIERED_STORAGE). This came 2 times.",
-        "Broker 2 then took its leader epochs from the remote tier, up to offset 3, and fetched "
-        "from there on.",
-        "Broker 2 was elected in leader epoch 6, with ISR [1, 0, 2].",
-        "The remote tier has offsets 0 to 2 from broker 1.",
-        "Broker 2 says that its local log begins at 0, but its first local batch is at 3. What "
-        "lies between it seeks locally, and not in the remote tier.",
-        "At the end a reader asked broker 2, the leader, for offsets 0 to 2, and got "
-        "OFFSET_OUT_OF_RANGE.",
-    ]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "pattern", "other", "untold"),
     [
@@ -672,22 +356,6 @@ def test_what_is_said_of_a_local_log_and_of_another_partition_is_not_told_of_it(
         path.write_text(re.sub(pattern, other, path.read_text()))
 
     assert untold not in " ".join(told(RunDirectory.open(run.path)))
-
-
-@pytest.mark.slow
-def test_a_copy_that_did_not_end_and_an_earlier_election_are_told_for_what_they_are(
-    tmp_path: Path,
-) -> None:
-    sentences = tiered(
-        tmp_path, "KIP-405-half-uploaded", ENTRIES, brokers=[0], first_offset=0, last_offset=3
-    )
-
-    assert sentences[0].startswith("Broker 0 fetched from broker 1, which answered that the offset")
-    assert not [text for text in sentences if "was elected" in text]
-    assert (
-        "The remote tier has offsets 0 to 1 from broker 0, a copy that did not end, offsets 0 to 1 "
-        "from broker 1 and offsets 2 to 3 from broker 1."
-    ) in sentences
 
 
 @pytest.mark.slow
@@ -839,235 +507,3 @@ def test_a_follower_that_truncated_nothing_is_told_where_the_whole_run_is_explai
 
     said = "As the model explains the run, broker 1 truncated nothing; offsets 2 to 3 stayed."
     assert (said in steps) == is_told
-
-
-CLIENTS = Path(__file__).parents[2] / "golden/clients"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("runs", "name", "sentences"),
-    [
-        # The first answer, not what a repetition of the request was answered.
-        (
-            BORDERS,
-            "kafka-9491-2.4.0",
-            ["Broker 1 refused the LeaderAndIsr of leader epoch 2 from controller 2 "
-             "(OFFSET_OUT_OF_RANGE); the last that it accepted was of leader epoch 1, with ISR "
-             "[0]."],
-        ),
-        # The leader's writes fail since another broker of the ISR asks for ever.
-        (
-            ENTRIES,
-            "KAFKA-10706",
-            ["The log of broker 0 ends at 1 and has no record of leader epoch 2, so it could "
-             "truncate nothing by that answer."],
-        ),
-        (
-            ENTRIES,
-            "KAFKA-14616",
-            ["Topic t was deleted, while StopBroker on broker 1 acted. It was made again later.",
-             'Broker 1 says in its own log: "Unable to start fetching t-0 with topic ID '
-             'iGd5ZoyeSZKgKcuL17T4gg due to InconsistentTopicIdException".'],
-        ),
-        (
-            CASES,
-            "shorter_leader_ends_its_follower",
-            ['Broker 0 says in its own log: "Exiting because log truncation is not allowed for '
-             "partition t-0, current leader's latest offset 1 is less than replica's latest "
-             'offset 3".'],
-        ),
-        (
-            ENTRIES,
-            "KIP-380-upgrade-window",
-            ["Broker 1 registered as generation 60; the StopReplica was made for that one.",
-             "Broker 1 registered anew, as generation 83.",
-             "The StopReplica reached broker 1 only then. It carried no broker epoch, which "
-             "version 0 does not have, and the broker accepted it."],
-        ),
-        (
-            ENTRIES,
-            "KIP-380-controller-lost",
-            ["The registration of controller 0 ended, while HoldPoint on broker 0, StopBroker on "
-             "broker 1 and ExpireSession on broker 0 acted. Its process ran on, and it never "
-             "registered again."],
-        ),
-        (
-            ENTRIES,
-            "KIP-380-missed-bounce",
-            ["Broker 1 is the leader by the last decision, in leader epoch 0, with ISR [1, 2].",
-             "Broker 1 registered as generation 93, while PauseBroker on broker 0 acted."],
-        ),
-        (
-            OTHERS,
-            "points-2.8.2",
-            ["Broker 2 had waited 3.8 s for leader 1 to read its fetch, while SlowFetchReads on "
-             "broker 1 acted. It left the ISR, and was out for 0.1 s."],
-        ),
-        (
-            CLIENTS,
-            "0.10.2.2-lost",
-            ["Broker 0 acknowledged offset 1 with acks=all; the ISR was [0, 1, 2]."],
-        ),
-        (
-            ENTRIES,
-            "KAFKA-7128",
-            ["Broker 2 came into the ISR only after that: it became [0, 1, 2], while HoldRequests "
-             "on brokers 0 and 1, CutLink on brokers 0 and 1 and HoldRequests on brokers 1 and 2 "
-             "acted."],
-        ),
-        (
-            ENTRIES,
-            "KIP-101-2",
-            ["The fault LoseTail took the end of broker 0's log, from offset 1 on."],
-        ),
-        (
-            ENTRIES,
-            "KAFKA-7601-jira",
-            ["Broker 2 led in leader epoch 1, and appended what a client sent at offsets 5 to 7. "
-             "Its batch names no leader epoch."],
-        ),
-        (
-            CLIENTS,
-            "2.8.2-hanging",
-            ["The client asked its coordinator, broker 0, to abort the transaction, and was told "
-             "that it would be so.",
-             "The coordinator had broker 0 write a marker that aborts the transaction of producer "
-             "0.",
-             "Only after that broker 0 got offset 2 in a transaction of producer 0, and appended "
-             "that."],
-        ),
-        (
-            ENTRIES,
-            "KAFKA-6119",
-            ["The coordinator had broker 0 write a marker that aborts the transaction of producer "
-             "0. No client had asked for that.",
-             "The client asked its coordinator, broker 1, to commit the transaction, and was told "
-             "that it would be so."],
-        ),
-    ],
-    ids=lambda given: given if isinstance(given, str) else "",
-)  # fmt: skip
-def test_the_cause_of_a_recorded_run_has_what_decided_it(
-    tmp_path: Path, runs: Path, name: str, sentences: list[str]
-) -> None:
-    run = unpacked(name, tmp_path, runs=runs)
-    write_judgement(run, judge(run))
-
-    steps = told(run)
-    assert [step for step in steps if step in sentences] == sentences
-    assert len(steps) <= 6
-
-
-@pytest.mark.parametrize(
-    ("answer", "sentence"),
-    [
-        ({"error_code": 0, "partitions": [{"topic": "t", "partition": 0, "error_code": 74}]},
-         "answered FENCED_LEADER_EPOCH"),
-        ({"error_code": -1, "partitions": []}, "answered UNKNOWN_SERVER_ERROR"),
-        (None, "gave no answer that a link saw"),
-    ],
-)  # fmt: skip
-def test_a_leader_that_asks_no_more_for_its_isr_is_told_with_the_last_answer(
-    tmp_path: Path, answer: dict[str, Any] | None, sentence: str
-) -> None:
-    build = diverged(tmp_path / "run")
-    numbers: dict[str, Any] = {"source": 0, "target": 1, "correlation_id": 60, "connection": 12}
-    numbers |= {"api": "AlterPartition", "api_key": 56}
-    wanted = {
-        "topic": "t",
-        "partition": 0,
-        "leader_epoch": 3,
-        "new_isr": [0, 1],
-        "partition_epoch": 3,
-    }
-    build.link(**numbers, wall_time_s=build.tick(), detail={"partitions": [wanted]})
-    if answer is not None:
-        build.link(**numbers, wall_time_s=build.tick(), direction="response", detail=answer)
-    run = judge_as(build.seal(), findings=[STOPPED])
-
-    assert (
-        "Leader 0 asked its controller for ISR [0, 1] in leader epoch 3; the controller "
-        f"{sentence}. It has not asked again." in told(run)
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "sentences", "decisive"),
-    [
-        (
-            "recreated-2.8.2",
-            [
-                "Topic t was deleted, while StopBroker on broker 1 acted. It was made again later. "
-                "Broker 1 was away then, and kept the folder of the deleted topic.",
-                "Broker 0 led in leader epoch 0, while StopBroker on broker 1 acted; its records "
-                "at offsets 0 to 9 are on broker 0 alone.",
-                "As the model explains the run, broker 1 truncated nothing; offsets 0 to 9 stayed.",
-                "The ISR became [0, 2, 1]: brokers 0 and 1 count as in sync.",
-            ],
-            0,
-        ),
-        (
-            "recreated-3.9.1",
-            [
-                "Topic t was deleted, while StopBroker on broker 1 acted. It was made again later. "
-                "Broker 1 was away then, and kept the folder of the deleted topic.",
-                "Broker 0 was elected in leader epoch 1, with ISR [0, 2].",
-                "Broker 1 refused the LeaderAndIsr of leader epoch 1 from controller 2 "
-                "(INCONSISTENT_TOPIC_ID: the request names topic id sP2VCDUhQ0KdTDVWZNHDpA, and "
-                "its partition.metadata kzGqa_JZRI6abiCvOZ6rNw); it accepted none of this topic.",
-                "Everything is healed, and replication does not recover: broker 1 was not in the "
-                "ISR [0, 2] for 20 s, and nothing changed.",
-            ],
-            2,
-        ),
-        (
-            "topic-id-forgotten-3.9.1",
-            [
-                "Broker 0 was elected in leader epoch 1, with ISR [0], while KillBroker on broker "
-                "1 acted.",
-                "Broker 0 refused the LeaderAndIsr of leader epoch 1 from controller 2 "
-                "(INCONSISTENT_TOPIC_ID: the request names topic id trzRklOAR4-6-hKHdU4aXg, and "
-                "its partition.metadata YojV6y2FR-mcR6TNm4RisQ); the last that it accepted was of "
-                "leader epoch 0, with ISR [0, 1].",
-                "Everything is healed, and replication does not recover: 2 probe writes with "
-                "acks=all are on every in-sync disk, and for 20 s none was acknowledged: the high "
-                "watermark stands still.",
-            ],
-            1,
-        ),
-    ],
-)
-def test_a_topic_that_was_made_again_is_told_apart_from_the_one_before(
-    name: str, sentences: list[str], decisive: int, tmp_path: Path
-) -> None:
-    """What was decided about the deleted one is not the new one's, nor are its records."""
-    run = unpacked(name, tmp_path, runs=BORDERS)
-    write_judgement(run, judge(run))
-
-    steps = cause_of_run(load(run))
-
-    assert [step.text for step in steps] == sentences
-    assert [step.is_fatal for step in steps].index(True) == decisive
-    assert sum(step.is_fatal for step in steps) == 1
-
-
-@pytest.mark.slow
-def test_a_move_between_folders_is_told_of_a_fetch_loop(tmp_path: Path) -> None:
-    run = unpacked("moved-between-folders-3.9.1", tmp_path, runs=OTHERS)
-    write_judgement(run, judge(run))
-
-    steps = cause_of_run(load(run))
-
-    (moved,) = [step for step in steps if step.is_fatal]
-    assert moved.text == (
-        "Leader 0 replaced its replica with the copy in another log directory, while CutLink on "
-        "brokers 0 and 1 acted, by its own log. The copy has no leader epoch in which nothing was "
-        "written."
-    )
-    assert steps[-1].text.endswith("25 a second, until a record was written.")
-    # The step of somebody's own, and what it noted.
-    page = text_report(run, width=400)
-    assert "step 12: MoveToOtherDirectory t-0 broker=0" in page
-    assert "moved (done=True)" in page
