@@ -7,8 +7,6 @@ client wait between two round trips, as one at a rate does: then both ways wake 
 ``--in-process`` has the client be a thread beside the links, as one in a test of pytest is.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import multiprocessing.connection

@@ -1,7 +1,5 @@
 """Unpacking archives of unknown origin, also on the Pythons that cannot do it safely themselves."""
 
-from __future__ import annotations
-
 import os
 import tarfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Protocols that every driver offers: clusters, brokers, and what can be done to them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType

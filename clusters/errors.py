@@ -1,7 +1,5 @@
 """The errors of the clusters room: one tree, each message with its remedy."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

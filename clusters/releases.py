@@ -1,7 +1,5 @@
 """Kafka's releases as data: one row per release line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

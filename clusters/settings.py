@@ -5,8 +5,6 @@ org.apache.kafka.common.config.TopicConfig of every release line from 2.0 on, ka
 before. From protocol 3.0 on brokers take a message format and ignore it (KIP-724).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

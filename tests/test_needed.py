@@ -1,7 +1,5 @@
 """Tests that lack a program are skipped by name, and named at the end; in CI they fail."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path

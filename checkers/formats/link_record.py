@@ -1,7 +1,5 @@
 """A line of links.jsonl: one message between brokers as it passed a link, and what became of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

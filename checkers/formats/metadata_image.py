@@ -8,8 +8,6 @@ epoch, each change the partition epoch), ``BrokerRegistration``, ``DirectoryId``
 ``TopicsDelta``, ``ReplicationControlManager.removeTopicElrs``, and the definitions of the records.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar

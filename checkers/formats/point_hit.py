@@ -1,7 +1,5 @@
 """A line of hits.jsonl: one thread of a broker that came to a point of Kafka's code."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,7 +1,5 @@
 """Byteman, the agent: its jar by package name, and the rules that it is given."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Points of truncation: where a log's leader epochs are cut, in memory and in their file."""
 
-from __future__ import annotations
-
 from kchaos.clusters.agent.point import Place, Point
 
 _FIRST_CACHE = "kafka.server.epoch.LeaderEpochFileCache"

@@ -1,7 +1,5 @@
 """A named point of Kafka's code: class and method, and where it is from one release on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -4,8 +4,6 @@ Class names, methods and their parameters were read from the jars of the release
 of a broker's disk in place of its code: ``clusters.disk`` serves them, the same in every release.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 

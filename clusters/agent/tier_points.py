@@ -1,7 +1,5 @@
 """Named points of tiered logs, and of the remote store that stands for any other."""
 
-from __future__ import annotations
-
 from kchaos.clusters.agent.point import Place, Point
 
 REMOTE_OFFSET = "remote-offset"

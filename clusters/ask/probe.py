@@ -1,7 +1,5 @@
 """Two questions to one broker, asked with the oldest requests that every release understands."""
 
-from __future__ import annotations
-
 import socket
 import struct
 

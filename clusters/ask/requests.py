@@ -6,8 +6,6 @@ that no version of a client library binds whoever uses kchaos beside it.
 Source of the tables here: the message definitions of Kafka 3.8.0.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """One broker's slow disk: what it needs, mounting it, and taking it away again."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json

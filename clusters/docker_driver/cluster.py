@@ -1,7 +1,5 @@
 """The Docker driver: brokers, and what keeps their metadata, as containers on one network."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path

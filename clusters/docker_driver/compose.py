@@ -1,7 +1,5 @@
 """Environment of docker-compose.yml: folders of jars, a Java, an image."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The SDK's client, and a deadline for each of its calls."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Options of containers, read from the environment."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Mapping

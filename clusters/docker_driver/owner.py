@@ -1,7 +1,5 @@
 """Labels for the owner of a container or network, which outlive the process that made it."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Checks of this machine, one question at a time: `kchaos doctor`."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

@@ -4,8 +4,6 @@ Source: kafka.tools.ConsoleConsumer (up to 3.7) and org.apache.kafka.tools.consu
 (from 3.8 on, in the tools' own jar, which is taken by package name).
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tempfile

@@ -6,8 +6,6 @@ archive written in the background, and from then on JVMs map the archive. A JVM 
 archive unusable (another Java, another jar) ignores it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import glob

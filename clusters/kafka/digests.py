@@ -1,7 +1,5 @@
 """SHA-256 of files that are large and seldom change: each is read again only after a change."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Kafka's jars: by Maven coordinates, from a distribution folder, or from a .tgz."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

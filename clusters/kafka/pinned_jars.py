@@ -5,8 +5,6 @@ A repository vouches for what it sends with a checksum of its own; these digests
 of another release has none: what was fetched first is trusted from then on, by its lock file.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache

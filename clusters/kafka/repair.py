@@ -1,7 +1,5 @@
 """Making a broken cache whole again."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

@@ -5,8 +5,6 @@ Everything else that clients send passes unread. Names are as in `clusters.links
 Source: the message definitions of Kafka 3.9 and 4.4.0, and ``Protocol.java`` of 0.10.2.
 """
 
-from __future__ import annotations
-
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.layouts import LAYOUTS, Layout
 from kchaos.clusters.links.wire import array, per_partition, plain, tagged

@@ -5,8 +5,6 @@ are read only as far as a link record shows them. See `clusters.links.layouts` f
 sources.
 """
 
-from __future__ import annotations
-
 from kchaos.clusters.links.wire import array, per_partition, plain
 
 _LEADER_AND_ISR_PARTITION = (

@@ -6,8 +6,6 @@ A broker takes such a request from whoever connects to it, if it names the contr
 (kafka.server.KafkaApis, 0.10.2 to 3.9; only an authorizer would ask for more).
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """State of one relayed connection: its owner, requests without an answer yet, what was said."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, field
 

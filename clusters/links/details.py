@@ -40,8 +40,6 @@ carry. Of a message larger than the relay's buffer (256 KiB) the head is read; t
 False and the last entry may lack fields.
 """
 
-from __future__ import annotations
-
 import itertools
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping

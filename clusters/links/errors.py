@@ -1,7 +1,5 @@
 """Exceptions of links; part of the tree in clusters.errors."""
 
-from __future__ import annotations
-
 from kchaos.clusters.errors import ClusterError
 
 

@@ -1,7 +1,5 @@
 """The two directions of a connection, and what a message meets in one of them."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Answers to OffsetForLeaderEpoch that a link puts in the place of the leader's own."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 from typing import Any

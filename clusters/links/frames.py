@@ -1,7 +1,5 @@
 """Cuts the bytes of a connection into Kafka's frames, without ever holding a large one whole."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Callable

@@ -9,8 +9,6 @@ Source: the message definitions of Kafka 3.9 (they still describe every version)
 the message definitions of 4.4.0 for newer ones.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from kchaos.checkers.formats.api_keys import ApiKey

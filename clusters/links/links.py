@@ -1,7 +1,5 @@
 """The links of one cluster: listening sockets, rules, records."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

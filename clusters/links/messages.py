@@ -3,8 +3,6 @@
 Source: ``RequestHeader`` and ``RequestContext`` of Kafka's clients, KIP-482 for flexible headers.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Mapping

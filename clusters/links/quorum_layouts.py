@@ -4,8 +4,6 @@ See `clusters.links.layouts` for the names. Source: the message definitions of K
 3.9.1, 4.0.2, 4.1.2 and 4.4.0; a version that two of them have is alike in both.
 """
 
-from __future__ import annotations
-
 from kchaos.clusters.links.wire import array, per_partition, plain, tagged
 
 BROKER_REGISTRATION_REQUEST = (

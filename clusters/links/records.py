@@ -1,7 +1,5 @@
 """The journal of the links: what passed, what waited, how often."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

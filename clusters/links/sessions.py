@@ -5,8 +5,6 @@ broker that answers, not to a connection. Its id is in the response to a full fe
 a request names only what changed and what is forgotten.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ A request that is written here was never sent by a broker: the tests write what 
 and compare every byte.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Any

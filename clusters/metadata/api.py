@@ -1,7 +1,5 @@
 """Interface to a cluster's metadata, wherever the cluster keeps it: questions and requests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field

@@ -5,8 +5,6 @@ them have; acts are requests to the quorum's leader. Every change has an offset:
 position, as the zxid is with ZooKeeper.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import struct

@@ -5,8 +5,6 @@ The copy is a folder of segments with batches of format 2; a record's value is d
 only by comparing the copies of the controllers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Source: ``ZkData.scala`` in 1.1 and later, ``ZkUtils.scala`` before; the paths a
 the same from 0.10.2 to 3.9.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

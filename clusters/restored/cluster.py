@@ -1,7 +1,5 @@
 """The driver `restored`: processes of this machine, made of images of JVMs that have started."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

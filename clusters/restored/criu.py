@@ -1,7 +1,5 @@
 """CRIU: it writes a process into an image, and makes processes of the image."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Images of JVMs in the cache: they are made on first use, and hold until the next boot."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

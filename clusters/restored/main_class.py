@@ -1,7 +1,5 @@
 """Main class of a JVM that can be written down, compiled on first use by Eclipse's compiler."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Making images: a small cluster starts, serves and ends, and its JVMs are written down."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

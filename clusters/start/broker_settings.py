@@ -6,8 +6,6 @@
 calls internal are in no such table; those that somebody may set stand here.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The files and flags that ZooKeeper members and brokers are started with."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The host that JVMs of one cluster run on: the part in which the drivers differ."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network

@@ -1,7 +1,5 @@
 """One broker as a JVM, the same for every driver; where it runs is its place's business."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A cluster of JVMs, the same for every driver: what starts when, and what ends how."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

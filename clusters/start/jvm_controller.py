@@ -1,7 +1,5 @@
 """A controller of a KRaft cluster: a JVM like a broker's, with another role."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

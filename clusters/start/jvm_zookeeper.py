@@ -1,7 +1,5 @@
 """ZooKeeper members, run from the jars of a Kafka release, the same for every driver."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ records around one batch of metadata records. Sources: ``MetaProperties``, ``Boo
 Kafka 3.9.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import struct

@@ -1,7 +1,5 @@
 """The local driver: ZooKeeper and brokers as JVM processes on 127.0.0.1."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -7,8 +7,6 @@ Sources: org.apache.kafka.server.log.remote.storage.LocalTieredStorage and Remot
 3.6.2 and 3.9; kafka.log.remote.RemoteLogManager.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """kchaos's own cache: where it is, and how two processes share it."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Work directories, and processes if any, that dead owners left behind."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The end of a log file and its first error, for error messages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Memory and cores that the machine, or a container's limit, leaves for clusters."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator, Sequence

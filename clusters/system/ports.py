@@ -1,7 +1,5 @@
 """Ports on 127.0.0.1 that two kchaos at once do not both take."""
 
-from __future__ import annotations
-
 import random
 import socket
 from dataclasses import dataclass, field

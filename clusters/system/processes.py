@@ -1,7 +1,5 @@
 """Child processes that do not outlive the process that started them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import queue

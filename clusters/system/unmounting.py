@@ -1,7 +1,5 @@
 """Taking away the file systems that we mounted, also those that nobody serves any more."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

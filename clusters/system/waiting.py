@@ -1,7 +1,5 @@
 """The one gate: wait until an observed condition holds, or say what was seen instead."""
 
-from __future__ import annotations
-
 import math
 import os
 import time

@@ -1,7 +1,5 @@
 """Each injection has its own healing, however often a schedule uses a name."""
 
-from __future__ import annotations
-
 from kchaos.checkers import acts, observations
 from kchaos.checkers.evidence.faults import acted_faults
 from kchaos.checkers.evidence.observed import Observed

@@ -1,7 +1,5 @@
 """Behind a proxy with certificates of its own: one sentence, and the variable that it names."""
 
-from __future__ import annotations
-
 import ssl
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Answers of a broker as a client reads them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

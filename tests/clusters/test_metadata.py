@@ -1,7 +1,5 @@
 """Cluster metadata in ZooKeeper, on a stand-in for its client: what is read, what is refused."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace

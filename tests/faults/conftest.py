@@ -1,7 +1,5 @@
 """Fixtures of fault tests: a cluster that is left as it was found, topics, a journal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Clusters that can take a fault; an injection elsewhere is refused with the same sentence."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A rule that the agent does not take is an error, and never a fault that did nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

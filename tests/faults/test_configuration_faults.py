@@ -1,7 +1,5 @@
 """Formats, protocols, topic settings and another release, on real brokers."""
 
-from __future__ import annotations
-
 import pytest
 
 from kchaos.checkers.segments.directory import read_partition

@@ -3,8 +3,6 @@
 Times are printed and recorded; nothing is asserted of them.
 """
 
-from __future__ import annotations
-
 import time
 
 import pytest

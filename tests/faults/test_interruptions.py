@@ -1,7 +1,5 @@
 """Ctrl-C at every moment of an injection, whatever ends it, and what is refused."""
 
-from __future__ import annotations
-
 import contextlib
 import typing
 from collections.abc import Callable

@@ -4,8 +4,6 @@ CI holds them on the oldest release and on the newest. On the releases between e
 whose place in the code is another than before; `make releases` holds threads on them too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator

@@ -1,7 +1,5 @@
 """Faults on a KRaft cluster: three brokers, three controllers, links between all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

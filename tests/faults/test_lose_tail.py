@@ -1,7 +1,5 @@
 """LoseTail: where a segment is cut, and what a real broker makes of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The password of a session, and the bytes of a takeover, against literals and a plain socket."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

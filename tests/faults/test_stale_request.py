@@ -1,7 +1,5 @@
 """A late control request on real brokers: made for one generation, delivered to the next."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from kchaos.clusters.system.waiting import await_until

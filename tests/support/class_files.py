@@ -1,7 +1,5 @@
 """The methods of a class, read from its file in a jar (JVM specification, chapter 4)."""
 
-from __future__ import annotations
-
 import re
 import struct
 import zipfile

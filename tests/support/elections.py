@@ -1,7 +1,5 @@
 """Sign of an election of the preferred replica."""
 
-from __future__ import annotations
-
 import pytest
 
 from kchaos.clusters.system.waiting import await_until

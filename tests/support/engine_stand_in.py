@@ -1,7 +1,5 @@
 """A Docker engine that answers what a test tells it to: no real one hangs when asked to."""
 
-from __future__ import annotations
-
 import socketserver
 import sys
 import threading

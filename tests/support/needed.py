@@ -4,8 +4,6 @@ Where ``KCHAOS_REQUIRE`` names a program, a test that lacks it fails: `.ci/run` 
 since nobody would miss a test that is skipped there.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

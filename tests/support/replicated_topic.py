@@ -1,7 +1,5 @@
 """A topic to break, and what its replicas hold."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any

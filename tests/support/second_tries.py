@@ -5,8 +5,6 @@ and the folder of its run. The session passes with at most `MOST_FLAKY` of them.
 try.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Generator, Iterable
 from pathlib import Path

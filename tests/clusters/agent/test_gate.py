@@ -1,7 +1,5 @@
 """The gate, with sockets that say what a rule says."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The table of points, the rules that are made of it, and what is refused."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import zipfile

@@ -1,7 +1,5 @@
 """docker-compose.yml: what it gives, and what it says when it was not prepared."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Images by themselves: the JVMs that can be made of them, those that are kept, and refusals."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Clusters whose JVMs are made of images, on real releases."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

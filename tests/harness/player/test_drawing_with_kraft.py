@@ -1,7 +1,5 @@
 """Schedules for KRaft clusters: each fault acts there, and every kind that can occurs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import cache
 from pathlib import Path
