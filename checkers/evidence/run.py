@@ -306,14 +306,14 @@ class RunEvidence:
 
     @cached_property
     def said(self) -> tuple[Operation, ...]:
-        """Operations that a test tells of clients of its own, one for each time that it did."""
+        """The test's statements about its own clients, one operation each."""
         return tuple(said(self.files, self.history))
 
     @cached_property
     def said_alone(self) -> tuple[Operation, ...]:
-        """Those of `said` that no link saw; of statements one behind the other one is made.
+        """The test's statements that no link confirms, consecutive ones merged.
 
-        Not so where an ISR, a disk, a broker's end or a deletion lies between.
+        A change of an ISR, a disk, a broker's end or a deletion separates them.
         """
         changes = (PartitionState, EligibleReplicas, LoseTail, WipeLogDirectory, StopBroker)
         turns = [timed.time for timed in self.events if isinstance(timed.event, changes)]
@@ -870,7 +870,7 @@ class RunEvidence:
 
     @property
     def default_cleanup_policy(self) -> str:
-        """That of topics without one of their own."""
+        """The brokers' default `cleanup.policy`."""
         return self.broker_properties.get("log.cleanup.policy", "")
 
     def has_other_codec(self, topic: str) -> bool:

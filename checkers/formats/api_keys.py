@@ -93,7 +93,7 @@ FOLLOWED = frozenset(
         ApiKey.BROKER_HEARTBEAT,
     )
 )
-"""Those by which replicas come to be as they are; what a hold of another does, no model says."""
+"""APIs that the model follows. Holding any other leaves conformance unknown."""
 
 
 def unknown_api(api: str) -> str:

@@ -114,7 +114,7 @@ class Connection:
         except LinkOver:
             self.reset()
         except OSError:
-            # One side reset its connection or is gone; the other learns it the same delivery.
+            # One side reset or vanished: reset the other side too.
             self._await_silence_over()
             self.reset()
         finally:

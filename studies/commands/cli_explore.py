@@ -129,7 +129,7 @@ def explore(
     schedule: bool,
     as_json: bool,
 ) -> int:
-    """Look at every interleaving of a small cluster, by the model.
+    """Model-check a small cluster.
 
     Prints the shortest counterexample, if there is one, and writes one that can be forced upon
     real brokers as a scenario for `kchaos replay`. Brokers of several releases speak the protocol

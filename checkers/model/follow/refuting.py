@@ -1,4 +1,4 @@
-"""Observations that no state explains, whatever happened inside: necessary conditions of a record.
+"""Observations that contradict the model whatever the hidden steps: necessary conditions.
 
 One pass over the record bounds from above (an over-approximation) what any state may hold by then:
 

@@ -1,4 +1,4 @@
-"""From which step on healing everything would not have helped."""
+"""The step after which healing all faults would not have helped."""
 
 from kchaos.harness.report.cause.differences import DIFFERING
 from kchaos.harness.report.cause.story import CauseStep, worst_of
@@ -33,9 +33,8 @@ def no_way_back(loaded: Loaded) -> CauseStep | None:
                 return CauseStep(
                     time=since.time,
                     section="time",
-                    text=f"From here on healing every fault would not have helped: {since.step}.",
+                    text=f"After this step the damage was permanent: {since.step}.",
                 )
     return CauseStep(
-        section="time",
-        text=f"The step from which on healing would not have helped is not known: {why}.",
+        section="time", text=f"The step after which the damage was permanent is not known: {why}."
     )

@@ -420,12 +420,7 @@ def test_an_eligible_leader_replica_is_elected_cleanly(
 @pytest.mark.parametrize(
     ("name", "runs", "said"),
     [
-        (
-            "1.1.1",
-            None,
-            "From here on healing every fault would not have helped: broker 0 appended offset 7 "
-            "in leader epoch 4.",
-        ),
+        ("1.1.1", None, "the damage was permanent: broker 0 appended offset 7 in leader epoch 4."),
         ("KIP-279-3", ENTRIES, "is not known: in the model's explanation of this run more than"),
         ("KAFKA-6119", ENTRIES, "is not known: the model computes it only where replicas differ"),
         ("2.0.1", None, ""),
