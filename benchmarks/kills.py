@@ -99,8 +99,8 @@ def kill_at(
 ) -> Counter[str]:
     """Kill a command at a moment; return the kinds of its leftovers.
 
-    Args:
-        moment_s: Since its start, or with `since_run` since it has begun to write into `runs`.
+    `moment_s` counts from the command's start, or with `since_run` from its first write into
+    `runs`.
     """
     child = place.start(command)
     while since_run and child.poll() is None and not any(place.runs.glob("*")):
@@ -186,8 +186,7 @@ def kills(
 ) -> Counter[str]:
     """Kill a command `count` times; return the leftovers and the runs' outcomes.
 
-    Args:
-        length_s: Seconds that the command takes when nobody kills it; None to measure them.
+    `length_s` is the command's undisturbed duration in seconds; None measures it.
     """
     places = [
         WorkerFolders.make(work / f"{command[0]}-{number}", driver=driver)

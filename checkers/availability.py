@@ -147,8 +147,7 @@ class Availability:
     ) -> float:
         """Return the seconds of a part of the run that were outages of a kind.
 
-        Args:
-            about: A partition; by default any, and a second without two of them counts once.
+        Without a partition, any counts, and a second without two of them counts once.
         """
         chosen = (
             (max(outage.began, began), min(outage.ended, ended))

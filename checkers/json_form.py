@@ -36,10 +36,8 @@ class ShapeError(ValueError):
 def from_json(kind: type[_T], value: Any, *, allow_more: bool = False, **given: Any) -> _T:
     """Return the dataclass of that kind that the JSON value describes.
 
-    Args:
-        allow_more: Whether fields that the dataclass does not have are passed over, in it and in
-            what it contains; otherwise they are refused.
-        given: Fields that are not read, since their values are known from elsewhere.
+    With `allow_more`, unknown fields are ignored at any depth; otherwise they are refused. `given`
+    fields are not read, since their values are known from elsewhere.
 
     Raises:
         ShapeError: A field is missing, unknown or of another type.

@@ -77,9 +77,7 @@ def judge(
     acknowledged is unknown, and so is one over which a checker fails: then `crashes` has the
     traceback. What was found all the same is listed.
 
-    Args:
-        predict: The model.
-        rules: What stands in for `rules_of`, where the rules were applied elsewhere already.
+    `predict` is the model; `rules` replaces `rules_of` if the rules were applied elsewhere already.
 
     Raises:
         RunDirectoryError: There is no readable run.json or scenario.json.

@@ -141,8 +141,7 @@ class RunDirectory:
     def write(self, name: str, value: Mapping[str, Any], *, replace: bool = False) -> None:
         """Write one JSON object as evidence, whole or not at all.
 
-        Args:
-            replace: The file may exist: its value grows while the run goes on.
+        With `replace` the file may exist: its value grows while the run goes on.
 
         Raises:
             RunDirectoryError: The run is sealed, or the file exists.
@@ -207,8 +206,7 @@ class RunDirectory:
     def read_lines(self, name: str, content: bytes | None = None) -> Iterator[dict[str, Any]]:
         """Yield the JSON objects of one `.jsonl` file, oldest first; none without the file.
 
-        Args:
-            content: What is in it, if that was read already.
+        `content` is the file's content, if already read.
 
         Raises:
             RunDirectoryError: The file cannot be read, or a line is no JSON object; the message

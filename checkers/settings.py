@@ -229,9 +229,8 @@ def not_followed(
 ) -> str:
     """Return the effect of a setting that the model does not follow, or "".
 
-    Args:
-        is_tiered: Whether it is of a topic whose log is tiered: there retention is followed.
-        while_it_ran: Whether a broker was given it while it ran.
+    `is_tiered` is for a tiered log's topic, whose retention is followed; `while_it_ran` for a
+    setting changed on a running broker.
     """
     if while_it_ran and name in _TAKEN_AT_START:
         return "it takes that setting from a broker's start"

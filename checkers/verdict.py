@@ -109,12 +109,10 @@ def verdict(
     scenario the run must be safe and have no finding that denies it.
     A bound of availability that was passed, or not measured, is not as expected.
 
-    Args:
-        reasons: Why questions cannot be answered.
-        not_predicted: Why nothing at all is predicted of such a cluster, or "". Conformance cannot
-            be affirmed then, and what is expected is expected of safety alone.
-        bounds: Bounds of availability that could not be measured: whether the run is as expected
-            is not known.
+    `reasons` say why questions have no answer. `not_predicted` says why nothing is predicted of
+    such a cluster, or "": conformance cannot be affirmed then, and the expectation is of safety
+    alone. `bounds` of availability that could not be measured leave unknown whether the run is as
+    expected.
 
     **Does not verify**: other findings that answer neither question, `permitted-loss` for one.
     """

@@ -37,12 +37,9 @@ def draw_walk(
 ) -> Scenario:
     """Draw the walk of a seed; as `drawing.draw`.
 
-    Args:
-        kafka: A release, or a path to a distribution.
-        release: Whose rules the model follows.
-        steps: How many acts; healing at the end and the gates do not count.
-        gated: Whether each act is followed by what the model predicts of it.
-        mix: `WALKS` or `WIDE_WALKS`.
+    `kafka` is a release, or a path to a distribution; the model follows the rules of `release`.
+    `steps` counts acts without the final healing and the gates, which follow each act if `gated`.
+    `mix` is `WALKS` or `WIDE_WALKS`.
 
     Raises:
         ReleaseError: There is no such release.

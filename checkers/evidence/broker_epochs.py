@@ -345,9 +345,8 @@ class _Reader:
 def _sent(message: LinkMessage, detail: Mapping[str, Any], before: _Sent | None) -> _Sent:
     """Return a request at its first observation.
 
-    Args:
-        before: One that said the same on another connection, got no answer, and may be repeated by
-            this one; a controller that begins anew with a broker numbers its requests anew.
+    `before` is an equal, unanswered request on another connection, which this one may repeat; a
+    controller that reconnects to a broker numbers its requests anew.
     """
     made_at = message.wall_time_s
     if before is not None and before.message.correlation_id < message.correlation_id:

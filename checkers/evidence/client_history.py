@@ -99,9 +99,8 @@ def client_history(
 ) -> ClientHistory:
     """Return the history of these lines, in the order of their sequence numbers.
 
-    Args:
-        left_out: Topics whose records may go or come again, so that offsets say nothing.
-        said: What a test says of its clients, and no link saw.
+    `left_out` names topics whose records may go or come again, so that offsets say nothing; `said`
+    are the test's statements that no link saw.
     """
     return _Reading(frozenset(left_out), said).history([*client_exchanges(lines)])
 

@@ -125,9 +125,8 @@ def dropped_followers(
     the follower is in the ISR again, when the partition has a leader in another leader epoch, or
     when the follower itself stops, stands still or loses its registration.
 
-    Args:
-        looks: When each leader, where it tells that, looked who is in sync, ascending. What it
-            wrote then is in ZooKeeper later.
+    `looks` has the ascending times at which each leader checked the ISR, where it reports them;
+    ZooKeeper has the result later.
     """
     brokers = Healthy()
     before: PartitionState | None = None
@@ -200,8 +199,7 @@ def _dropped(
 ) -> Iterator[DroppedFollower]:
     """Yield the followers that a continuing leader dropped while it kept their fetch.
 
-    Args:
-        times: When it decided that, and when it was written.
+    `times` are those of the decision and of its write.
     """
     decided, written = times
     if before is None or now.leader < 0 or now.leader != before.leader:

@@ -63,10 +63,8 @@ class EvidenceFiles:
     ) -> Iterator[_T]:
         """Yield the values in a `.jsonl` file, oldest first; none if there is no such file.
 
-        Args:
-            kind: Its field `read_at` is given the file and the line, such as "history.jsonl:3".
-            made: Fields that are made of the whole line; what else the type does not have is
-                passed over.
+        The kind's field `read_at` gets the file and the line, such as "history.jsonl:3". `made`
+        computes fields from the whole line; the line's other fields are ignored.
 
         Raises:
             RunDirectoryError: The file cannot be read, or a line is no JSON object.

@@ -95,8 +95,7 @@ def ends_cached(
 ) -> tuple[int | None, Mapping[int, int]]:
     """Return where the epoch starts by the first cache that has it, and the ends of earlier ones.
 
-    Args:
-        caches: (leader epoch, start offset) of each entry, ascending.
+    Each cache has (leader epoch, start offset) entries, ascending.
     """
     for entries in caches:
         start = dict(entries or ()).get(leader_epoch)

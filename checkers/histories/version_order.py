@@ -59,8 +59,7 @@ def version_orders(history: History, read: Values) -> Mapping[str, VersionOrder]
     What was sent counts only if it is certain to be there. What a poll returned counts always: a
     consumer gets what is committed, whatever becomes of its own transaction.
 
-    Args:
-        read: By key the values that operations read that are known to be done.
+    `read` has by key all values read by operations that are known to be done.
     """
     orders: dict[str, VersionOrder] = {}
     for operation in history:

@@ -247,8 +247,7 @@ def told_once(
     The model was not told of those writes, so what differs from its prediction says nothing of
     Kafka: on the partitions concerned, or on all where the run could not be followed to its end.
 
-    Args:
-        unfollowed: Partitions to which others did something else that the model was not told.
+    `unfollowed` are the partitions with other foreign actions that the model does not know.
     """
     findings = list(findings)
     foreign = [finding for finding in findings if finding.kind == FOREIGN]

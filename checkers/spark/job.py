@@ -86,16 +86,12 @@ def judge_runs(
 ) -> SparkJudgement:
     """Judges runs with Spark; what comes out is what `checkers.judge.judge` says of each.
 
-    Args:
-        runs: Run directories, and addresses of packs; no two may have the same name.
-        output: The folder to make, which must not exist; None makes the next number in
-            `judgements-spark/` beside the first run, or here if that is on a store. With one on a
-            store no progress is told.
-        master: See `spark_context`, like `java_home` and `class_archive`.
-        patience: How many states may explain no more of a run until the model gives up,
-            and conformance is unknown.
-        progress: Called with how many runs are judged, and of how many, while they are: as soon as
-            one is, and then every few seconds.
+    No two `runs`, directories or addresses of packs, may have the same name. `output` is a new
+    folder; None makes the next number in `judgements-spark/` beside the first run, or here if that
+    is on a store. `master`, `java_home` and `class_archive` are as in `spark_context`. `patience`
+    is the number of states that may explain no more of a run before conformance is unknown.
+    `progress` is called with the judged runs and all runs, after the first and then every few
+    seconds, unless the output is on a store.
 
     Raises:
         SparkError: Nothing to judge, two runs of one name, the output exists, Spark does not start

@@ -95,12 +95,9 @@ def produce(
 ) -> Produced:
     """Send one ProduceRequest with one batch of records.
 
-    Args:
-        keys: One for each value; without any, all are null.
-        magic: 1 for brokers before 0.11 (ProduceRequest v2), else 2 (v3).
-        acks: 1, or -1 for all in-sync replicas.
-        timestamp_ms: Timestamp of every record.
-        timeout_s: Also sent as the time that the broker may wait for acks=all.
+    `keys` has one key for each value, or none for null keys. `magic` is 1 for brokers before 0.11
+    (ProduceRequest v2), else 2 (v3); `acks` is 1, or -1 for all in-sync replicas. Every record has
+    `timestamp_ms`. `timeout_s` is also the broker's timeout for acks=all.
 
     Raises:
         NotSent: The broker does not accept the connection: nothing was appended.
@@ -185,13 +182,9 @@ def fetch(
 ) -> Fetched:
     """Fetch records of one partition below the high watermark, as a consumer.
 
-    Args:
-        magic: 1 for brokers before 0.11 (FetchRequest v3), else 2 (v4).
-        offset: The first record to get, inclusive.
-        from_follower: Whether a follower answers too (FetchRequest v11, KIP-392, brokers from 2.3
-            on); else only a leader does.
-        max_wait_ms: How long the broker may take to read what is in the remote store.
-        most_bytes: Of records. A broker that reads them from a remote store allocates so many.
+    `offset` is inclusive. `magic` is 1 for brokers before 0.11 (FetchRequest v3), else 2 (v4). With
+    `from_follower` a follower answers too (FetchRequest v11, KIP-392, brokers from 2.3 on).
+    `max_wait_ms` bounds the broker's read of the remote store, for which it allocates `most_bytes`.
 
     Raises:
         NotSent: The broker does not accept the connection.
@@ -331,15 +324,11 @@ def list_offset(
 ) -> ListedOffset:
     """Ask a leader for an offset, as a consumer.
 
-    Args:
-        timestamp: -1 for the end, -2 for the start of the whole log; of a tiered one -4 for the
-            start of what is local (version 8, KIP-405) and -5 for the last offset in the remote
-            store (version 9).
-        version: Of ListOffsetsRequest, 4 or later.
-        from_follower: Whether a follower answers too (ListOffsetsRequest.DEBUGGING_REPLICA_ID). The
-            end is the log end offset then, else the high watermark.
-        leader_epoch: The one that the client believes in, -1 for none; a broker with another one
-            says so.
+    `timestamp` is -1 for the end and -2 for the start of the whole log; of a tiered one -4 for the
+    local log's start (version 8, KIP-405) and -5 for the remote store's last offset (version 9).
+    `version` is 4 or later. With `from_follower` a follower answers too, and the end is the log end
+    offset instead of the high watermark (ListOffsetsRequest.DEBUGGING_REPLICA_ID). `leader_epoch`
+    is the client's, -1 for none; a broker with another one answers with an error.
 
     Raises:
         NotSent: The broker does not accept the connection.

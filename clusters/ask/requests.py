@@ -238,11 +238,8 @@ def send(
 ) -> dict[str, Any]:
     """Send one request, and return the fields of its response by their layout's names.
 
-    Args:
-        address: The broker's client listener, "host:port".
-        values: Of the request, as `clusters.links.wire.decode` returns them.
-        version: Of the API.
-        timeout_s: For connecting, and again for each read.
+    `address` is the broker's client listener, "host:port". `values` are in the form of
+    `wire.decode`. `timeout_s` is for connecting, and again for each read.
 
     Raises:
         NotSent: The broker does not accept the connection.

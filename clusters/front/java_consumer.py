@@ -64,12 +64,8 @@ def consume(
 ) -> Consumed:
     """Run the console consumer alone in a group, from the group's committed position.
 
-    Args:
-        kafka: Of which release the consumer is.
-        bootstrap: Clients' addresses of brokers, "host:port" with commas.
-        records: It ends after so many.
-        idle_s: It ends when nothing has come for so long.
-        timeout_s: Within which it must have ended.
+    `kafka` is the consumer's release, and `bootstrap` the brokers' addresses, "host:port" with
+    commas. It ends after `records`, or `idle_s` without one, and must end within `timeout_s`.
 
     Raises:
         ClusterError: It did not end.

@@ -136,11 +136,8 @@ def _from_maven(release: Release, *, offline: bool) -> Distribution:
 def own_jar(coordinates: str, *, file: str, name: str, folder: str, offline: bool) -> Path:
     """Return a jar that no distribution has, fetched on first use; it has a lock file of its own.
 
-    Args:
-        coordinates: Maven's.
-        file: What the jar is called: the lock file also has what it depends on.
-        name: For messages.
-        folder: Where its lock file is, below the cache.
+    `coordinates` are Maven's, `file` names the jar (the lock file also has its dependencies), and
+    `name` is for messages. The lock file is in `folder` below the cache.
 
     Raises ReleaseError when there is no such jar, MachineError when it cannot be had or changed.
     """

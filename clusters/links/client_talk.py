@@ -322,8 +322,7 @@ def values_of(
 ) -> tuple[dict[str, Any], str]:
     """Return the fields of a message, as `wire.decode` has them, or none and the reason.
 
-    Args:
-        name_of: The name of a topic by its id, None for one that nobody knows.
+    `name_of` returns a topic's name by its id, None for an unknown one.
     """
     if message.not_judged or message.api_key is None:
         return {}, message.not_judged

@@ -19,9 +19,8 @@ class NotSent(ClusterError):
 def exchange(address: str, frame: bytes, *, timeout_s: float) -> bytes:
     """Send one framed request; return the bytes of its response, without their size.
 
-    Args:
-        address: The broker's client listener, "host:port".
-        timeout_s: For connecting, and again for each read.
+    `address` is the broker's client listener, "host:port". `timeout_s` is for connecting, and again
+    for each read.
 
     Raises:
         NotSent: The broker does not accept the connection.

@@ -49,9 +49,8 @@ def installed(
 ) -> Iterator[_Rule]:
     """Install a rule; heal it on leaving.
 
-    Args:
-        undo: Takes the rule away without a word, also when the journal fails; twice does no harm.
-        heal: Does so as an act.
+    `undo` removes the rule silently and may run twice, even after a failure of the journal; `heal`
+    removes it as an act.
     """
     with contextlib.ExitStack() as healing:
         with journal.acting(act):

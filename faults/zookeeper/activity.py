@@ -22,8 +22,7 @@ def packets_received(cluster: Cluster, session_id: int) -> dict[str, int]:
     a new connection shows that it reaches ZooKeeper, and numbers that stand still that it does
     not. Asked with the four-letter word `cons`.
 
-    Args:
-        session_id: Signed, as in a Stat's ephemeralOwner.
+    `session_id` is signed, as in a Stat's ephemeralOwner.
 
     Returns:
         By connection, as "member's port, client's address".
@@ -65,9 +64,7 @@ def await_heard(cluster: Cluster, before: BrokerSeen, heard: Mapping[str, int]) 
     The old registration alone says nothing: its session may be about to end. With KRaft an answered
     heartbeat is such a sign.
 
-    Args:
-        before: The broker as it was before it was cut off.
-        heard: `packets_of` that observation while it was cut off.
+    `before` is the broker before it was cut off, and `heard` its `packets_of` during the cut.
 
     Raises:
         BrokerExited: Its process ended.

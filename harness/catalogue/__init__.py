@@ -151,11 +151,9 @@ def scenario_of(
 ) -> Scenario:
     """Return one case of an entry, on a release or a path to a distribution.
 
-    Args:
-        release: The nearest release to the distribution at the path `kafka`; "" if `kafka` is one.
-        judged_as: The release whose rules the brokers are judged by, None for their own.
-        mode: Where the cluster keeps its metadata, in place of what the entry says. What an entry
-            that was written for ZooKeeper expects is not expected with KRaft.
+    `release` is the nearest release to a distribution at the path `kafka`, else "". `judged_as` is
+    the release whose rules apply, None for the brokers' own. `mode` overrides the entry's;
+    expectations of an entry written for ZooKeeper do not hold with KRaft.
 
     Raises:
         ReleaseError: The release has no such mode.
@@ -189,8 +187,7 @@ def scenario_of(
 def with_brokers(scenario: Scenario, kafkas: Mapping[int, str]) -> Scenario:
     """Return the scenario on a mixed cluster, with the model's prediction as its expectation.
 
-    Args:
-        kafkas: What single brokers run in place of the release of the others, by their ids.
+    `kafkas` has single brokers' releases by their ids.
 
     Raises:
         UsageError: The scenario has no such broker.

@@ -161,8 +161,7 @@ def as_printed(
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the witnesses that each step left the page's table, or its corrected slip.
 
-    Args:
-        local_until: Only what brokers have themselves, and only up to this step; None for all.
+    `local_until` restricts it to the brokers' local logs up to this step; None for all.
     """
     return tuple(
         {

@@ -115,10 +115,8 @@ def _asked(when: str, request: str, error_code: int, **answer: Any) -> Mapping[s
 def _reader_of(when: str, of_leader: int, of_epoch: int, **of_consumer: Any) -> tuple[Any, ...]:
     """Return the page's readings, which are equal on all releases except for its consumer's.
 
-    Args:
-        of_leader: The error of a Fetch that only leaders answer.
-        of_epoch: That of OffsetForLeaderEpoch.
-        of_consumer: What Kafka's own consumer got.
+    `of_leader` is the error of a Fetch that only leaders answer, `of_epoch` that of
+    OffsetForLeaderEpoch, and `of_consumer` the result of Kafka's own consumer.
     """
     answered = [-1, -1] if of_epoch else [0, 5]
     return (

@@ -19,9 +19,7 @@ TOLD = (FETCH_COUNTED, ISR_CHECK)
 def cluster_of(kafka: str, ids: tuple[int, ...] = ALL, **properties: str) -> ClusterSpec:
     """Return a leader that reports its followers, and two followers, one the controller.
 
-    Args:
-        ids: The leader, the controller, the other.
-        properties: Further ones, with underscores for dots.
+    `ids` are the leader, the controller and the other; `properties` have underscores for dots.
     """
     return ClusterSpec(
         brokers=tuple(

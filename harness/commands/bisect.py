@@ -235,8 +235,7 @@ def scenario_file(name: str) -> Path | None:
 def scenario_given(name: str, *, trusted: bool) -> Scenario | None:
     """Return the scenario of a file or run; None if the name means an entry.
 
-    Args:
-        trusted: Whether it may run commands and code, and set what may do more than that.
+    A `trusted` scenario may run commands and code, and have any settings.
 
     Raises:
         ScenarioError, UsageError: It is none, or needs trust.
@@ -255,10 +254,8 @@ def scenario_for(
 ) -> Scenario:
     """Return the scenario of an entry's case, or of a file, on a release.
 
-    Args:
-        release: A release, or the path of a build.
-        rules: The nearest release to the build; "" for a release.
-        trusted: Whether a file may run commands and code, and set what may do more than that.
+    `release` may be the path of a build, whose nearest release is `rules`. A `trusted` file may run
+    commands and code, and have any settings.
 
     Raises:
         UsageError: There is no such entry or case, or the release cannot show it; or the entry has
@@ -348,8 +345,7 @@ def search_for(
 ) -> Search:
     """Return the search for this scenario, or refuse it before any cluster starts.
 
-    Args:
-        builds: A folder of builds; None for releases.
+    `builds` is a folder of builds, or None for releases.
 
     Raises:
         UsageError: As of `span_of_releases`, `span_of_builds` and `scenario_for`.

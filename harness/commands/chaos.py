@@ -77,12 +77,9 @@ def chaos(
 ) -> tuple[int, list[Line]]:
     """Draw, play and judge; return the exit code and the lines of the runs.
 
-    Args:
-        fail_on: As of `exit_code_of_chaos`.
-        results: A file of JSON lines to go on with: what it has is not played again, each run
-            appends a line, and its table is written beside it. A play without a result appends
-            none, so it is played again. None: nothing is written.
-        done: Called with each run's line.
+    `fail_on` is as in `exit_code_of_chaos`. `results` is a file of JSON lines to resume, or None:
+    runs in it are not played again, each run appends a line, and its table is written beside it; a
+    play without a result appends none. `done` is called with each run's line.
     """
     seed = random.SystemRandom().randrange(_SEEDS) if wanted.seed is None else wanted.seed
     all_due = _all_due(wanted, seed, options, say)
@@ -127,9 +124,8 @@ def chaos(
 def exit_code_of_chaos(lines: Sequence[Line], fail_on: Sequence[str]) -> int:
     """Return the exit code of many runs.
 
-    Args:
-        fail_on: Of `harness.summary.summary.FAIL_ON`, without what is new. None: a run fails that
-            is not as the model predicts, or that is unsafe although the model predicts so.
+    `fail_on` has reasons of `summary.FAIL_ON` except new findings. None fails a run that is unsafe
+    or not as the model predicts.
     """
     reasons = {reason for line in lines for reason in reasons_to_fail(line, fail_on or (UNSAFE,))}
     if reasons - {IS_UNKNOWN}:

@@ -53,9 +53,8 @@ def play_each(
 
     A play that is killed, or cannot be judged, has the line of an unknown run.
 
-    Args:
-        scenario_of: Gives an item's scenario when its turn has come, in a thread of its own.
-        name: Of the work directory, for people.
+    `scenario_of` returns an item's scenario at its turn, in a thread of its own. `name` is the work
+    directory's, for people.
 
     Raises:
         UsageError, MachineError: A play was refused for that reason.
@@ -91,8 +90,7 @@ def play_many(
 
     A play that ends without a result does not keep the others from being played.
 
-    Args:
-        play: Plays and judges once; returns the run's line.
+    `play` plays and judges once, and returns the run's line.
 
     Raises:
         RuntimeError, RunUnknown: The error of a play without a result, when all are over: the first

@@ -43,13 +43,10 @@ def judge_paths(
 
     A pack on an object store is fetched for as long as it is judged, by Spark's tasks or here.
 
-    Args:
-        spark: Whether Spark does it; else each run directory gets a judgement beside its evidence;
-            nothing is written beside a pack. None:
-            from `SPARK_FROM` runs on where it is installed, or if a master or an output is named.
-        master: Spark's master, or None for this machine.
-        output: The folder that Spark makes for its Parquet files; None makes the next number in
-            `judgements-spark/` beside the first run.
+    `spark` selects Spark, whose `output` folder of Parquet files is by default the next number in
+    `judgements-spark/` beside the first run, and whose `master` is by default this machine.
+    Otherwise each run directory gets a judgement beside its evidence, and a pack none. None selects
+    Spark from `SPARK_FROM` runs on if installed, or with a master or an output.
 
     Raises:
         UsageError: A path is no run directory and holds none; or the output is there already.

@@ -36,12 +36,9 @@ def measure(
 
     A play that was killed appends no line, so that it is played again; it is told, and unknown.
 
-    Args:
-        names: Entries; none means all.
-        runs: Runs of each case and release; None for what the docs promise.
-        results: A file of JSON lines, made if it does not exist; None for `measurements.jsonl`
-            among the runs. The table is written beside it.
-        side_by_side: As of `play_cases`.
+    `names` are entries, by default all. `runs` is for each case and release, by default the
+    documented number. `results` is a file of JSON lines with its table beside it, by default
+    `measurements.jsonl` among the runs. `side_by_side` is as in `play_cases`.
 
     Returns:
         The exit code over all lines of the file, and what was killed.

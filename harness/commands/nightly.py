@@ -277,13 +277,10 @@ def nightly(
 ) -> Summary:
     """Play until a limit is reached, or Ctrl-C; write the summary, and return it.
 
-    Args:
-        folder: Where runs, lines and summary go. A night that is there already goes on if it has
-            the same values.
-        fail_on: As in `kchaos summary`.
-        tables: Where the runs are added to Parquet tables, or None.
-        store: Where on an object store lines, summary and packs go in the end, or None.
-        player: Makes what plays, with a work directory; None for child processes.
+    `folder` has runs, lines and summary; an existing night with the same values is resumed.
+    `fail_on` is as in `kchaos summary`. `tables` get the runs as Parquet, and `store` gets lines,
+    summary and packs at the end, if given. `player` makes the player from a work directory; None
+    plays in child processes.
 
     Raises:
         UsageError: No play fits into the budget, a mix is not drawn for a release, or the folder

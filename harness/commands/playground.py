@@ -81,9 +81,8 @@ def judged_playground(
     clients were promised is judged, whichever clients they are. A topic that they name is made,
     with a replica on each of up to three brokers.
 
-    Args:
-        spec: The cluster; links for clients and what gates need are added.
-        command: A program and its arguments; its output goes where kchaos's own goes.
+    The `spec` gets links for clients and the needs of gates. The `command` is a program and its
+    arguments, with kchaos's own output.
 
     Raises:
         BrokerExited, AwaitTimeout: The cluster did not come up.

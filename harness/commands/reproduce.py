@@ -71,15 +71,11 @@ def reproduce(
 ) -> list[PlayedCase]:
     """Play every case on every Kafka `runs` times, and judge each run at once.
 
-    Args:
-        cases: None means all that a release can show.
-        kafkas: Releases or paths to distributions; what is known of a release is also expected
-            of a distribution of that release.
-        of_brokers: What single brokers run in place of that, by their ids.
-        judged_as: The release whose rules a patched build is judged by, or None.
-        mode: Where clusters keep their metadata; None for what entry and release say.
-        side_by_side: As of `play_cases`.
-        done: Called with each run once it is judged.
+    `cases` is None for all that a release can show. `kafkas` are releases or paths to
+    distributions, of which the same is expected as of their releases; `of_brokers` overrides them
+    for single brokers. `judged_as` is the release whose rules a patched build follows, or None.
+    `mode` overrides where clusters keep their metadata. `side_by_side` is as in `play_cases`.
+    `done` is called with each judged run.
 
     Returns:
         The runs in the order of Kafkas and cases, however they ended.
@@ -129,10 +125,8 @@ def play_cases(
     Those that are played in turn are played in this process, which tells each step of theirs. Of
     several at once, each in a process of its own, the beginning is told and the end.
 
-    Args:
-        side_by_side: How many at once.
-        say_steps: Is told how a play goes; None for `say`.
-        done: Called here with each case's place in `due`, from 0, once its run is judged.
+    `side_by_side` is the number of parallel plays. `say_steps` receives a play's progress, by
+    default as `say`. `done` is called here with each judged case's place in `due`, from 0.
 
     Raises:
         UsageError, MachineError: A play was refused for that reason.
@@ -190,8 +184,7 @@ def _played_elsewhere(scenario: Scenario, line: Line) -> PlayedCase:
 def time_left(spent_s: float, done: int, wanted: int, *, at_once: int = 1) -> str:
     """Return the expected remaining time in brackets; "" before the first ones are done.
 
-    Args:
-        at_once: How many go on beside each other: the first end tells nothing of the others.
+    `at_once` plays are parallel, of which the first ends predict nothing.
     """
     if done < at_once or wanted == 1:
         return ""

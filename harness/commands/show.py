@@ -114,11 +114,9 @@ def result_lines(
 ) -> list[str]:
     """Return the outcome of one run, its verdict, and each finding in a sentence.
 
-    Args:
-        has_verdict: False where the verdict is printed elsewhere.
-        is_expected: Whether anything was expected of it beforehand.
-        place: Where the run lies, if that is not where it was judged. A play that was killed
-            has no place.
+    `has_verdict` is False if the verdict is printed elsewhere, and `is_expected` True if the run
+    has an expectation. `place` is the run's path if it was judged elsewhere; a killed play has
+    none.
     """
     lines = textwrap.wrap(results.outcome, WIDTH, subsequent_indent=_INDENT)
     if has_verdict:

@@ -39,11 +39,8 @@ def shrink(
 ) -> int:
     """Shrink a run's schedule; write the scenario file, and print its path.
 
-    Args:
-        plays: How many may be played in all.
-        tries: How often a schedule is played until it counts as not showing it.
-        trust: Whether its settings may do more than set numbers, times and modes, and its code
-            may be run.
+    `plays` bounds all plays, and `tries` those of a schedule before it counts as clean. With
+    `trust` the run may have any settings, and its code may run.
 
     Returns:
         The exit code of the smallest schedule's run; `UNKNOWN` if the whole one shows it no more.

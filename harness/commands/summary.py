@@ -30,9 +30,8 @@ def summarise(
 ) -> Summary:
     """Write the summary's files and print their paths.
 
-    Args:
-        fail_on: Of `harness.summary.summary.FAIL_ON`; none for what fails by default.
-        warnings: What the page says above all.
+    `fail_on` has reasons of `summary.FAIL_ON`, or none for the default ones. `warnings` are the
+    first lines of the page.
 
     Raises:
         UsageError: There is no run, the baseline has none, or what is new was asked for without.

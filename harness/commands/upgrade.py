@@ -66,10 +66,8 @@ def upgrade_of(
 ) -> Upgrade:
     """Return the upgrade of these releases or builds.
 
-    Args:
-        older: What was given as the Kafka to come from; newer likewise.
-        build: A build of one's own that stands for the newer one.
-        workload: A command as in a shell; None for none.
+    `older` and `newer` are as on the command line. `build` is the user's own build in place of the
+    newer one, and `workload` a command as in a shell, if any.
 
     Raises:
         UsageError: It is not one pair, or none that can be played, or Kafka does not support it.

@@ -25,8 +25,7 @@ def await_fetching(
     Then it is done with truncating: its questions for leader epochs come before. A fetch from
     before the leader's present term does not count. Without links nothing is awaited.
 
-    Args:
-        abort: Raises where it is of no use to wait on.
+    `abort` raises if waiting is of no use.
     """
     if play.cluster.links is None:
         return
@@ -69,8 +68,7 @@ def await_fetches(
     to truncate: two tell that it has looked at an answer from after the call. Without links nothing
     is awaited.
 
-    Args:
-        abort: As in `gates.await_log_end`.
+    `abort` is as in `gates.await_log_end`.
     """
     if play.cluster.links is None:
         return

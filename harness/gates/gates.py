@@ -75,9 +75,8 @@ def await_log_end(
 ) -> None:
     """Wait until the last batch on each broker's disk ends right before `log_end_offset`.
 
-    Args:
-        or_beyond: Whether it may end later, since others may write.
-        abort: Raises where it is of no use to wait on; by default, where a broker has exited.
+    With `or_beyond` it may end later, since other clients may write. `abort` raises if waiting is
+    of no use; by default, if a broker has exited.
     """
     seen: dict[int, int] = {}
 

@@ -143,9 +143,8 @@ def write_record(
 ) -> Produced | Exception:
     """Write one record; return the response or the error.
 
-    Args:
-        text: The record; "" for the name of its operation.
-        timeout_s: For how long its client waits; twice that and 10 s may pass until it says so.
+    `text` is the record, by default its operation's name. `timeout_s` is the client's; twice that
+    and 10 s may pass until it reports a timeout.
     """
     action = events.Produce(
         operation=operation,
@@ -163,9 +162,7 @@ def write_record(
 def _refused(probed: Probed, *, answer: Produced | Exception, number: int, end: int) -> int:
     """Add why no probe was acknowledged; return the log end offset if all have the last, or -1.
 
-    Args:
-        number: How many were written.
-        end: The log end offset behind the last one.
+    `number` is the count of probes, and `end` the log end offset after the last one.
     """
     partition, leader, settled = probed.partition, probed.leader, probed.settled
     shown = answer.error_code if isinstance(answer, Produced) else str(answer)

@@ -40,10 +40,8 @@ def await_quiet(play: Play, *, level: bool = False, untold: Collection[int] = ()
     a former controller wrote after it. What does not come in time (a truncation that never ends,
     say) is observed as "not-quiet", and the scenario goes on.
 
-    Args:
-        level: Also that every follower's log ends where the leader's ends.
-        untold: Brokers whose process nobody tells anything of its replicas, as is predicted: they
-            neither hear nor fetch.
+    With `level` every follower's log must also end at its leader's log end offset. `untold` brokers
+    get no request about their replicas, as predicted: they neither learn of them nor fetch.
     """
     missing: list[str] = []
 
@@ -90,8 +88,7 @@ def _left_in_isr(play: Play, elected: int, known: frozenset[int]) -> frozenset[i
     Up to 2.2 those that were gone when it was elected; its predecessor is one of them. A controller
     of KRaft fences them all.
 
-    Args:
-        known: Who has been registered since its election.
+    `known` brokers have been registered since its election.
     """
     if play.cluster.spec.is_kraft:
         return frozenset()
@@ -110,9 +107,7 @@ def _of_partition(
 ) -> Iterator[str]:
     """Yield the reasons why the partition is not quiet yet.
 
-    Args:
-        elected: The controller.
-        left_in_isr: Brokers that it does not take out of the ISR.
+    `elected` is the controller, which does not take `left_in_isr` out of the ISR.
     """
     look, leader, isr = partition.cluster, partition.leader, list(partition.state.isr)
     working = [replica for replica in partition.replicas if replica in look.working]

@@ -86,10 +86,8 @@ def lasting_difference(
     every follower is given time to hear of it, and all of them to end there again. Without links
     nobody is waited for.
 
-    Args:
-        end: The log end offset that all of them have.
-        timeout_s: For each follower, and for all to end there.
-        abort: As in `gates.await_log_end`.
+    `end` is the common log end offset. `timeout_s` is for each follower, and for all to end there.
+    `abort` is as in `gates.await_log_end`.
     """
     different = first_difference(play, partition, in_sync)
     if different is None:

@@ -45,9 +45,8 @@ def settle(
 
     A partition whose topic is being deleted comes to rest when it is gone.
 
-    Args:
-        partitions: Those that are to come to rest; None for all that are there.
-        bound_s: How long nothing may change; None for what the cluster's own time-outs need.
+    `partitions` is None for all. `bound_s` is the time without a change, by default as the
+    cluster's own timeouts need.
     """
     bound = settle_bound((broker.properties for broker in play.cluster.brokers.values()), bound_s)
     settled = Settled(bound_s=bound.seconds, bound_from=bound.source)

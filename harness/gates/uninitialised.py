@@ -30,8 +30,7 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
     its leader, and for a stated time nothing more comes. Without links nobody can say, and none
     is. With KRaft nobody tells a broker anything: it reads the metadata log by itself.
 
-    Args:
-        brokers: Registered ones that host a replica, so that there is something to tell them.
+    The `brokers` must be registered and host a replica.
 
     Raises:
         NobodyDecides: The controller made no leader for a new topic.

@@ -34,8 +34,8 @@ class Clients:
     def produce(self, action: events.Produce, *, timeout_s: float, is_probe: bool = False) -> None:
         """Start a ProduceRequest and return at once; `answers` receives its outcome.
 
-        Args:
-            is_probe: Written down: a probe's acknowledgement says nothing about the scenario.
+        The history says whether it `is_probe`: a probe's acknowledgement says nothing about the
+        scenario.
 
         Raises:
             ScenarioError: There is no such broker, or nothing here compresses so.

@@ -45,9 +45,8 @@ def take_snapshot(
     Of several the first goes there, and the others to `broker-N.1/`, `broker-N.2/` and so on. A
     running broker's files are read until two readings agree; the copy is what was read last.
 
-    Args:
-        has_moved: Whether a partition's state has changed since the cluster was at rest. Then the
-            copy may be of a replica on its way: it is kept as `moved-N`, and False returned.
+    `has_moved` returns whether a partition's state has changed since the cluster settled. The copy,
+    which may be of a replica in transition, is then kept as `moved-N`, and False returned.
 
     Raises:
         ScenarioError: A snapshot of that label exists.

@@ -113,8 +113,7 @@ def start_free_clients(
 ) -> FreeClients:
     """Start the clients, and wait until each producer and each consumer has had a record.
 
-    Args:
-        folder: Where its files go; `settings.status` is one of them.
+    The `folder` gets the process's files, among them `settings.status`.
 
     Raises:
         AwaitTimeout: A client did not get so far in time; the process was ended.

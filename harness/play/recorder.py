@@ -36,8 +36,7 @@ class Recorder:
     def action(self, event: events.Action, zxid: int, *, began: float | None = None) -> None:
         """Append one action of the model, taken when `zxid` was the newest.
 
-        Args:
-            began: When it began, in seconds since the epoch; None if it takes place now.
+        `began` is in seconds since the epoch; None is now.
         """
         now = time.time()
         line = ActionLine(
@@ -52,8 +51,7 @@ class Recorder:
     def history(self, operation: str, kind: LineType, **detail: Any) -> None:
         """Append one line of a client's operation: "invoke", "ok", "fail" or "info".
 
-        Args:
-            detail: Fields of `HistoryLine`.
+        `detail` has fields of `HistoryLine`.
         """
         line = HistoryLine(time=time.time(), operation=operation, type=kind, **detail)
         self._append(HISTORY, line)
@@ -61,8 +59,7 @@ class Recorder:
     def tier(self, kind: LineKind, **detail: Any) -> None:
         """Append a reading of a tiered log, or a leader's report of its ends.
 
-        Args:
-            detail: Fields of `TierLine`.
+        `detail` has fields of `TierLine`.
         """
         self._append(TIER, TierLine(time=time.time(), step=self.step, kind=kind, **detail))
 

@@ -105,8 +105,7 @@ def start_workload(
 ) -> Workload:
     """Start a command, which finds the brokers' addresses in `BOOTSTRAP`.
 
-    Args:
-        folder: Where its output goes, to `NAME.log`.
+    Its output goes to `NAME.log` in `folder`.
 
     Raises:
         ScenarioError: There is no such program.

@@ -98,15 +98,10 @@ def draw(
 ) -> Scenario:
     """Draw the schedule of a seed; the same arguments and version of kchaos give the same one.
 
-    Args:
-        kafka: A release, or a path to a distribution.
-        steps: How many acts; the first topic and the gates do not count.
-        mix: One of `MIXES` or of `WALKED`.
-        gated: Whether each act is followed by gates; else the next one follows at once.
-        release: The release of the distribution at the path; "" if `kafka` is a release.
-        mode: Where the cluster keeps its metadata; None for what is usual with the release.
-        leaning: How much more often a kind of step is drawn than its mix says; walks have none.
-        own: Files and packages whose `DRAWN` says what else is drawn; walks take none.
+    `kafka` is a release, or a path to a distribution of `release`. `steps` counts acts without the
+    first topic and the gates, which follow each act if `gated`. `mix` is one of `MIXES` or of
+    `WALKED`. `mode` is by default the release's usual one. `leaning` has factors of kinds of steps,
+    and `own` files and packages whose `DRAWN` adds kinds; walks ignore both.
 
     Raises:
         ReleaseError: The release has no such mode.
@@ -149,8 +144,7 @@ def require_drawable(
 ) -> None:
     """Refuse arguments for which no seed has a schedule, without drawing.
 
-    Args:
-        release: A release; else as of `draw`.
+    `release` is a release; the others are as in `draw`.
 
     Raises:
         ReleaseError: There is no such release, or it has no such mode.

@@ -74,11 +74,8 @@ def draw_free(
 ) -> Scenario:
     """Draw the schedule of a seed; the same arguments and version of kchaos give the same one.
 
-    Args:
-        kafka: A release, or a path to a distribution.
-        mix: One of `FREE_MIXES`.
-        release: The release of the distribution at the path; "" if `kafka` is a release.
-        mode: Where the cluster keeps its metadata; None for what is usual with the release.
+    `kafka` is a release, or a path to a distribution of `release`. `mix` is one of `FREE_MIXES`.
+    `mode` is by default the release's usual one.
 
     Raises:
         ReleaseError: There is no such release, or it has no such mode.
@@ -167,8 +164,7 @@ def _who(free: FreeRun) -> str:
 def require_free(free: FreeRun, mix: str, release: str, *, mode: Mode | None) -> None:
     """Refuse arguments for which no seed has a schedule, without drawing.
 
-    Args:
-        release: A release; else as of `draw_free`.
+    `release` is a release; the others are as in `draw_free`.
 
     Raises:
         ReleaseError, UsageError: As of `draw_free`.

@@ -113,9 +113,8 @@ def draw_wide(random: Random, kafka: str, release: str, narrow: ClusterSpec) -> 
 
     With KRaft all brokers have one release, and no log is tiered.
 
-    Args:
-        release: That of `kafka`, if that is a path.
-        narrow: The cluster that other mixes have, to whose settings others are added.
+    `release` is that of a path `kafka`. `narrow` is the other mixes' cluster, whose settings are
+    kept.
     """
     number = release_of(release).number
     ids = tuple(range(random.choice((3, 4, 5, 5))))

@@ -148,9 +148,7 @@ class Chaos:
     ) -> None:
         """Create a topic with this assignment; return when every replica is in sync.
 
-        Args:
-            replicas: Broker ids of the only partition, preferred replica first; or such a list
-                for each partition.
+        `replicas` are broker ids, preferred replica first, or such a list for each partition.
 
         Raises:
             ScenarioError: A broker does not exist.
@@ -178,11 +176,9 @@ class Chaos:
     ) -> str:
         """Write one batch of known records; return the operation's name once it is acknowledged.
 
-        Args:
-            acks: 1 or "all".
-            broker: Whom to send it to; None for the leader.
-            operation: A name that is new in this run; None for one that counts up.
-            more: Further fields of `steps.clients.Produce`, `await_answer=False` for one.
+        `acks` is 1 or "all". `broker` is by default the leader. `operation` is a new name in this
+        run, by default a number. `more` has fields of `steps.clients.Produce`, such as
+        `await_answer=False`.
 
         Raises:
             ScenarioError: It was answered with an error, or there is no leader.
@@ -227,10 +223,8 @@ class Chaos:
         With `value` nobody is asked: the test says that a consumer of its own read that record at
         that offset. `key`, `client` and `at` are as those of `acknowledged`.
 
-        Args:
-            offset: The first to read, inclusive.
-            broker: Whom to ask; None for the leader.
-            operation: A name that is new in this run; None for one that counts up.
+        `offset` is the first to read, inclusive. `broker` is by default the leader. `operation` is
+        a new name in this run, by default a number.
 
         Raises:
             AwaitTimeout: So many were not below the high watermark in time.
@@ -277,12 +271,9 @@ class Chaos:
         that a link saw. What the test does not say is not judged; a record on disk of which nobody
         says anything leaves the run unknown, and so does what links saw otherwise.
 
-        Args:
-            value: As it was sent; text in UTF-8, None for a null value. `key` likewise.
-            acks: With which it was sent, 1 or "all".
-            client: A name for reports.
-            at: When the answer came, as `time.time()` tells it. Without it each unclean election
-                and each disk that lost something is taken to have come after it.
+        `value` and `key` are as sent: text in UTF-8, None for null. `acks` is 1 or "all". `client`
+        is a name for reports. `at` is the time of the response, as `time.time()`; without it each
+        unclean election and each disk fault is assumed to have come later.
 
         Raises:
             ScenarioError: It is nothing that a client can have been answered.

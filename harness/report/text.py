@@ -51,9 +51,7 @@ _SIGNS = {
 def text_report(run: RunDirectory, width: int = 80, colour: bool = False) -> str:
     """Return the report of a run's newest judgement as text, ending in a newline.
 
-    Args:
-        width: No line has more columns.
-        colour: Whether to use ANSI colours; every colour has its word beside it.
+    No line exceeds `width`. With `colour` it has ANSI colours, each beside its word.
 
     Raises:
         CheckError: The judgement, or what was run, cannot be read.

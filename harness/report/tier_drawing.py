@@ -120,10 +120,8 @@ def boxes_found(
 ) -> tuple[Box, ...]:
     """Return boxes of remote offsets that a broker finds below its own log by its epoch cache.
 
-    Args:
-        entries: Its cache; None for none.
-        local_start: The first offset that it has itself.
-        segments: What the tier has.
+    `entries` are its epoch cache, or None. `local_start` is its first local offset, and `segments`
+    are the remote ones.
     """
     known = tuple(
         requests.RemoteSegment(

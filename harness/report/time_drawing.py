@@ -128,9 +128,7 @@ def draw_time(
 ) -> DrawnTime:
     """Return the picture above the list of moments.
 
-    Args:
-        partition: The partition whose leaders and in-sync replicas are drawn.
-        names: What the story calls each broker.
+    `partition` is the one whose leaders and ISR are drawn; `names` are the story's brokers.
     """
     ended_at = max([loaded.ended_at, *(moment.time for moment in moments)])
     axis = time_axis([moment.time for moment in moments] + [ended_at])

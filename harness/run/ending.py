@@ -46,10 +46,8 @@ def finish(
 ) -> RunDirectory:
     """End a run: heal, settle, collect, stop the cluster; return the sealed directory.
 
-    Args:
-        failure: What ended the steps early, one of `PLANNED`. The cluster is healed and settles
-            all the same: what it lost, or does not do any more, it lost in any case.
-        settle_bound_s: As in `RunOptions`.
+    `failure` ended the steps early and is one of `PLANNED`. The cluster heals and settles all the
+    same, since it keeps what it has lost. `settle_bound_s` is as in `RunOptions`.
     """
     outcome = _come_to_rest(now, failure, settle_bound_s)
     if now.cluster.has_given_addresses:

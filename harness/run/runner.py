@@ -184,8 +184,7 @@ def begin(
 ) -> Play:
     """Return a new run on a cluster that has just started, and begin to write its evidence.
 
-    Args:
-        started: When the cluster's start began, in seconds since the epoch.
+    `started` is the begin of the cluster's start, in seconds since the epoch.
     """
     brokers = {
         broker.id: BrokerAbout(

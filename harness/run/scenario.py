@@ -77,8 +77,7 @@ class Scenario:
     def from_json(cls, data: Mapping[str, Any], *, trusted: bool = False) -> "Scenario":
         """Return the scenario that `to_json` wrote.
 
-        Args:
-            trusted: Whether code that it carries may be run.
+        A `trusted` scenario may run the code that it carries.
 
         Raises:
             ScenarioError: It has another shape; the message says where. Or it carries code, and is
@@ -192,8 +191,7 @@ _STEPS_THEMSELVES = {"do", "fault"}
 def read_scenario(file: Path, *, trusted: bool = False) -> Scenario:
     """Return the scenario in a JSON file.
 
-    Args:
-        trusted: Whether code that it carries may be run.
+    A `trusted` scenario may run the code that it carries.
 
     Raises:
         ScenarioError: The file is missing, a link, a pipe or a device, too large, is no JSON or
@@ -231,8 +229,7 @@ def step_to_json(step: Step) -> dict[str, Any]:
 def step_from_json(data: Mapping[str, Any], parts: Sequence[OwnParts] = ()) -> Step:
     """Return the step that `step_to_json` wrote.
 
-    Args:
-        parts: Where steps and faults are looked for that neither kchaos nor a package has.
+    `parts` are searched for steps and faults that neither kchaos nor a package has.
 
     Raises:
         ScenarioError: No such step or fault, or fields that it does not have, or of another type.

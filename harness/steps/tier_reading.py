@@ -146,8 +146,7 @@ def read_tiered_logs(play: Play, partitions: Iterable[TopicPartition], *, name: 
     the remote store's metadata (ReplicaManager.handleOffsetOutOfRangeError, RemoteLogManager.read,
     3.6.2 and 3.9). Who cannot be read from is written down.
 
-    Args:
-        name: Begins the names of the reads.
+    `name` is a prefix of the reads' names.
     """
     for partition in partitions:
         settings = play.cluster.metadata.topic_configuration(partition.topic)

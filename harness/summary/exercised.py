@@ -101,8 +101,7 @@ def leaning_after(lines: Sequence[Line], kinds: Sequence[str]) -> dict[str, floa
 def _kind(fault: str, is_walk: bool) -> str:
     """Return the kind in a drawn fault's name, or another fault's class.
 
-    Args:
-        is_walk: Whether its schedule is a walk, whose faults are named for the broker.
+    `is_walk` is for a walk's faults, whose names are those of the broker.
     """
     name, _, given = fault.partition(" ")
     drawn = None if is_walk else re.fullmatch(r"([a-z-]+)-\d+", given)

@@ -128,8 +128,7 @@ def _line_of_pack(pack: StoredPlace, name: str) -> dict[str, Any]:
 def read_lines(file: Place, needed: Collection[str] = NEEDED) -> Iterator[dict[str, Any]]:
     """Yield the lines of a file, without a last one that was cut off.
 
-    Args:
-        needed: What each line must have.
+    `needed` are the required fields.
 
     Raises:
         UsageError: A line is no run's; the message names it.

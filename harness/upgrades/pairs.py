@@ -99,9 +99,8 @@ def why_unsupported(
 ) -> str:
     """Return why Kafka does not support a procedure between releases, with its source, or "".
 
-    Args:
-        back: Whether the new binaries are taken back.
-        one_roll: Whether binaries and protocol change in one roll.
+    With `back` the new binaries are rolled back; with `one_roll` binaries and protocol change
+    together.
     """
     if newer.number < older.number:
         return _why_no_downgrade(older, newer)

@@ -108,11 +108,9 @@ class Course:
 def play(line: TimeLine, solution: Solution, *, by_assignment: bool = True) -> Course:
     """Return the course of a time line under a solution.
 
-    Args:
-        by_assignment: Who leads next is the first live in-sync replica of the assignment, as
-            controllers choose in every release (PartitionStateMachine.offlinePartitionLeader
-            Election); otherwise the first of the ISR, with the one that gave up last in it, as the
-            document means it.
+    With `by_assignment` the first live in-sync replica of the assignment leads next, as in every
+    release (PartitionStateMachine.offlinePartitionLeaderElection); otherwise the first of the ISR,
+    which ends with the broker that gave up last, as in the document.
     """
     course = _Course(line, solution, by_assignment)
     for time, _, what, subject in sorted(_events(line, solution), key=lambda event: event[:2]):

@@ -249,9 +249,7 @@ def makes_no_log(world: World, broker_id: int, partition: TopicPartition, *, is_
     replica offline with the first LeaderAndIsr (LogManager.getOrCreateLog and the end of
     ReplicaManager.becomeLeaderOrFollower, 1.1.1, 2.8.2 and 3.8.0).
 
-    Args:
-        is_new: Whether the request calls the replica new. It does so to a broker that is alive
-            when the topic is made, and to none that comes later.
+    `is_new` is the request's flag: set for a broker alive at the topic's creation, and never later.
     """
     failing: tuple[FailLogDirectory, ...] = world.get(("failing", broker_id)) or ()
     if world.replica(broker_id, partition) is None:
@@ -300,8 +298,7 @@ def write_checkpoint(world: World, broker_id: int, *, certain: bool = True) -> b
     when it is named (KAFKA-7235; ReplicaManager.checkpointHighWatermarks and
     Partition.getOrCreateReplica, 2.1.1; the same in all releases).
 
-    Args:
-        certain: Whether only those files are written that certainly are; see `writes_file_of`.
+    With `certain`, only files that are certainly written are; see `writes_file_of`.
     """
     broker = world.broker(broker_id)
     assert broker is not None

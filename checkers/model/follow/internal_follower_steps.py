@@ -359,8 +359,7 @@ def _half_truncated(
     The cache's file is written after the log's, and a process that is killed in between leaves it
     so (kafka.log.Log.truncateTo, 0.11.0.2 to 3.6.2).
 
-    Args:
-        handled: What comes of the answer as a whole.
+    `handled` is the world after the whole response.
     """
     for partition, _ in waiting.answers:
         before = World(state).known_replica(broker_id, partition)

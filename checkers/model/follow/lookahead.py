@@ -671,14 +671,8 @@ class Lookahead:
 
         They do if the answer before on that connection had another one of that partition.
 
-        Args:
-            number: Of the request.
-            follower: Who asked.
-            source: Of the thread that asked (`values.fetchers`).
-            about: The partition.
-            high_watermark: In the answer.
-            log_start_offset: In the answer.
-            index: How many observations were taken.
+        `source` is that of the thread that asked (`values.fetchers`), and `index` the number of
+        observations taken.
         """
         said = self.told_before(number, follower, source, partition, index)
         return said is not None and (

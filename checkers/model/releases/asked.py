@@ -24,8 +24,7 @@ class RulesAsked:
     def watched(self, generation: Generation, owners: Mapping[str, str]) -> Generation:
         """Return the generation with a record of each decision point whose rule is asked.
 
-        Args:
-            owners: By decision point the rule that says what it does.
+        `owners` has the rule of each decision point.
         """
         if generation not in self._watched:
             self.in_force.update(owners.values())

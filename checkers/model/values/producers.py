@@ -129,10 +129,8 @@ def loaded_snapshot(
 
     Read from writeSnapshot and loadFromSnapshot of kafka.log.ProducerStateManager.
 
-    Args:
-        before: What the process before it found.
-        end_offset: Where the log ends now.
-        forgets_fenced: Whether producers are left out of whose epoch the log has no batch.
+    `before` is the previous process's snapshot, and `end_offset` the log end offset. With
+    `forgets_fenced`, producers are omitted of whose epoch the log has no batch.
     """
     if before.end_offset > end_offset:
         before = NO_SNAPSHOT
@@ -185,8 +183,7 @@ def sent_before(
 ) -> SentBatch | None:
     """Return the batch of which this one is a duplicate (ProducerStateEntry.findDuplicateBatch).
 
-    Args:
-        remembered: How many batches of a producer the release keeps.
+    `remembered` is the number of batches of a producer that the release keeps.
     """
     if mark.is_marker or mark.producer_epoch != state.producer_epoch:
         return None
