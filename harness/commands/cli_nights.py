@@ -277,17 +277,26 @@ def summary(
     type=PlaceType(file_okay=False),
     help="The folder of the tables, which is made or added to; it may be s3://BUCKET/PREFIX.",
 )
-def tables(runs: tuple[Place, ...], output: Place) -> None:
+@click.option(
+    "--duckdb",
+    type=LocalPath(dir_okay=False, path_type=Path),
+    help="A database file for DuckDB to write, with a view of each table.",
+)
+def tables(runs: tuple[Place, ...], output: Place, duckdb: Path | None) -> None:
     """Add runs to tables in Parquet, for DuckDB, Spark and others.
 
     RUNS are run directories, or folders of them; or packs on an object store. A run's rows take
     the place of those that it had, on a store by a view; docs/tables.md has it and every column.
     """
     from kchaos.harness.run.directories import find_places
-    from kchaos.harness.summary.tables import append, rows_at
+    from kchaos.harness.summary.tables import append, rows_at, write_views
 
+    if duckdb is not None and not isinstance(output, Path):
+        raise click.UsageError("--duckdb is for tables in a folder: docs/tables.md has views of S3")
     places = find_places(runs)
     append(map(rows_at, places), output)
+    if duckdb is not None and isinstance(output, Path):
+        write_views(output, duckdb)
     runs_text = "1 run" if len(places) == 1 else f"{len(places)} runs"
     click.echo(f"{runs_text} in {output}")
 

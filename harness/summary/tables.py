@@ -40,7 +40,7 @@ from kchaos.clusters.errors import MachineError
 from kchaos.harness.errors import UsageError
 from kchaos.harness.summary.rates import mix_of
 
-SCHEMA = 4
+SCHEMA = 5
 """The version of the tables; it is in each file, and in `runs`."""
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 """The part of runs that do not say when they began: `day` is null there."""
@@ -60,7 +60,7 @@ TABLES: Mapping[str, tuple[tuple[str, str, str], ...]] = {
         ("started", _TIME, "when it began"),
         ("judged", _TIME, "when its newest judgement was written; null if nobody judged it"),
         ("entry", _TEXT, "the catalogue's name; `chaos` for a drawn schedule"),
-        ("case", _TEXT, "which case of the entry"),
+        ("entry_case", _TEXT, "which case of the entry"),
         ("mix", _TEXT, "what kind of schedule: a drawn one's mix, else entry and case"),
         ("release", _TEXT, "the release that was asked for"),
         ("rolled_from", _TEXT, "of an upgrade, what brokers ran at first; null if none was rolled"),
@@ -228,6 +228,7 @@ def rows_of(path: Path) -> tuple[str, Rows]:
     own = {name: line.get(name) for name, _, _ in TABLES["runs"]}
     own |= {
         "schema": SCHEMA,
+        "entry_case": line["case"],
         "started": _when(started),
         "mix": mix_of(line),
         "build_digest": _digest(str(line["build"] or "")),
@@ -291,6 +292,29 @@ def append(rows: Iterable[tuple[str, Rows]], folder: Place) -> None:
             for name in reversed([*TABLES]):
                 new = [row for of_run in of_day for row in of_run[name]]
                 _write(folder / name / f"day={day}", name, new, runs, call)
+
+
+def write_views(folder: Path, database: Path) -> None:
+    """Write a DuckDB database with a view for each table; it has no rows itself.
+
+    Raises:
+        MachineError: duckdb is not installed.
+        UsageError: The file is no database of DuckDB, or another process uses it.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MachineError("duckdb is not installed: pip install duckdb") from error
+    try:
+        with duckdb.connect(database) as connection:
+            for name in TABLES:
+                files = f"{folder.resolve()}/{name}/*/*.parquet".replace("'", "''")
+                connection.sql(
+                    f"create or replace view {name} as select * from read_parquet('{files}', "
+                    "hive_partitioning = true)"
+                )
+    except duckdb.Error as error:
+        raise UsageError(f"{database} cannot be written: {error}; name another file") from error
 
 
 def rows_in(folder: Path) -> Iterator[tuple[str, Rows]]:

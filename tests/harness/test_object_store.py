@@ -295,8 +295,7 @@ def rows_in(place: StoredPlace, table: str) -> list[dict[str, Any]]:
 
     text = PAGE.read_text().partition("## On an object store")[2]
     code = text.partition("```python\n")[2].partition("```")[0]
-    names: dict[str, Any] = {"tables": [*TABLES], "duckdb": duckdb}
-    exec(code.replace("BUCKET/PREFIX", f"{place.bucket}/{place.key}"), names)
+    exec(code.replace("BUCKET/PREFIX", f"{place.bucket}/{place.key}"), {})
     answer = duckdb.table(table).to_arrow_table().to_pylist()
     return sorted(answer, key=lambda row: json.dumps(row, default=str))
 

@@ -1,9 +1,11 @@
 """Tables of many runs: every column is told, no row is there twice, questions have answers."""
 
+import contextlib
 import fcntl
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -159,28 +161,45 @@ def test_the_page_has_ten_questions() -> None:
     assert len(QUESTIONS) == 10
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_duckdb_answers_each_question(question: str, tables: Path) -> None:
+@pytest.fixture(scope="module")
+def database(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """What the page's first snippets make, in a folder with the runs."""
     duckdb = pytest.importorskip("duckdb")
-    database = duckdb.connect()
-    for table in TABLES:
-        database.sql(
-            f"create view {table} as select * from "
-            f"read_parquet('{tables}/{table}/*/*.parquet', hive_partitioning = true)"
-        )
+    folder = tmp_path_factory.mktemp("pasted")
+    (folder / "kchaos-runs").symlink_to(runs)
+    first, second = re.findall(r"```(?:sh|python)\n(.*?)```", PAGE.read_text(), re.DOTALL)[:2]
+    with contextlib.chdir(folder):
+        command, query = first.splitlines()
+        assert kchaos(command.split()[1:]) == 0
+        exec(second, {})
+    with duckdb.connect(folder / "runs.duckdb", read_only=True) as connection:
+        assert connection.sql(query.split('"')[1]).fetchall()
+        yield connection
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_duckdb_answers_each_question(question: str, database: Any) -> None:
     answer = database.sql(question)
     assert answer.columns
     answer.fetchall()
 
 
-def test_duckdb_says_which_night_was_unsafe_and_what_was_new(tables: Path) -> None:
-    duckdb = pytest.importorskip("duckdb")
-    database = duckdb.connect()
-    for table in TABLES:
-        database.sql(
-            f"create view {table} as select * from "
-            f"read_parquet('{tables}/{table}/*/*.parquet', hive_partitioning = true)"
-        )
+def test_no_column_is_a_word_of_sql(database: Any) -> None:
+    words = database.sql(
+        "select keyword_name from duckdb_keywords() where keyword_category = 'reserved'"
+    )
+    columns = {column for columns in TABLES.values() for column, _, _ in columns}
+    assert columns & {word for (word,) in words.fetchall()} == set()
+
+
+def test_a_file_that_is_no_database_stays(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "no").write_text("a diary")
+    command = ["tables", str(runs), "--output", str(tmp_path / "tables"), "--duckdb"]
+    assert kchaos([*command, str(tmp_path / "no")]) == USAGE
+    assert (tmp_path / "no").read_text() == "a diary"
+
+
+def test_duckdb_says_which_night_was_unsafe_and_what_was_new(database: Any) -> None:
     nights = [row[1:] for row in database.sql(QUESTIONS[0]).fetchall() if row[0] is not None]
     assert nights[:2] == [("1.1.1", 1, 1, 0), ("2.8.2", 1, 0, 0)]
     assert [row[1:3] for row in database.sql(QUESTIONS[1]).fetchall()] == [("divergence", "1.1.1")]
