@@ -12,223 +12,82 @@ from typing import Any
 
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links.client_layouts import CLIENT_LAYOUTS
-from kchaos.clusters.links.layouts import LAYOUTS, Layout
+from kchaos.clusters.links.layout import Layout, layouts
+from kchaos.clusters.links.layouts import LAYOUTS
 from kchaos.clusters.links.messages import skip_header_tags
-from kchaos.clusters.links.wire import (
-    MalformedMessage,
-    Reader,
-    array,
-    compiled,
-    decode,
-    per_partition,
-    plain,
-)
+from kchaos.clusters.links.wire import MalformedMessage, Reader, compiled, decode
 from kchaos.clusters.links.writing import encode, text
 from kchaos.clusters.system.exchange import NoAnswer, exchange
 
 CLIENT_ID = "kchaos"
 _CORRELATION_ID = 1
-_TOPIC_ERROR = (plain("topic", "string"), plain("error_code", "int16"))
 
-_METADATA_REQUEST = (array("topics", (plain("topic", "string"),)),)
-_METADATA_RESPONSE = (
-    array(
-        "brokers",
-        (
-            plain("node_id", "int32"),
-            plain("host", "string"),
-            plain("port", "int32"),
-            plain("rack", "string", 1),
-        ),
-    ),
-    plain("controller_id", "int32", 1),
-    array(
-        "topics",
-        (
-            plain("error_code", "int16"),
-            plain("topic", "string"),
-            plain("is_internal", "bool", 1),
-            array(
-                "partitions",
-                (
-                    plain("error_code", "int16"),
-                    plain("partition", "int32"),
-                    plain("leader", "int32"),
-                    array("replicas", "int32"),
-                    array("isr", "int32"),
-                ),
-            ),
-        ),
-    ),
-)
-
-_FIND_COORDINATOR_REQUEST = (plain("key", "string"), plain("key_type", "int8", 1))
-_FIND_COORDINATOR_RESPONSE = (
-    plain("throttle_time_ms", "int32", 1),
-    plain("error_code", "int16"),
-    plain("error_message", "string", 1),
-    plain("node_id", "int32"),
-    plain("host", "string"),
-    plain("port", "int32"),
-)
-
-_OFFSET_COMMIT_REQUEST = (
-    plain("group", "string"),
-    plain("generation", "int32"),
-    plain("member_id", "string"),
-    plain("group_instance_id", "string", 7),
-    per_partition(
-        plain("partition", "int32"),
-        plain("offset", "int64"),
-        plain("leader_epoch", "int32", 6),
-        plain("metadata", "string"),
-    ),
-)
-_OFFSET_COMMIT_RESPONSE = (
-    plain("throttle_time_ms", "int32", 3),
-    per_partition(plain("partition", "int32"), plain("error_code", "int16")),
-)
-
-_CREATE_TOPICS_REQUEST = (
-    array(
-        "topics",
-        (
-            plain("topic", "string"),
-            plain("num_partitions", "int32"),
-            plain("replication_factor", "int16"),
-            array("assignments", (plain("partition", "int32"), array("replicas", "int32"))),
-            array("configs", (plain("name", "string"), plain("value", "string"))),
-        ),
-    ),
-    plain("timeout_ms", "int32"),
-    plain("validate_only", "bool", 1),
-)
-_CREATE_TOPICS_RESPONSE = (
-    plain("throttle_time_ms", "int32", 2),
-    array(
-        "topics",
-        (
-            *_TOPIC_ERROR,
-            plain("error_message", "string", 1),
-            plain("num_partitions", "int32", 5),
-            plain("replication_factor", "int16", 5),
-            array(
-                "configs",
-                (
-                    plain("name", "string"),
-                    plain("value", "string"),
-                    plain("is_read_only", "bool"),
-                    plain("source", "int8"),
-                    plain("is_sensitive", "bool"),
-                ),
-                5,
-            ),
-        ),
-    ),
-)
-
-_DELETE_TOPICS_REQUEST = (array("topic_names", "string"), plain("timeout_ms", "int32"))
-_DELETE_TOPICS_RESPONSE = (
-    plain("throttle_time_ms", "int32", 1),
-    array("topics", (*_TOPIC_ERROR, plain("error_message", "string", 5))),
-)
-
-_DELETE_RECORDS_REQUEST = (
-    per_partition(plain("partition", "int32"), plain("offset", "int64")),
-    plain("timeout_ms", "int32"),
-)
-_DELETE_RECORDS_RESPONSE = (
-    plain("throttle_time_ms", "int32"),
-    per_partition(
-        plain("partition", "int32"), plain("low_watermark", "int64"), plain("error_code", "int16")
-    ),
-)
-
-_INCREMENTAL_ALTER_CONFIGS_REQUEST = (
-    array(
-        "resources",
-        (
-            plain("type", "int8"),
-            plain("name", "string"),
-            array(
-                "configs",
-                (plain("name", "string"), plain("operation", "int8"), plain("value", "string")),
-            ),
-        ),
-    ),
-    plain("validate_only", "bool"),
-)
-_INCREMENTAL_ALTER_CONFIGS_RESPONSE = (
-    plain("throttle_time_ms", "int32"),
-    array(
-        "resources",
-        (
-            plain("error_code", "int16"),
-            plain("error_message", "string"),
-            plain("type", "int8"),
-            plain("name", "string"),
-        ),
-    ),
-)
-
-_ALTER_PARTITION_REASSIGNMENTS_REQUEST = (
-    plain("timeout_ms", "int32"),
-    per_partition(plain("partition", "int32"), array("replicas", "int32")),
-)
-_ALTER_PARTITION_REASSIGNMENTS_RESPONSE = (
-    plain("throttle_time_ms", "int32"),
-    plain("error_code", "int16"),
-    plain("error_message", "string"),
-    per_partition(
-        plain("partition", "int32"), plain("error_code", "int16"), plain("error_message", "string")
-    ),
-)
-
-REQUESTS: Mapping[ApiKey, Layout] = {
-    ApiKey.PRODUCE: CLIENT_LAYOUTS[ApiKey.PRODUCE],
-    ApiKey.FETCH: LAYOUTS[ApiKey.FETCH],
-    ApiKey.LIST_OFFSETS: LAYOUTS[ApiKey.LIST_OFFSETS],
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: LAYOUTS[ApiKey.OFFSET_FOR_LEADER_EPOCH],
-    ApiKey.ELECT_LEADERS: LAYOUTS[ApiKey.ELECT_LEADERS],
-    ApiKey.METADATA: Layout(
-        newest=1, flexible_since=9, request=_METADATA_REQUEST, response=_METADATA_RESPONSE
-    ),
-    ApiKey.INIT_PRODUCER_ID: CLIENT_LAYOUTS[ApiKey.INIT_PRODUCER_ID],
-    ApiKey.ADD_PARTITIONS_TO_TXN: CLIENT_LAYOUTS[ApiKey.ADD_PARTITIONS_TO_TXN],
-    ApiKey.END_TXN: CLIENT_LAYOUTS[ApiKey.END_TXN],
-    ApiKey.FIND_COORDINATOR: Layout(
-        newest=1,
-        flexible_since=3,
-        request=_FIND_COORDINATOR_REQUEST,
-        response=_FIND_COORDINATOR_RESPONSE,
-    ),
-    ApiKey.OFFSET_COMMIT: Layout(
-        newest=7, flexible_since=8, request=_OFFSET_COMMIT_REQUEST, response=_OFFSET_COMMIT_RESPONSE
-    ),
-    ApiKey.CREATE_TOPICS: Layout(
-        newest=5, flexible_since=5, request=_CREATE_TOPICS_REQUEST, response=_CREATE_TOPICS_RESPONSE
-    ),
-    ApiKey.DELETE_TOPICS: Layout(
-        newest=5, flexible_since=4, request=_DELETE_TOPICS_REQUEST, response=_DELETE_TOPICS_RESPONSE
-    ),
-    ApiKey.DELETE_RECORDS: Layout(
-        newest=1,
-        flexible_since=2,
-        request=_DELETE_RECORDS_REQUEST,
-        response=_DELETE_RECORDS_RESPONSE,
-    ),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: Layout(
-        newest=1,
-        flexible_since=1,
-        request=_INCREMENTAL_ALTER_CONFIGS_REQUEST,
-        response=_INCREMENTAL_ALTER_CONFIGS_RESPONSE,
-    ),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Layout(
-        newest=0,
-        flexible_since=0,
-        request=_ALTER_PARTITION_REASSIGNMENTS_REQUEST,
-        response=_ALTER_PARTITION_REASSIGNMENTS_RESPONSE,
-    ),
+REQUESTS: Mapping[int, Layout] = {
+    **CLIENT_LAYOUTS,
+    **{
+        key: LAYOUTS[key]
+        for key in (ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.ELECT_LEADERS)
+    },
+    **layouts("""
+METADATA newest 1, flexible 9
+    request: topics [](topic string)
+    response:
+        brokers [](node_id int32, host string, port int32, rack string 1+),
+        controller_id int32 1+, topics [](
+            error_code int16, topic string, is_internal bool 1+, partitions [](
+                error_code int16, partition int32, leader int32, replicas []int32, isr []int32))
+FIND_COORDINATOR newest 1, flexible 3
+    request: key string, key_type int8 1+
+    response:
+        throttle_time_ms int32 1+, error_code int16, error_message string 1+, node_id int32,
+        host string, port int32
+OFFSET_COMMIT newest 7, flexible 8
+    request:
+        group string, generation int32, member_id string, group_instance_id string 7+, topics [](
+            topic string,
+            partitions [](partition int32, offset int64, leader_epoch int32 6+, metadata string))
+    response:
+        throttle_time_ms int32 3+,
+        topics [](topic string, partitions [](partition int32, error_code int16))
+CREATE_TOPICS newest 5, flexible 5
+    request:
+        topics [](
+            topic string, num_partitions int32, replication_factor int16,
+            assignments [](partition int32, replicas []int32),
+            configs [](name string, value string)),
+        timeout_ms int32, validate_only bool 1+
+    response:
+        throttle_time_ms int32 2+, topics [](
+            topic string, error_code int16, error_message string 1+, num_partitions int32 5+,
+            replication_factor int16 5+, configs [] 5+ (
+                name string, value string, is_read_only bool, source int8, is_sensitive bool))
+DELETE_TOPICS newest 5, flexible 4
+    request: topic_names []string, timeout_ms int32
+    response:
+        throttle_time_ms int32 1+,
+        topics [](topic string, error_code int16, error_message string 5+)
+DELETE_RECORDS newest 1, flexible 2
+    request:
+        topics [](topic string, partitions [](partition int32, offset int64)), timeout_ms int32
+    response:
+        throttle_time_ms int32, topics [](
+            topic string, partitions [](partition int32, low_watermark int64, error_code int16))
+INCREMENTAL_ALTER_CONFIGS newest 1, flexible 1
+    request:
+        resources [](
+            type int8, name string, configs [](name string, operation int8, value string)),
+        validate_only bool
+    response:
+        throttle_time_ms int32,
+        resources [](error_code int16, error_message string, type int8, name string)
+ALTER_PARTITION_REASSIGNMENTS newest 0, flexible 0
+    request:
+        timeout_ms int32,
+        topics [](topic string, partitions [](partition int32, replicas []int32))
+    response:
+        throttle_time_ms int32, error_code int16, error_message string, topics [](
+            topic string, partitions [](partition int32, error_code int16, error_message string))
+"""),
 }
 """APIs that kchaos sends, each with the newest version that is written here."""
 

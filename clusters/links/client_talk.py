@@ -19,7 +19,7 @@ from kchaos.clusters.links.client_layouts import CLIENT_LAYOUTS, GROUP_LAYOUTS
 from kchaos.clusters.links.conversation import Endpoint
 from kchaos.clusters.links.errors import LinkError
 from kchaos.clusters.links.frames import Frame
-from kchaos.clusters.links.layouts import Layout
+from kchaos.clusters.links.layout import Layout
 from kchaos.clusters.links.messages import correlation_id_of_response, read_header, skip_header_tags
 
 _MOST_UNANSWERED = 10_000

@@ -14,7 +14,8 @@ from kchaos.checkers.acts import Direction
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.links import wire
 from kchaos.clusters.links.details import TopicNames, detail_of, partitions_of
-from kchaos.clusters.links.layouts import LAYOUTS, PARTITION_API_KEYS, Layout
+from kchaos.clusters.links.layout import Layout
+from kchaos.clusters.links.layouts import LAYOUTS, PARTITION_API_KEYS
 from kchaos.clusters.links.sessions import FetchSessions, PartitionKey
 
 TopicPartition = tuple[str, int]

@@ -28,7 +28,7 @@ PRIMITIVES = {
     "uuid": "16s",
 }
 """Types of fixed size, each with its letter for `struct`."""
-_NEWEST = 32767
+NEWEST = 32767
 
 
 class BytesEndEarly(Exception):
@@ -57,43 +57,8 @@ class Field:
     struct: tuple[Field, ...] = ()
     array: bool = False
     since: int = 0
-    until: int = _NEWEST
+    until: int = NEWEST
     tag: int | None = None
-
-
-def plain(name: str, type_: str, since: int = 0, until: int = _NEWEST) -> Field:
-    """Return a field of a primitive type."""
-    return Field(name=name, type=type_, since=since, until=until)
-
-
-def array(
-    name: str, element: str | tuple[Field, ...], since: int = 0, until: int = _NEWEST
-) -> Field:
-    """Return an array of a primitive type or of a structure; a null array reads as empty."""
-    if isinstance(element, str):
-        return Field(name=name, type=element, array=True, since=since, until=until)
-    return Field(name=name, struct=element, array=True, since=since, until=until)
-
-
-def per_partition(*fields: Field, topic_ids_since: int | None = None) -> Field:
-    """Return a field of topics, each with its partitions' fields.
-
-    A topic has its name, or its id from version `topic_ids_since` on.
-    """
-    partitions = array("partitions", fields)
-    if topic_ids_since is None:
-        return array("topics", (plain("topic", "string"), partitions))
-    name = plain("topic", "string", 0, topic_ids_since - 1)
-    return array("topics", (name, plain("topic_id", "uuid", topic_ids_since), partitions))
-
-
-def tagged(
-    tag: int, name: str, content: str | tuple[Field, ...], since: int, *, is_array: bool = False
-) -> Field:
-    """Return a tagged field that holds a primitive type or a structure, or an array of either."""
-    if isinstance(content, str):
-        return Field(name=name, type=content, array=is_array, since=since, tag=tag)
-    return Field(name=name, struct=content, array=is_array, since=since, tag=tag)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -209,7 +209,7 @@ class StaleRequest:
 def request_values(
     act: acts.StaleRequest, endpoints: Mapping[int, Mapping[str, Any]], ids: Mapping[str, bytes]
 ) -> dict[str, Any]:
-    """Return the request's fields by the names of `control_layouts`, for any version.
+    """Return the request's fields by the names of `clusters.links.layouts`, for any version.
 
     Args:
         act: What it says.
