@@ -501,6 +501,11 @@ class TopicDeleted(Observation):
     topic: str
 
 
+@_kind("unclean-election-asked")
+class UncleanElectionAsked(_OfPartition):
+    """A client is about to ask the controller for an unclean election."""
+
+
 @_kind("unknown")
 class GaveUp(Observation):
     """The run ended early, and is unknown."""

@@ -15,6 +15,14 @@ def explained(error: BaseException) -> str:
     return "\n".join([str(error), *getattr(error, "__notes__", ())])
 
 
+class MetadataUnavailable(ClusterError):
+    """Whoever keeps the metadata gave no answer: nobody knows what it says."""
+
+
+class MetadataRefused(ClusterError):
+    """A refusal: the request cannot be had now, such as a second election while one goes on."""
+
+
 class ReleaseError(ClusterError):
     """The Kafka that was asked for is unknown, cannot be had, or is broken (a usage error)."""
 

@@ -60,6 +60,12 @@ from kchaos.harness.run.runner import RunOptions as RunOptions
 from kchaos.harness.run.runner import play as play
 from kchaos.harness.run.scenario import Scenario as Scenario
 from kchaos.harness.run.scenario import read_scenario as read_scenario
+from kchaos.harness.steps.admin import AddPartitions as AddPartitions
+from kchaos.harness.steps.admin import CancelReassignment as CancelReassignment
+from kchaos.harness.steps.admin import ElectUncleanly as ElectUncleanly
+from kchaos.harness.steps.admin import MoveReplica as MoveReplica
+from kchaos.harness.steps.admin import Reassign as Reassign
+from kchaos.harness.steps.admin import ReorderReplicas as ReorderReplicas
 from kchaos.harness.steps.asking import AskAs as AskAs
 from kchaos.harness.steps.asking import ConsumeFrom as ConsumeFrom
 from kchaos.harness.steps.cleaning import AwaitCleaned as AwaitCleaned
@@ -101,8 +107,6 @@ from kchaos.harness.steps.scenario_steps import AwaitState as AwaitState
 from kchaos.harness.steps.scenario_steps import CreateTopic as CreateTopic
 from kchaos.harness.steps.scenario_steps import Heal as Heal
 from kchaos.harness.steps.scenario_steps import Inject as Inject
-from kchaos.harness.steps.scenario_steps import Reassign as Reassign
-from kchaos.harness.steps.scenario_steps import ReorderReplicas as ReorderReplicas
 from kchaos.harness.steps.scenario_steps import Step as Step
 from kchaos.harness.steps.scenario_steps import TakeSnapshot as TakeSnapshot
 from kchaos.harness.steps.scenario_steps import Tell as Tell

@@ -50,7 +50,7 @@ def recorded_decisions(evidence: RunEvidence) -> RecordedDecisions:
         releases=_releases(evidence),
         wanted=wanted_replicas(evidence.znode_changes),
         deletions=evidence.deletions,
-        may_be_asked_unclean=evidence.is_open_to_others and _takes_unclean_requests(evidence),
+        asked_unclean=evidence.asked_unclean if _takes_unclean_requests(evidence) else frozenset(),
         unclean_of_brokers=_unclean_of_brokers(evidence),
     )
 

@@ -94,6 +94,7 @@ from kchaos.checkers.observations import (
     Standstill,
     StepNotPossible,
     StoodStill,
+    UncleanElectionAsked,
 )
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.errors import SegmentError
@@ -448,6 +449,13 @@ class RunEvidence:
     def is_open_to_others(self) -> bool:
         """Whether somebody was given the cluster's addresses: clients of their own may write."""
         return any(lines_of(self.observed, AddressesGiven))
+
+    @cached_property
+    def asked_unclean(self) -> frozenset[TopicPartition] | None:
+        """Partitions of which somebody may have asked for an unclean election; None for any."""
+        asked = (each for _, each in lines_of(self.observed, UncleanElectionAsked))
+        named = frozenset(TopicPartition(each.topic, each.partition) for each in asked)
+        return None if self.is_open_to_others else named
 
     @cached_property
     def pinned(self) -> frozenset[tuple[TopicPartition, int]]:

@@ -126,13 +126,14 @@ class _Outside:
         proposals: What leaders asked for, by partition.
         previous_epochs: By incarnation the broker epoch that its process tells of the one before.
         heartbeats: Broker epoch, whether the broker wants to be fenced, whether to shut down.
-        may_ask_unclean: Whether a client may have asked for an unclean election.
+        asked_unclean: Partitions of which a client may have asked for an unclean election; None for
+            any.
     """
 
     proposals: Mapping[Place, Sequence[IsrProposal]] | None
     previous_epochs: Mapping[str, int]
     heartbeats: Collection[tuple[int, bool, bool]] | None
-    may_ask_unclean: bool
+    asked_unclean: Collection[Place] | None
 
 
 def _outside(evidence: RunEvidence) -> _Outside:
@@ -148,12 +149,20 @@ def _outside(evidence: RunEvidence) -> _Outside:
             proposals=_proposals(asked) if _are_seen(evidence, asked) else None,
             previous_epochs=_previous_epochs(arrived),
             heartbeats=_heartbeats(told) if _are_seen(evidence, told) else None,
-            may_ask_unclean=evidence.is_open_to_others,
+            asked_unclean=_asked_unclean(evidence),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ScenarioDataError(
             f"links.jsonl has a message to a controller without the documented fields: {error!r}"
         ) from error
+
+
+def _asked_unclean(evidence: RunEvidence) -> Collection[Place] | None:
+    named = evidence.asked_unclean
+    if named is None:
+        return None
+    ids = evidence.topic_ids
+    return {(topic_id, number) for topic, number in named for topic_id in ids.get(topic, ())}
 
 
 def _are_seen(evidence: RunEvidence, messages: Sequence[LinkMessage]) -> bool:
@@ -310,13 +319,13 @@ class _Batch:
             yield Decision(kind=event.kind, offset=offset)
             return
         place, fields = next(iter(written.items()))
-        proposals = self.outside.proposals
+        proposals, asked = self.outside.proposals, self.outside.asked_unclean
         ways = controller.alone(
             self.quorum,
             place,
             fields,
             None if proposals is None else proposals.get(place, ()),
-            may_ask_unclean=self.outside.may_ask_unclean,
+            may_ask_unclean=asked is None or place in asked,
         )
         of_event = (
             []

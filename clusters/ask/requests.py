@@ -80,6 +80,18 @@ INCREMENTAL_ALTER_CONFIGS newest 1, flexible 1
     response:
         throttle_time_ms int32,
         resources [](error_code int16, error_message string, type int8, name string)
+ALTER_REPLICA_LOG_DIRS newest 1, flexible 2
+    request: directories [](path string, topics [](topic string, partitions []int32))
+    response:
+        throttle_time_ms int32,
+        topics [](topic string, partitions [](partition int32, error_code int16))
+CREATE_PARTITIONS newest 1, flexible 2
+    request:
+        topics [](topic string, count int32, assignments [](broker_ids []int32)),
+        timeout_ms int32, validate_only bool
+    response:
+        throttle_time_ms int32,
+        results [](topic string, error_code int16, error_message string)
 ALTER_PARTITION_REASSIGNMENTS newest 0, flexible 0
     request:
         timeout_ms int32,

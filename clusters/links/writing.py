@@ -46,9 +46,10 @@ def _field(field: Field, version: int, value: Any, *, flexible: bool) -> bytes:
         encode(field.struct, version, item, flexible=flexible)
         if field.struct
         else _single(field, item, flexible=flexible)
-        for item in value
+        for item in value or ()
     )
-    count = unsigned_varint(len(value) + 1) if flexible else struct.pack(">i", len(value))
+    length = _NULL if value is None else len(value)
+    count = unsigned_varint(length + 1) if flexible else struct.pack(">i", length)
     return count + b"".join(elements)
 
 

@@ -5,15 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from kchaos.clusters.errors import ClusterError
-
-
-class MetadataUnavailable(ClusterError):
-    """Whoever keeps the metadata gave no answer: nobody knows what it says."""
-
-
-class MetadataRefused(ClusterError):
-    """A refusal: the request cannot be had now, such as a second election while one goes on."""
+from kchaos.clusters.metadata.controller_requests import ControllerRequests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +135,16 @@ class ClusterMetadata(Protocol):
 
     def broker_configuration(self, broker: int) -> Mapping[str, str]:
         """Return what a broker was told so; nothing if it never was."""
+
+    @property
+    def requests(self) -> ControllerRequests:
+        """Requests to the controller that both modes have, as an admin client sends them."""
+
+    def add_partitions(self, topic: str, assignment: Sequence[Sequence[int]]) -> None:
+        """Ask for more partitions, with these replicas of each; return at once.
+
+        Raises MetadataRefused when there is no such topic.
+        """
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Ask for other replicas, or another order of them; return at once.

@@ -9,14 +9,13 @@ import contextlib
 import json
 import struct
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.formats.api_keys import ApiKey
-from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.metadata_image import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -30,28 +29,21 @@ from kchaos.checkers.formats.metadata_records import (
     MetadataRecordError,
     RecordDefinitions,
 )
-from kchaos.clusters.ask.requests import send
-from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.errors import MetadataRefused, MetadataUnavailable
 from kchaos.clusters.links.control_requests import send_control_request
-from kchaos.clusters.metadata.api import (
-    LeaderAndIsr,
-    MetadataRefused,
-    MetadataUnavailable,
-    Registration,
+from kchaos.clusters.metadata.api import LeaderAndIsr, Registration
+from kchaos.clusters.metadata.controller_requests import (
+    ANSWER_MS,
+    ANSWER_S,
+    ControllerRequests,
+    refuse,
 )
 from kchaos.clusters.metadata.kraft_log import LogBatch, MetadataLogReader
-from kchaos.clusters.system.exchange import NoAnswer, NotSent
-from kchaos.clusters.system.waiting import await_until
 
-_ANSWER_S = 10.0
-_ANSWER_MS = int(_ANSWER_S * 1000)
 _SET, _DELETE = 0, 1
-_PREFERRED = 0
 _LEADER_CHANGE = 2
 # Version and type of a control record; version and leader of one that names a quorum's leader.
 _CONTROL_KEY, _LEADER = struct.Struct(">hh"), struct.Struct(">hi")
-_OFFICE_S = 30.0
-"""So long a newly elected controller may take to begin, in seconds."""
 
 
 @dataclass(slots=True)
@@ -114,7 +106,9 @@ class KraftMetadata:
         definitions: RecordDefinitions,
     ) -> None:
         self._copies = {node: _Copy(MetadataLogReader(path)) for node, path in folders.items()}
-        self._addresses = addresses
+        self.requests = ControllerRequests(
+            controller=self.controller, address_of=addresses.__getitem__
+        )
         self._definitions = definitions
         self._lock = threading.Lock()
 
@@ -273,18 +267,18 @@ class KraftMetadata:
                 {"name": name, "value": value} for name, value in (configuration or {}).items()
             ],
         }
-        request = {"topics": [wanted], "timeout_ms": _ANSWER_MS, "validate_only": False}
-        (answer,) = self._ask(ApiKey.CREATE_TOPICS, request, version=5)["topics"]
-        _refuse(answer, f"the topic {topic} is not created")
+        request = {"topics": [wanted], "timeout_ms": ANSWER_MS, "validate_only": False}
+        (answer,) = self.requests.send(ApiKey.CREATE_TOPICS, request, version=5)["topics"]
+        refuse(answer, f"the topic {topic} is not created")
 
     def delete_topic(self, topic: str) -> None:
         """Ask for it by DeleteTopics, whose answer comes when it is in the log.
 
         Brokers that do not live hear of it when they are back.
         """
-        request = {"topic_names": [topic], "timeout_ms": _ANSWER_MS}
-        (answer,) = self._ask(ApiKey.DELETE_TOPICS, request, version=5)["topics"]
-        _refuse(answer, f"the topic {topic} is not deleted")
+        request = {"topic_names": [topic], "timeout_ms": ANSWER_MS}
+        (answer,) = self.requests.send(ApiKey.DELETE_TOPICS, request, version=5)["topics"]
+        refuse(answer, f"the topic {topic} is not deleted")
 
     def is_deleting(self, topic: str) -> bool:
         """Return False: the deletion is one record of the log."""
@@ -321,17 +315,23 @@ class KraftMetadata:
             return
         asked = {"type": kind, "name": name, "configs": [*deleted, *wanted]}
         request = {"resources": [asked], "validate_only": False}
-        (answer,) = self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, version=1)["resources"]
-        _refuse(answer, f"the settings of {name} are not changed")
+        answer = self.requests.send(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, version=1)
+        refuse(answer["resources"][0], f"the settings of {name} are not changed")
+
+    def add_partitions(self, topic: str, assignment: Sequence[Sequence[int]]) -> None:
+        """Ask for them by CreatePartitions, whose answer comes when they are in the log."""
+        wanted = {
+            "topic": topic,
+            "count": len(self.assignment(topic)) + len(assignment),
+            "assignments": [{"broker_ids": list(replicas)} for replicas in assignment],
+        }
+        request = {"topics": [wanted], "timeout_ms": ANSWER_MS, "validate_only": False}
+        (answer,) = self.requests.send(ApiKey.CREATE_PARTITIONS, request, version=0)["results"]
+        refuse(answer, f"partitions are not added to {topic}")
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Ask for other replicas by AlterPartitionReassignments."""
-        wanted = {"partition": partition, "replicas": list(replicas)}
-        request = {"timeout_ms": _ANSWER_MS, "topics": [{"topic": topic, "partitions": [wanted]}]}
-        answer = self._ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, version=0)
-        what = f"the reassignment of {topic}-{partition} is not taken"
-        _refuse(answer, what)
-        _refuse(answer["topics"][0]["partitions"][0], what)
+        self.requests.reassign(topic, partition, replicas)
 
     def reassigning(self) -> frozenset[tuple[str, int]]:
         """Return the partitions that have replicas which come or go."""
@@ -349,18 +349,7 @@ class KraftMetadata:
 
     def elect_preferred(self, topic: str, partition: int) -> None:
         """Ask for the election by ElectLeaders, whose answer comes when it is done."""
-        request = {
-            "election_type": _PREFERRED,
-            "topics": [{"topic": topic, "partitions": [partition]}],
-            "timeout_ms": _ANSWER_MS,
-        }
-        answer = self._ask(ApiKey.ELECT_LEADERS, request, version=2)
-        what = f"the preferred replica of {topic}-{partition} is not elected"
-        _refuse(answer, what)
-        for elected in answer["topics"]:
-            for result in elected["partitions"]:
-                if result["error_code"] != ErrorCode.ELECTION_NOT_NEEDED:
-                    _refuse(result, what)
+        self.requests.elect(topic, partition)
 
     def is_electing(self) -> bool:
         """Return False: an election is over when its request is answered."""
@@ -373,67 +362,6 @@ class KraftMetadata:
         """Return the answer to one of a broker's own requests, in the version that all know."""
 
         def ask(address: str) -> dict[str, Any]:
-            return send_control_request(address, api, 0, values, timeout_s=_ANSWER_S)
+            return send_control_request(address, api, 0, values, timeout_s=ANSWER_S)
 
-        return self._answer_of_leader(ask)
-
-    def _ask(self, api: ApiKey, values: Mapping[str, Any], *, version: int) -> dict[str, Any]:
-        """Return the leader's answer to a request of a client's."""
-
-        def ask(address: str) -> dict[str, Any]:
-            return send(address, api, values, version=version, timeout_s=_ANSWER_S)
-
-        return self._answer_of_leader(ask)
-
-    def _answer_of_leader(self, ask: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-        """Return what the leader answers.
-
-        One that is about to take office is asked again, and so is whoever comes after one that is
-        dead, since nothing was sent to it.
-        """
-        answers: list[dict[str, Any]] = []
-        unsent = ""
-
-        def answered() -> bool:
-            nonlocal unsent
-            leader, unsent = self.controller(), ""
-            if leader is None:
-                return False
-            try:
-                answer = ask(self._addresses[leader])
-            except NotSent as error:
-                unsent = f", and nothing could be sent to it: {error}"
-                return False
-            except NoAnswer as error:
-                raise MetadataUnavailable(f"controller {leader} gave no answer: {error}") from error
-            answers.append(answer)
-            return ErrorCode.NOT_CONTROLLER not in _error_codes(answer)
-
-        try:
-            await_until(
-                answered,
-                timeout_s=_OFFICE_S,
-                waiting_for="a controller that is in office",
-                last_seen=lambda: f"{self.controller()} is the quorum's leader{unsent}",
-                remedy="most of the controllers must run: see their logs",
-            )
-        except AwaitTimeout as error:
-            raise MetadataUnavailable(str(error)) from error
-        return answers[-1]
-
-
-def _error_codes(answer: Any) -> set[int]:
-    """Return every error code in an answer, however deep it is."""
-    if isinstance(answer, Mapping):
-        inner = [_error_codes(value) for name, value in answer.items() if name != "error_code"]
-        return set().union({answer.get("error_code", 0)}, *inner)
-    if isinstance(answer, list | tuple):
-        return set().union(*map(_error_codes, answer))
-    return set()
-
-
-def _refuse(answer: Mapping[str, Any], what: str) -> None:
-    """Raise MetadataRefused for an answer with an error."""
-    if answer["error_code"]:
-        said = answer.get("error_message") or "no reason is given"
-        raise MetadataRefused(f"{what}: error {answer['error_code']}, {said}")
+        return self.requests.answer_of_leader(ask)

@@ -17,12 +17,9 @@ from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
-from kchaos.clusters.metadata.api import (
-    LeaderAndIsr,
-    MetadataRefused,
-    MetadataUnavailable,
-    Registration,
-)
+from kchaos.clusters.errors import MetadataRefused, MetadataUnavailable
+from kchaos.clusters.metadata.api import LeaderAndIsr, Registration
+from kchaos.clusters.metadata.controller_requests import ControllerRequests
 
 _CONTROLLER = "/controller"
 _CONTROLLER_EPOCH = "/controller_epoch"
@@ -49,10 +46,20 @@ class _Seen(threading.local):
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperMetadata:
-    """See ``clusters.metadata.api.ClusterMetadata``; ``client`` is started and somebody else's."""
+    """See ``clusters.metadata.api.ClusterMetadata``; ``client`` is started and somebody else's.
+
+    ``address_of`` returns where a broker listens for clients; None where nobody asks brokers.
+    """
 
     client: KazooClient
+    address_of: Callable[[int], str] | None = None
     _seen: _Seen = field(default_factory=_Seen, repr=False)
+
+    @property
+    def requests(self) -> ControllerRequests:
+        """Requests to the broker that is the controller."""
+        assert self.address_of is not None, "only a cluster knows its brokers' addresses"
+        return ControllerRequests(controller=self.controller, address_of=self.address_of)
 
     @contextlib.contextmanager
     def one_look(self) -> Iterator[None]:
@@ -195,6 +202,19 @@ class ZooKeeperMetadata:
     def _tell_of(self, entity_path: str) -> None:
         change = json.dumps({"version": 2, "entity_path": entity_path}).encode()
         self._ask(partial(self.client.create, sequence=True), _CHANGES, change)
+
+    def add_partitions(self, topic: str, assignment: Sequence[Sequence[int]]) -> None:
+        """Write the topic's znode as ``kafka-topics --alter`` did; the controller watches it."""
+        path = f"{_TOPICS}/{topic}"
+        znode = self._ask(self.client.get, path)
+        if znode is None:
+            raise MetadataRefused(f"ZooKeeper has no {path}")
+        written = json.loads(znode[0])
+        first = len(written["partitions"])
+        for number, replicas in enumerate(assignment, start=first):
+            written["partitions"][str(number)] = list(replicas)
+        data = json.dumps(written).encode()
+        self._ask(partial(self.client.set, version=znode[1].version), path, data)
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Write the znode that the controller watches and removes when it is done."""

@@ -10,9 +10,9 @@ from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.api import Injectable, Wire
 from kchaos.clusters.ask.probe import answers, known_brokers
 from kchaos.clusters.disk.mounting import Disk
-from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
+from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError, MetadataUnavailable
 from kchaos.clusters.kafka.distribution import Distribution
-from kchaos.clusters.metadata.api import ClusterMetadata, MetadataUnavailable
+from kchaos.clusters.metadata.api import ClusterMetadata
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.start.configuration import java_command, log4j_text, properties_text
 from kchaos.clusters.start.log_directories import present

@@ -186,7 +186,9 @@ class JvmCluster:
             return self._kraft
         client = self.zookeeper()
         if self._zookeeper_metadata is None or self._zookeeper_metadata.client is not client:
-            self._zookeeper_metadata = ZooKeeperMetadata(client)
+            self._zookeeper_metadata = ZooKeeperMetadata(
+                client, address_of=lambda broker: self._brokers[broker].client_address
+            )
         return self._zookeeper_metadata
 
     def start(self) -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster, Killable, Restartable
-from kchaos.clusters.metadata.api import MetadataRefused
+from kchaos.clusters.errors import MetadataRefused
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.observation import await_unregistered, observe_broker

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from kchaos.checkers import acts
-from kchaos.checkers.formats.api_keys import ApiKey
-from kchaos.clusters.ask.requests import send
-from kchaos.clusters.metadata.api import LeaderAndIsr, MetadataRefused
+from kchaos.clusters.errors import MetadataRefused
+from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import Cluster, Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
@@ -70,10 +69,7 @@ class PreferredElection(acts.PreferredElection):
             )
         by = self.by or ("api" if _controller_is_at_least(view_of(cluster), (2, 4)) else "znode")
         with journal.acting(acts.act_of(acts.PreferredElection, self)):
-            if by == "api" and not cluster.controllers:
-                self._by_api(cluster)
-            else:
-                self._by_metadata(cluster)
+            self._ask(cluster, by)
         effect = self._await_leader(cluster, preferred)
         yield Injection(
             fault="PreferredElection",
@@ -87,9 +83,14 @@ class PreferredElection(acts.PreferredElection):
             raise NoEffect(f"{self.topic}-{self.partition} does not exist: is the topic created?")
         return state
 
-    def _by_metadata(self, cluster: Cluster) -> None:
+    def _ask(self, cluster: Cluster, by: str) -> None:
         metadata = cluster.metadata
         try:
+            if by == "api":
+                # Version 0 has neither the type of the election nor an error of its own.
+                version = 1 if _controller_is_at_least(view_of(cluster), (2, 4)) else 0
+                metadata.requests.elect(self.topic, self.partition, version=version)
+                return
             metadata.elect_preferred(self.topic, self.partition)
             await_until(
                 lambda: not metadata.is_electing(),
@@ -104,34 +105,6 @@ class PreferredElection(acts.PreferredElection):
             # Otherwise the next controller would hold an election that nobody waits for.
             metadata.withdraw_election()
             raise
-
-    def _by_api(self, cluster: Cluster) -> None:
-        leader = cluster.metadata.controller()
-        if leader is None:
-            raise NoEffect("there is no controller to ask for an election")
-        answer = send(
-            cluster.brokers[leader].client_address,
-            ApiKey.ELECT_LEADERS,
-            {
-                "election_type": 0,
-                "topics": [{"topic": self.topic, "partitions": [self.partition]}],
-                "timeout_ms": int(self.timeout_s * 1000),
-            },
-            # Version 0 has neither the type of the election nor an error of its own.
-            version=1 if _controller_is_at_least(view_of(cluster), (2, 4)) else 0,
-            timeout_s=self.timeout_s + 1,
-        )
-        errors = [(answer.get("error_code", 0), None)] + [
-            (result["error_code"], result["error_message"])
-            for topic in answer["topics"]
-            for result in topic["partitions"]
-        ]
-        refusals = [f"error {code} ({message})" for code, message in errors if code]
-        if refusals:
-            raise NoEffect(
-                f"controller {leader} refused the election of {self.topic}-{self.partition}: "
-                f"{', '.join(refusals)}"
-            )
 
     def _await_leader(self, cluster: Cluster, preferred: int) -> LeaderAndIsr:
         """Return the state once it names the preferred replica as leader.

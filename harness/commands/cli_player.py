@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 # Those of harness.player.candidates and walks, which import too much for `--help`.
 MIX_NAMES = (
     *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "formats"),
-    *("disks", "throttles", "topics", "logs", "rare", "upgrades", "slow-disks", "walks"),
-    "wide-walks",
+    *("disks", "throttles", "topics", "logs", "admin", "rare", "upgrades", "slow-disks"),
+    *("walks", "wide-walks"),
 )
 _RATE = 10.0
 kafkas_of_schedules = click.option(

@@ -38,6 +38,7 @@ from kchaos.faults import (
 from kchaos.faults.api import Fault
 from kchaos.harness.player.draw import Candidates, Draw, of_each_replica
 from kchaos.harness.player.rare import (
+    ADMIN_KINDS,
     ALSO_RARE,
     RARE,
     RARE_CANDIDATES,
@@ -100,7 +101,7 @@ _MIXED: dict[str, float] = {
     "delete-topic": 0,
     "await-retention": 0,
     "fail-directory": 0,
-    **dict.fromkeys(RARE_KINDS, 0),
+    **dict.fromkeys((*RARE_KINDS, *ADMIN_KINDS), 0),
     "slow-disk": 0,
     "upgrade": 0,
     "go-back": 0,
@@ -129,6 +130,10 @@ UPGRADES = "upgrades"
 """The mix that begins on the release line before, and rolls its brokers to the newer one."""
 LOGS = "logs"
 """The mix whose brokers have two log directories, and logs so small that retention deletes."""
+ADMIN = "admin"
+"""The mix in which somebody administers topics, whose brokers have two log directories."""
+SEVERAL_FOLDERS = (ADMIN, LOGS)
+"""The mixes whose brokers have two log directories, where ZooKeeper keeps the metadata."""
 MIXES: Mapping[str, Mapping[str, float]] = {
     "mixed": _MIXED,
     "cuts": _MIXED | {"cut": 7, "cut-one-way": 4, "cut-zookeeper": 3, "elect": 5},
@@ -145,6 +150,12 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     THROTTLES: _MIXED | {"throttle": 8, "kill": 5, "stop": 3, "heal": 6, "elect": 5},
     LOGS: _MIXED
     | {"await-retention": 6, "produce": 20, "heal": 6, "kill": 3, "stop": 2, "fail-directory": 4},
+    ADMIN: {
+        **_MIXED,
+        **ADMIN_KINDS,
+        **dict.fromkeys(("reassign", "reorder", "delete-records"), 2.0),
+        **dict.fromkeys(("kill", "cut", "heal", "elect"), 4.0),
+    },
     RARE: {**_MIXED, **RARE_KINDS, **ALSO_RARE},
     UPGRADES: _MIXED
     | {"upgrade": 8, "go-back": 3, "raise-protocol": 8, "elect": 4, "kill": 2.5, "heal": 6},
@@ -161,6 +172,7 @@ _NO_FAULTS = frozenset(
     {
         *("produce", "produce-to-zombie", "read", "heal", "snapshot", "await-retention"),
         *("create-topic", "delete-topic", "delete-records", "reassign", "reorder"),
+        *ADMIN_KINDS,
     }
 )
 FAULT_KINDS: tuple[str, ...] = tuple(kind for kind in STEP_KINDS if kind not in _NO_FAULTS)

@@ -26,6 +26,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import (
     LOGS,
     MIXES,
+    SEVERAL_FOLDERS,
     SHUTDOWNS,
     STEP_KINDS,
     THROTTLES,
@@ -265,7 +266,7 @@ def _cluster(random: Random, kafka: str, mix: str, *, is_kraft: bool) -> Cluster
     first_broker = random.choice(brokers)
     return ClusterSpec(
         brokers=tuple(
-            replace(broker, log_directories=2 if mix == LOGS and not is_kraft else 1)
+            replace(broker, log_directories=2 if mix in SEVERAL_FOLDERS and not is_kraft else 1)
             for broker in brokers_of(kafka, brokers)
         ),
         first_broker=None if is_kraft else first_broker,
@@ -323,11 +324,14 @@ def _view_of(cluster: ClusterSpec, kafka: str, release: Release) -> View:
     first = cluster.first_broker
     # Where releases differ the older protocol is spoken, and nobody changes formats beside.
     is_mixed = len(kafkas) > 1
+    has_folders = all(broker.log_directories > 1 for broker in cluster.brokers)
     return new_view(
         brokers,
         first_broker=brokers[0] if first is None else first,
         has_epochs=number >= (0, 11),
-        outlives_disks=number >= (1, 0) and all(b.log_directories > 1 for b in cluster.brokers),
+        outlives_disks=number >= (1, 0) and has_folders,
+        moves_replicas=number >= (1, 1) and has_folders,
+        is_asked=number >= (2, 4) and not is_mixed,
         unclean=cluster.properties.get("unclean.leader.election.enable") == "true",
         formats=() if is_mixed or cluster.tiered else message_formats(number),
         kafkas=kafkas if is_mixed else (),

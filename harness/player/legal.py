@@ -1,12 +1,13 @@
 """Preconditions and effects of drawn steps, on the view that a schedule is drawn from."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from kchaos.checkers.model.controller.decisions import (
     elect_for_new,
+    elect_for_offline,
     elect_for_reassignment,
     elect_preferred,
 )
@@ -56,22 +57,23 @@ from kchaos.harness.player.view import (
     settled,
     without_disk,
 )
+from kchaos.harness.steps.admin import (
+    AddPartitions,
+    CancelReassignment,
+    ElectUncleanly,
+    MoveReplica,
+    Reassign,
+    ReorderReplicas,
+)
 from kchaos.harness.steps.clients import Produce, Read
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.log_start import DeleteRecords
-from kchaos.harness.steps.scenario_steps import (
-    CreateTopic,
-    Heal,
-    Inject,
-    Reassign,
-    ReorderReplicas,
-    Step,
-    TakeSnapshot,
-)
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
 from kchaos.harness.steps.topics import DeleteTopic
 
 MOST_SNAPSHOTS = 3
 MOST_TOPICS = 2
+_MOST_PARTITIONS = 3
 
 
 def refusal(view: View, step: Step) -> str:
@@ -87,22 +89,9 @@ def refusal(view: View, step: Step) -> str:
             return "" if rule is None else rule(view, fault)
         case Heal(name=name):
             return _heal(view, name)
-        case CreateTopic():
-            return _create(view, step)
-        case DeleteTopic():
-            return _delete(view, step)
-        case Produce():
-            return _produce(view, step)
-        case Reassign():
-            return _reassign(view, step)
-        case Read(operation=operation):
-            return _name_used(view, operation) or _unled(view, step)
-        case DeleteRecords():
-            return _delete_records(view, step)
-        case TakeSnapshot():
-            return "enough snapshots" if view.snapshots >= MOST_SNAPSHOTS else ""
         case _:
-            return ""
+            rule = _STEPS.get(type(step))
+            return "" if rule is None else rule(view, step)
 
 
 def after(view: View, step: Step) -> View:
@@ -117,21 +106,9 @@ def after(view: View, step: Step) -> View:
             return settled(_injected(view, fault))
         case Heal(name=name):
             return settled(_healed(view, name))
-        case CreateTopic():
-            return _created(view, step)
-        case DeleteTopic(topic=topic):
-            left = tuple(partition for partition in view.partitions if partition.topic != topic)
-            return replace(view, partitions=left)
-        case Produce():
-            return _produced(view, step)
-        case Read(operation=operation):
-            return replace(view, names=view.names | {operation})
-        case Reassign():
-            return settled(_reassigned(view, step))
-        case TakeSnapshot():
-            return replace(view, snapshots=view.snapshots + 1)
         case _:
-            return view
+            effect = _EFFECTS.get(type(step))
+            return view if effect is None else effect(view, step)
 
 
 def illegal_steps(view: View, steps: Sequence[Step]) -> list[tuple[int, str]]:
@@ -545,16 +522,41 @@ def _delete(view: View, step: DeleteTopic) -> str:
 
 
 def _created(view: View, step: CreateTopic) -> View:
+    is_tiered = ("remote.storage.enable", "true") in step.configuration
+    return _with_partitions(view, step.topic, step.assignment, is_tiered=is_tiered)
+
+
+def _deleted(view: View, step: DeleteTopic) -> View:
+    left = tuple(partition for partition in view.partitions if partition.topic != step.topic)
+    return replace(view, partitions=left)
+
+
+def _snapshot(view: View, _step: TakeSnapshot) -> str:
+    return "enough snapshots" if view.snapshots >= MOST_SNAPSHOTS else ""
+
+
+def _read(view: View, step: Read) -> str:
+    return _name_used(view, step.operation) or _unled(view, step)
+
+
+def _cancel(view: View, step: CancelReassignment) -> str:
+    return _not_asked(view) or _unled(view, step)
+
+
+def _with_partitions(
+    view: View, topic: str, assignment: Iterable[tuple[int, ...]], *, is_tiered: bool = False
+) -> View:
+    there = [partition for partition in view.partitions if partition.topic == topic]
     made = (
         PartitionInView(
-            topic=step.topic,
+            topic=topic,
             partition=index,
             replicas=replicas,
             leader=NO_LEADER,
             isr=frozenset(),
-            is_tiered=("remote.storage.enable", "true") in step.configuration,
+            is_tiered=is_tiered or any(partition.is_tiered for partition in there),
         )
-        for index, replicas in enumerate(step.assignment)
+        for index, replicas in enumerate(assignment, start=len(there))
     )
     led = (elected(view, each, lambda context, _: elect_for_new(context)) for each in made)
     return replace(view, partitions=(*view.partitions, *led))
@@ -569,6 +571,8 @@ def _reassign(view: View, step: Reassign) -> str:
     same = {*step.replicas} == {*partition.replicas}
     if same != isinstance(step, ReorderReplicas):
         return "another order is for ReorderReplicas, other brokers are for Reassign"
+    if step.by == "api" and (why := _not_asked(view)):
+        return why
     concerned = tuple(sorted({*step.replicas, *partition.replicas}))
     for broker in concerned:
         if why := _not_whole(view, broker):
@@ -588,7 +592,51 @@ def _reassigned(view: View, step: Reassign) -> View:
     return replace(view, partitions=tuple(map(changed, view.partitions)))
 
 
-def _unled(view: View, step: Read | DeleteRecords) -> str:
+def _not_asked(view: View) -> str:
+    return "" if view.is_asked else "controllers before 2.4 know no such request"
+
+
+def _add(view: View, step: AddPartitions) -> str:
+    there = [partition for partition in view.partitions if partition.topic == step.topic]
+    if not there or len(there) >= _MOST_PARTITIONS:
+        return "there is no such topic, or it has many partitions"
+    replicas = sorted({broker for each in step.assignment for broker in each})
+    whys = (_not_whole(view, broker) for broker in replicas)
+    return next(filter(None, whys), "") or _controller_cannot(view, tuple(replicas))
+
+
+def _elect_uncleanly(view: View, step: ElectUncleanly) -> str:
+    partition = view.partition(step.topic, step.partition)
+    if partition is None or partition.leader != NO_LEADER:
+        return "there is no such partition, or somebody leads it"
+    able = view.whole.intersection(partition.replicas) - partition.offline
+    why = _not_asked(view) or ("" if able else "none of its replicas can lead")
+    return why or _controller_cannot(view, tuple(sorted(able)))
+
+
+def _elected_uncleanly(view: View, step: ElectUncleanly) -> View:
+    allowed = replace(view, unclean=True)
+    partitions = tuple(
+        elected(allowed, each, elect_for_offline)
+        if (each.topic, each.partition) == (step.topic, step.partition)
+        else each
+        for each in view.partitions
+    )
+    return replace(view, partitions=partitions)
+
+
+def _move_replica(view: View, step: MoveReplica) -> str:
+    if not view.moves_replicas:
+        return "brokers have one log directory, or cannot move a replica to another"
+    if view.faults(FailLogDirectory):
+        return "a log directory has failed"
+    partition = view.partition(step.topic, step.partition)
+    if partition is None or step.broker not in partition.replicas:
+        return f"broker {step.broker} holds no such partition"
+    return _not_whole(view, step.broker)
+
+
+def _unled(view: View, step: Read | DeleteRecords | CancelReassignment) -> str:
     partition = view.partition(step.topic, step.partition)
     if partition is None or partition.leader == NO_LEADER:
         return "there is no such partition, or nobody leads it"
@@ -688,3 +736,30 @@ def _controller_cannot(view: View, brokers: tuple[int, ...]) -> str:
     if any(not is_linked(view, a, b) for a in concerned for b in concerned if a != b):
         return "a cut lies between the controller and replicas"
     return "requests are held" if view.faults(HoldRequests) else ""
+
+
+_STEPS: Mapping[type[Any], Callable[[View, Any], str]] = {
+    CreateTopic: _create,
+    DeleteTopic: _delete,
+    Produce: _produce,
+    Reassign: _reassign,
+    ReorderReplicas: _reassign,
+    AddPartitions: _add,
+    CancelReassignment: _cancel,
+    ElectUncleanly: _elect_uncleanly,
+    MoveReplica: _move_replica,
+    Read: _read,
+    DeleteRecords: _delete_records,
+    TakeSnapshot: _snapshot,
+}
+_EFFECTS: Mapping[type[Any], Callable[[View, Any], View]] = {
+    CreateTopic: _created,
+    DeleteTopic: _deleted,
+    Produce: _produced,
+    Reassign: lambda view, step: settled(_reassigned(view, step)),
+    ReorderReplicas: lambda view, step: settled(_reassigned(view, step)),
+    AddPartitions: lambda view, step: _with_partitions(view, step.topic, step.assignment),
+    ElectUncleanly: lambda view, step: settled(_elected_uncleanly(view, step)),
+    Read: lambda view, step: replace(view, names=view.names | {step.operation}),
+    TakeSnapshot: lambda view, _: replace(view, snapshots=view.snapshots + 1),
+}

@@ -7,6 +7,7 @@ schedule of thousands if each had its small chance in all of them.
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 
 from kchaos.clusters.agent.points import FETCH_REQUEST
@@ -29,9 +30,17 @@ from kchaos.faults import (
 )
 from kchaos.harness.player.draw import Candidates, Draw, of_each_replica
 from kchaos.harness.player.view import View
+from kchaos.harness.steps.admin import (
+    AddPartitions,
+    CancelReassignment,
+    ElectUncleanly,
+    MoveReplica,
+    Reassign,
+    ReorderReplicas,
+)
 from kchaos.harness.steps.clients import Read
 from kchaos.harness.steps.log_start import DeleteRecords
-from kchaos.harness.steps.scenario_steps import Inject, Reassign, ReorderReplicas, Step
+from kchaos.harness.steps.scenario_steps import Inject, Step
 
 RARE = "rare"
 """The mix of wider clusters and of what the other mixes leave out."""
@@ -69,6 +78,14 @@ RARE_KINDS: Mapping[str, float] = {
     "hold-isr-change": 1,
 }
 """Weight of each in the mix `rare`, relative to the weights of the mix `mixed`."""
+ADMIN_KINDS: Mapping[str, float] = {
+    "reassign-on": 4,
+    "cancel-reassignment": 3,
+    "add-partitions": 1,
+    "elect-uncleanly": 8,
+    "move-replica": 3,
+}
+"""Weight of each in the mix `admin`: what only an administrator asks for."""
 ALSO_RARE: Mapping[str, float] = {
     **dict.fromkeys(("forge-epochs", "configure-format", "roll-format", "wipe"), 1.0),
     **dict.fromkeys(("lose-epochs", "delete-topic"), 2.0),
@@ -184,7 +201,8 @@ def _reads(view: View, draw: Draw) -> Iterator[Step]:
         )
 
 
-def _reassignments(view: View, _draw: Draw) -> Iterator[Step]:
+def _reassignments(view: View, _draw: Draw, *, is_awaited: bool = True) -> Iterator[Step]:
+    by = "" if is_awaited or not view.is_asked else "api"
     for partition in view.partitions:
         others = [broker for broker in view.brokers if broker not in partition.replicas]
         for other in others:
@@ -194,8 +212,35 @@ def _reassignments(view: View, _draw: Draw) -> Iterator[Step]:
                     topic=partition.topic,
                     partition=partition.partition,
                     replicas=replicas,
+                    by="api" if by else "",
+                    is_awaited=is_awaited,
                     timeout_s=_STEP_S,
                 )
+
+
+def _of_each(make: type[CancelReassignment] | type[ElectUncleanly]) -> Candidates:
+    def candidates(view: View, _draw: Draw) -> Iterator[Step]:
+        for each in view.partitions:
+            yield make(topic=each.topic, partition=each.partition, timeout_s=_STEP_S)
+
+    return candidates
+
+
+def _more_partitions(view: View, draw: Draw) -> Iterator[Step]:
+    for topic in view.topics:
+        yield AddPartitions(topic=topic, assignment=draw.assignment[:1], timeout_s=_STEP_S)
+
+
+def _moved_replicas(view: View, draw: Draw) -> Iterator[Step]:
+    for partition in view.partitions:
+        for broker in partition.replicas:
+            yield MoveReplica(
+                broker=broker,
+                topic=partition.topic,
+                partition=partition.partition,
+                directory=draw.number % 2,
+                timeout_s=_STEP_S,
+            )
 
 
 def _orders(view: View, _draw: Draw) -> Iterator[Step]:
@@ -349,6 +394,11 @@ RARE_CANDIDATES: Mapping[str, Candidates] = {
     "read": _reads,
     "reassign": _reassignments,
     "reorder": _orders,
+    "reassign-on": partial(_reassignments, is_awaited=False),
+    "cancel-reassignment": _of_each(CancelReassignment),
+    "add-partitions": _more_partitions,
+    "elect-uncleanly": _of_each(ElectUncleanly),
+    "move-replica": _moved_replicas,
     "delete-records": _deleted_records,
     "roll-release": _rolls,
     "downgrade-format": _downgrades,
@@ -368,4 +418,4 @@ RARE_CANDIDATES: Mapping[str, Candidates] = {
     ),
     "hold-isr-change": holds("AlterPartition", "hold-isr-change", of_sender=True),
 }
-"""Candidates of each of `RARE_KINDS`."""
+"""Candidates of each of `RARE_KINDS` and `ADMIN_KINDS`."""

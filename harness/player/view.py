@@ -65,6 +65,8 @@ class View:
         quorum: The KRaft controllers; none with ZooKeeper.
         has_epochs: Whether followers ask for leader epochs (0.11 on).
         outlives_disks: Whether brokers go on when one of their log directories fails.
+        moves_replicas: Whether brokers can move replicas between log directories, and have several.
+        is_asked: Whether controllers know the requests of an administrator (2.4 on).
         unclean: Whether unclean elections are allowed.
         formats: Message formats that may be set; none where an old one is ignored, or stops
             replication (KAFKA-7601).
@@ -89,6 +91,8 @@ class View:
     partitions: tuple[PartitionInView, ...] = ()
     has_epochs: bool = True
     outlives_disks: bool = False
+    moves_replicas: bool = False
+    is_asked: bool = False
     unclean: bool = False
     formats: tuple[str, ...] = ()
     kafkas: tuple[str, ...] = ()
@@ -128,6 +132,8 @@ def new_view(
     has_epochs: bool,
     unclean: bool,
     outlives_disks: bool = False,
+    moves_replicas: bool = False,
+    is_asked: bool = False,
     formats: tuple[str, ...] = (),
     kafkas: tuple[str, ...] = (),
     asked: str = "",
@@ -144,6 +150,8 @@ def new_view(
         quorum=quorum,
         has_epochs=has_epochs,
         outlives_disks=outlives_disks,
+        moves_replicas=moves_replicas,
+        is_asked=is_asked,
         unclean=unclean,
         formats=formats,
         kafkas=kafkas,

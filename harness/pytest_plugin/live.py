@@ -14,7 +14,8 @@ from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.batch import Record, payload_digest
-from kchaos.clusters.metadata.api import ClusterMetadata, LeaderAndIsr, MetadataUnavailable
+from kchaos.clusters.errors import MetadataUnavailable
+from kchaos.clusters.metadata.api import ClusterMetadata, LeaderAndIsr
 from kchaos.clusters.start.jvm_cluster import JvmCluster
 from kchaos.faults.api import Fault, Injection
 from kchaos.harness.commands.reproduce import judged

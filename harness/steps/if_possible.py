@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kchaos.checkers import observations
-from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.metadata.api import MetadataRefused, MetadataUnavailable
+from kchaos.clusters.errors import AwaitTimeout, MetadataRefused, MetadataUnavailable
 from kchaos.clusters.system.exchange import NoAnswer, NotSent
 from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.errors import FaultError

@@ -11,16 +11,21 @@ from typing import Any, Protocol
 
 from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
-from kchaos.clusters.releases import release_of
-from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import Fault
 from kchaos.faults.configuration.configure_topic import refused_by_brokers
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.gates import fetching, gates
+from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S
 from kchaos.harness.gates.quiet import await_quiet, await_quiet_without_links
 from kchaos.harness.play.collect import take_snapshot
 from kchaos.harness.play.play import Play
+from kchaos.harness.steps.admin import AddPartitions as AddPartitions
+from kchaos.harness.steps.admin import CancelReassignment as CancelReassignment
+from kchaos.harness.steps.admin import ElectUncleanly as ElectUncleanly
+from kchaos.harness.steps.admin import MoveReplica as MoveReplica
+from kchaos.harness.steps.admin import Reassign as Reassign
+from kchaos.harness.steps.admin import ReorderReplicas as ReorderReplicas
+from kchaos.harness.steps.admin import await_created
 from kchaos.harness.steps.asking import AskAs as AskAs
 from kchaos.harness.steps.asking import ConsumeFrom as ConsumeFrom
 from kchaos.harness.steps.cleaning import AwaitCleaned as AwaitCleaned
@@ -62,9 +67,6 @@ from kchaos.harness.steps.transactions import LetTransactionTimeOut as LetTransa
 from kchaos.harness.steps.transactions import WriteAcrossTimeout as WriteAcrossTimeout
 from kchaos.harness.steps.transactions import WriteAfterAbort as WriteAfterAbort
 from kchaos.harness.steps.transactions import WriteWhenTimedOut as WriteWhenTimedOut
-
-_LOSES_NO_REASSIGNMENT = (2, 4)
-"""From here on the controller reads the request before it deletes it (docs/kafka.md)."""
 
 
 class Step(Protocol):
@@ -115,41 +117,7 @@ class CreateTopic:
             raise ScenarioError(f"topic {self.topic}: {refused}")
         play.cluster.metadata.create_topic(self.topic, self.assignment, dict(self.configuration))
         for partition, replicas in enumerate(self.assignment):
-            created = TopicPartition(self.topic, partition)
-            live = [b for b in replicas if play.cluster.brokers[b].is_running]
-            state = gates.await_state(
-                play, created, leader=live[0], isr=live, timeout_s=self.timeout_s
-            )
-            for broker in live:
-                gates.await_delivered(play, created, broker, state, timeout_s=self.timeout_s)
-            for broker in live[1:]:
-                fetching.await_fetching(play, created, broker, live[0], timeout_s=self.timeout_s)
-            _await_directories(play, created, live, self.timeout_s)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reassign:
-    """Other brokers get the replicas: who is added catches up, then who is left out goes.
-
-    The gate is that the controller is done, every replica is in sync, and all have heard of it.
-    """
-
-    topic: str
-    partition: int
-    replicas: tuple[int, ...]
-    timeout_s: float = GATE_S
-
-    def perform(self, play: Play) -> None:
-        """Request it; wait until the controller has done it."""
-        reassign(play, self.topic, self.partition, self.replicas, self.timeout_s)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReorderReplicas(Reassign):
-    """Another replica becomes the preferred one: a reassignment to the same brokers.
-
-    The leader stays, and its epoch grows by one.
-    """
+            await_created(play, TopicPartition(self.topic, partition), replicas, self.timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,55 +309,3 @@ STEPS: Mapping[str, type[Any]] = {
     if hasattr(value, "perform") and value is not Step
 }
 """Every step that is defined or imported here, by its name, as scenario.json has it."""
-
-
-def reassign(
-    play: Play, topic: str, partition: int, replicas: tuple[int, ...], timeout_s: float
-) -> None:
-    """Request other replicas, or another order; wait until the controller has done it.
-
-    What was lost is asked for again where a broker, which may have been the controller, runs a
-    release that loses some. Each time is observed.
-    """
-    metadata = play.cluster.metadata
-    metadata.reassign(topic, partition, replicas)
-    may_lose = any(
-        release_of(broker.judged_as).number < _LOSES_NO_REASSIGNMENT
-        for broker in play.cluster.brokers.values()
-    )
-
-    def is_done() -> bool:
-        if may_lose and metadata.has_lost_reassignment(topic, partition, replicas):
-            metadata.reassign(topic, partition, replicas)
-            play.observed(
-                observations.ReassignedAgain(
-                    topic=topic, partition=partition, replicas=tuple(replicas)
-                )
-            )
-        is_reassigned = (topic, partition) not in metadata.reassigning()
-        return is_reassigned and [*metadata.assignment(topic)[partition]] == [*replicas]
-
-    await_until(
-        is_done,
-        timeout_s=timeout_s,
-        waiting_for=f"{topic}-{partition} to have the replicas {replicas}",
-        last_seen=lambda: metadata.assignment(topic),
-        remedy="see the controller's lines in brokers/N/server.log",
-    )
-    moved = TopicPartition(topic, partition)
-    state = gates.await_state(play, moved, isr=replicas, timeout_s=timeout_s)
-    for broker in replicas:
-        gates.await_delivered(play, moved, broker, state, timeout_s=timeout_s)
-
-
-def _await_directories(
-    play: Play, partition: TopicPartition, brokers: list[int], timeout_s: float
-) -> None:
-    """Wait for directories, which a replica's first LeaderAndIsr creates."""
-    await_until(
-        lambda: all(gates.contents(play, broker, partition) is not None for broker in brokers),
-        timeout_s=timeout_s,
-        waiting_for=f"brokers {brokers} to make the log of {partition.name}",
-        last_seen=lambda: [b for b in brokers if gates.contents(play, b, partition) is not None],
-        remedy="see the state.change.logger lines in brokers/N/server.log",
-    )

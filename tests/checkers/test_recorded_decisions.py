@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import FailLogDirectory, RestoreLogDirectory, StartBroker, StopBroker
+from kchaos.checkers.acts import (
+    FailLogDirectory,
+    RestoreLogDirectory,
+    StartBroker,
+    StopBroker,
+    TopicPartition,
+)
 from kchaos.checkers.evidence import decisions as reading
 from kchaos.checkers.evidence.about import ClusterAsked
 from kchaos.checkers.evidence.actions import TimedEvent
@@ -63,7 +69,7 @@ def impossible(
     deletions: Sequence[TopicDeletion] = (),
     of_other_topic: Sequence[TopicDeletion] = (),
     of_brokers: Sequence[tuple[str, tuple[tuple[str, str], ...]]] = (),
-    is_open_to_others: bool = False,
+    asked_unclean: frozenset[TopicPartition] | None = frozenset(),
 ) -> list[str]:
     """Return what is wrong with decisions while controllers 1 and then 0 had epochs 1 and 2."""
     monkeypatch.setattr(reading, "controller_epochs", lambda _: {1: (1, 2), 2: (0, 9)})
@@ -85,7 +91,7 @@ def impossible(
         deletions={"t": deletions, "u": of_other_topic},
         scenario=SimpleNamespace(cluster=ClusterAsked()),
         broker_configurations=of_brokers,
-        is_open_to_others=is_open_to_others,
+        asked_unclean=asked_unclean,
     )
     return messages(evidence)  # type: ignore[arg-type]
 
@@ -519,8 +525,10 @@ ALLOWED, FORBIDDEN = (
         (False, (ALLOWED, replace(FORBIDDEN, zxid=65)), {}, True),
         (True, (ALLOWED, replace(FORBIDDEN, zxid=49)), {}, False),
         (False, (), {"of_brokers": [("<default>", ALLOWED.configuration)]}, True),
-        (False, (FORBIDDEN,), {"is_open_to_others": True}, True),
-        (False, (FORBIDDEN,), {"is_open_to_others": True, "release": "2.3.1"}, False),
+        (False, (FORBIDDEN,), {"asked_unclean": None}, True),
+        (False, (FORBIDDEN,), {"asked_unclean": None, "release": "2.3.1"}, False),
+        (False, (FORBIDDEN,), {"asked_unclean": frozenset({TopicPartition("t", 0)})}, True),
+        (False, (FORBIDDEN,), {"asked_unclean": frozenset({TopicPartition("u", 0)})}, False),
     ],
     ids=[
         "the brokers'",
@@ -533,6 +541,8 @@ ALLOWED, FORBIDDEN = (
         "given while brokers ran",
         "somebody else may have asked",
         "nobody can ask a broker of that release",
+        "a step has asked",
+        "a step has asked for another partition's",
     ],
 )
 def test_nobody_outside_the_isr_is_elected_against_the_settings(

@@ -13,9 +13,10 @@ from kchaos.checkers.formats.metadata_records import (
     RecordDefinitions,
     definitions_in_jar,
 )
+from kchaos.clusters.errors import MetadataRefused, MetadataUnavailable
 from kchaos.clusters.kafka.distribution import resolve
-from kchaos.clusters.metadata import kraft
-from kchaos.clusters.metadata.api import LeaderAndIsr, MetadataRefused, MetadataUnavailable
+from kchaos.clusters.metadata import controller_requests, kraft
+from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.metadata.kraft import KraftMetadata
 from kchaos.clusters.start.kraft_storage import record_batch
 from kchaos.clusters.system.exchange import NoAnswer, NotSent
@@ -341,8 +342,8 @@ def test_a_controller_that_is_dead_and_has_no_successor_is_named(
         raise NotSent("it does not accept connections")
 
     monkeypatch.setattr(kraft, "send_control_request", refused)
-    monkeypatch.setattr(kraft, "_OFFICE_S", 0.0)
-    with pytest.raises(MetadataUnavailable, match=r"100 is .*leader, and nothing could be sent"):
+    monkeypatch.setattr(controller_requests, "_OFFICE_S", 0.0)
+    with pytest.raises(MetadataUnavailable, match=r"100 is the controller, and nothing"):
         metadata.unregister(0)
 
 

@@ -9,13 +9,9 @@ import pytest
 from kazoo.exceptions import ConnectionLoss, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from kchaos.clusters.errors import MetadataRefused, MetadataUnavailable
 from kchaos.clusters.metadata import zookeeper
-from kchaos.clusters.metadata.api import (
-    LeaderAndIsr,
-    MetadataRefused,
-    MetadataUnavailable,
-    Registration,
-)
+from kchaos.clusters.metadata.api import LeaderAndIsr, Registration
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 
 

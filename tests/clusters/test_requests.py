@@ -444,8 +444,39 @@ def test_what_a_transaction_is_answered_is_read_as_the_peer_has_it() -> None:
     assert said_by_peer(ApiKey.END_TXN, ended, 0)["error_code"] == 51
 
 
+def test_more_partitions_are_asked_for_by_the_bytes_of_the_peer() -> None:
+    asked, told = admin.CreatePartitionsRequest, admin.CreatePartitionsResponse
+    assigned = asked.CreatePartitionsTopic.CreatePartitionsAssignment(broker_ids=[3, 1])
+    topic = asked.CreatePartitionsTopic(name="t", count=2, assignments=[assigned])
+    wanted = {"topic": "t", "count": 2, "assignments": [{"broker_ids": [3, 1]}]}
+    values = {"topics": [wanted], "timeout_ms": 500, "validate_only": False}
+    peer = asked(topics=[topic], timeout_ms=500, validate_only=False)
+    result = told.CreatePartitionsTopicResult(name="t", error_code=37, error_message="few")
+    for version in (0, 1):
+        written = request_frame(ApiKey.CREATE_PARTITIONS, values, version=version)
+        assert written == asked_by_peer(peer, version)
+        said = said_by_peer(ApiKey.CREATE_PARTITIONS, told(results=[result]), version)["results"]
+        assert said == [{"topic": "t", "error_code": 37, "error_message": "few"}]
+
+
+def test_a_replica_is_moved_by_the_bytes_of_the_peer() -> None:
+    asked, told = admin.AlterReplicaLogDirsRequest, admin.AlterReplicaLogDirsResponse
+    kinds, results = asked.AlterReplicaLogDir, told.AlterReplicaLogDirTopicResult
+    moved = kinds.AlterReplicaLogDirTopic(name="t", partitions=[4])
+    values = {"directories": [{"path": "/d", "topics": [{"topic": "t", "partitions": [4]}]}]}
+    result = results.AlterReplicaLogDirPartitionResult(partition_index=4, error_code=57)
+    answer = told(results=[results(topic_name="t", partitions=[result])])
+    peer = asked(dirs=[kinds(path="/d", topics=[moved])])
+    api = ApiKey.ALTER_REPLICA_LOG_DIRS
+    assert request_frame(api, values, version=1) == asked_by_peer(peer, 1)
+    said = said_by_peer(api, answer, 1)["topics"]
+    assert said[0]["partitions"] == [{"partition": 4, "error_code": 57}]
+
+
 def test_every_request_has_a_peer_here() -> None:
     others = {
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        ApiKey.CREATE_PARTITIONS,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,

@@ -4,6 +4,7 @@ from typing import Any
 
 import kchaos
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
+from tests.cases import administered
 
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _ALL = (0, 1, 2)
@@ -63,6 +64,7 @@ SCENARIOS: dict[str, tuple[str, int, tuple[kchaos.Step, ...]]] = {
     "3.9.1-leader-killed": ("3.9.1", 1, _LEADER_KILLED),
     "4.0.2-zombie": ("4.0.2", 1, _ZOMBIE),
     "4.3.1-fenced": ("4.3.1", 1, _FENCED),
+    "3.9.1-administered": ("3.9.1", 1, administered.WITHOUT_FOLDERS),
     "4.1.2-moved": ("4.1.2", 3, _MOVED),
 }
 """By name: the release, the number of controllers, and the steps."""

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kchaos.checkers.observations import StepNotPossible
-from kchaos.clusters.metadata.api import MetadataRefused, MetadataUnavailable
+from kchaos.clusters.errors import MetadataRefused, MetadataUnavailable
 from kchaos.faults.errors import NotAvailable
 from kchaos.harness.errors import NotPossible
 from kchaos.harness.play.fault_stack import FaultStack

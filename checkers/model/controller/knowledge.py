@@ -62,8 +62,8 @@ class RecordedDecisions:
         releases: What controllers of the brokers' releases do; empty where no release is known.
         wanted: From which zxid on a partition may be moving, and to which replicas.
         deletions: By topic, in zxid order.
-        may_be_asked_unclean: Whether a client of others may have asked for an unclean election,
-            whatever the settings say (KIP-460).
+        asked_unclean: Partitions of which a client may have asked for an unclean election, whatever
+            the settings say (KIP-460); None for any.
         unclean_of_brokers: What unclean.leader.election.enable may be for a topic without its own.
     """
 
@@ -80,7 +80,7 @@ class RecordedDecisions:
         default_factory=dict
     )
     deletions: Mapping[str, Sequence[TopicDeletion]] = field(default_factory=dict)
-    may_be_asked_unclean: bool = False
+    asked_unclean: frozenset[TopicPartition] | None = frozenset()
     unclean_of_brokers: frozenset[bool] = frozenset()
 
     def wanted_at(self, partition: TopicPartition, zxid: int) -> tuple[Replicas, ...]:
@@ -319,7 +319,8 @@ class ControllerKnowledge:
         An election reads the state before, and then the topic's settings (PartitionLeaderSelector,
         0.10.2.2, and PartitionStateMachine.doElectLeaderForPartitions, 1.1.1 and 3.6.2).
         """
-        if self.recorded.may_be_asked_unclean:
+        asked = self.recorded.asked_unclean
+        if asked is None or partition in asked:
             return {False, True}
         old = self.states.get(partition)
         since = -1 if old is None else old.zxid
