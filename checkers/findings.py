@@ -99,6 +99,12 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
     ),
     (
         _S,
+        "metadata-lost",
+        "most controllers have lost the metadata of a topic with acknowledged records (KRaft)",
+        (),
+    ),
+    (
+        _S,
         "two-controllers",
         "a controller that another one replaced went on to take itself for the leader",
         (),
@@ -282,6 +288,7 @@ _TABLE: tuple[tuple[Question, str, str, tuple[str, ...]], ...] = (
 _NEEDS_NO_END = frozenset(
     (
         *("fetcher-ended", "out-of-sync", "two-controllers", "corrupt-batch", "not-as-sent"),
+        "metadata-lost",
         *("stale-request-accepted", "high-watermark-regression", "truncated-below-high-watermark"),
     )
 )

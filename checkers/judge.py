@@ -30,6 +30,7 @@ from kchaos.checkers.rules.fetch_loops import fetch_loops
 from kchaos.checkers.rules.foreign import foreign_at_links, told_once
 from kchaos.checkers.rules.ghosts import ghosts
 from kchaos.checkers.rules.logged import logged_errors
+from kchaos.checkers.rules.lost_metadata import LOST, lost_metadata
 from kchaos.checkers.rules.out_of_sync import out_of_sync
 from kchaos.checkers.rules.quorum import decisions_of_controllers
 from kchaos.checkers.rules.remote_retention import deleted_too_early
@@ -115,7 +116,10 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
         yield from acknowledged_after_demotion(evidence)
         yield from two_controllers(evidence)
     yield from cluster_not_settled(evidence)
-    yield from ghosts(evidence)
+    lost = [*lost_metadata(evidence)]
+    yield from lost
+    topics = {finding.topic for finding in lost}
+    yield from (ghost for ghost in ghosts(evidence) if ghost.topic not in topics)
     yield from logged_errors(evidence)
     yield from out_of_sync(evidence)
     yield from fetch_loops(evidence)
@@ -233,8 +237,10 @@ class _Judging:
         )
         # What kept a run from its end is told first: what it lacks follows from that.
         self._reasons += self.attempt("the seal", lambda: [*reasons(judgement, SEALED)]) or ()
+        # Where the metadata log was lost, copies and times of before that are of another log.
+        is_lost = any(finding.kind == LOST for finding in judged.findings)
         for sentence in different:
-            self._failed(sentence, BOTH, Cause.EVIDENCE)
+            self._failed(sentence, CONFORMANCE if is_lost else BOTH, Cause.EVIDENCE)
         for crash in judged.crashes:
             self._failed(f"a rule failed: {_last_line(crash)}", BOTH, Cause.NOT_FOLLOWED)
         if read is not None:

@@ -37,6 +37,7 @@ SENTENCES = {
     "out-of-sync": "{brokers} stayed out of the ISR of {partition} for no reason",
     "fenced-leader": "{brokers} was elected for {partition} while it was fenced",
     "nobody-decides": "no controller decides anything",
+    "metadata-lost": "most controllers have lost the metadata of topics with records",
     "two-controllers": "{brokers} went on to lead the controllers after being replaced",
     "deletion-does-not-end": "the deletion of {partition} does not end",
     "reassignment-does-not-end": "the reassignment of {partition} does not end",

@@ -59,7 +59,9 @@ def predict_run(evidence: RunEvidence, *, patience: int = PATIENCE) -> Predictio
     if not evidence.is_predicted:
         raise ModelError(NOT_PREDICTED)
     record = None if evidence.links is None else record_of(evidence)
-    if record is None or not any(isinstance(item.what, ControlSent) for item in record.seen):
+    if record is None or not (
+        evidence.is_kraft or any(isinstance(item.what, ControlSent) for item in record.seen)
+    ):
         timeline = tuple(timed.event for timed in evidence.events)
         return predict(timeline, decisions=recorded_decisions(evidence))
     return follow(record, patience=patience)

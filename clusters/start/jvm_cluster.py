@@ -342,7 +342,7 @@ class JvmCluster:
             base_properties=base_properties,
             role="controller",
         )
-        return JvmController(place=place, kafka=kafka, own_properties={})
+        return JvmController(place=place, kafka=kafka, own_properties={}, quorum=self._controllers)
 
     def _start_zookeeper(self, distributions: Mapping[int, Distribution]) -> None:
         """Start ZooKeeper from the newest release, whose server serves older clients too."""

@@ -1,7 +1,8 @@
 """A controller of a KRaft cluster: a JVM like a broker's, with another role."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kchaos.clusters.ask.probe import answers
 from kchaos.clusters.errors import ClusterError
@@ -16,20 +17,24 @@ HEAP_MIB = 128
 class JvmController(JvmBroker):
     """A controller of a JvmCluster: it is killed, paused and started as a broker is.
 
-    ``client_address`` is its only listener, as this machine reaches it.
+    ``client_address`` is its only listener, as this machine reaches it. ``quorum`` has all
+    controllers of the cluster by id.
     """
 
-    def await_ready(self, timeout_s: float = 60) -> None:
-        """Return once it answers and the controllers have a leader.
+    quorum: Mapping[int, JvmController] = field(default_factory=dict, repr=False)
 
-        Raises BrokerExited at once when its process ends, AwaitTimeout after ``timeout_s``.
+    def await_ready(self, timeout_s: float = 60) -> None:
+        """Return once it answers and the controllers have a leader, if they can have one.
+
+        They cannot while most of them are down. Raises BrokerExited at once when its process
+        ends, AwaitTimeout after ``timeout_s``.
         """
         if self._process is None:
             raise ClusterError(f"{self.name} was never started")
         await_until(
             lambda: (
                 answers(self.place.client_port.number)
-                and self.place.metadata().controller() is not None
+                and (not self._may_have_leader() or self.place.metadata().controller() is not None)
             ),
             timeout_s=timeout_s,
             waiting_for=f"{self.name} ({self.release}) to answer at {self.client_address}, and for "
@@ -39,6 +44,10 @@ class JvmController(JvmBroker):
             "other, and controller.quorum.*.timeout.ms must leave time for an election",
             abort=self.check_running,
         )
+
+    def _may_have_leader(self) -> bool:
+        runs = [each.is_running and not each.is_paused for each in self.quorum.values()]
+        return 2 * sum(runs) > len(runs)
 
     def _seen(self) -> str:
         """Return the controller's own state, and the election by its file of votes."""

@@ -9,9 +9,11 @@ from typing import ClassVar
 from kchaos.checkers import acts
 from kchaos.checkers.formats.batches import entries
 from kchaos.clusters.api import Cluster, Collectable
+from kchaos.clusters.links.details import METADATA_TOPIC
 from kchaos.clusters.start.log_directories import replica_directory
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import FaultError
+from kchaos.faults.observation import node_of
 from kchaos.faults.view import ClusterView, unable
 
 
@@ -21,8 +23,9 @@ class LoseTail(acts.LoseTail):
 
     `kill -9` alone loses nothing: the page cache outlives the process. The index files keep what
     they hold, as they would after a power loss; the broker rebuilds them, since its clean-shutdown
-    mark is missing. There is nothing to heal: what is lost is lost. Its fields are those of the
-    act.
+    mark is missing. There is nothing to heal: what is lost is lost. Of a KRaft controller it is
+    the end of the metadata log that is lost (`__cluster_metadata`, partition 0), where an offset
+    below 0 stands for as many batches at its end. Its fields are those of the act.
     """
 
     lasting: ClassVar[bool] = False
@@ -30,12 +33,13 @@ class LoseTail(acts.LoseTail):
 
     def available(self, view: ClusterView) -> str:
         """Check that the broker is down and was not stopped cleanly."""
-        why_not = unable(view, self.broker, Collectable)
+        is_of_quorum = self.topic == METADATA_TOPIC and self.broker in view.controllers
+        why_not = unable(view, self.broker, Collectable, or_controller=is_of_quorum)
         if why_not:
             return why_not
-        if view.brokers[self.broker].is_running:
+        if view.nodes[self.broker].is_running:
             return f"broker {self.broker} runs: kill it before its disk loses anything"
-        if view.brokers[self.broker].was_stopped_cleanly:
+        if view.nodes[self.broker].was_stopped_cleanly:
             return (
                 f"broker {self.broker} was stopped cleanly, which flushes all its logs: a power "
                 "loss takes nothing of them; use KillBroker"
@@ -50,7 +54,7 @@ class LoseTail(acts.LoseTail):
             FaultError: No batch starts at the offset in the active segment.
         """
         require_available(self, cluster)
-        broker = cluster.brokers[self.broker]
+        broker = node_of(cluster, self.broker)
         directory = replica_directory(broker.log_directories, self.topic, self.partition)
         segment, position = _find(directory, self.log_end_offset)
         before = segment.stat().st_size
@@ -77,10 +81,12 @@ def _find(directory: Path, offset: int) -> tuple[Path, int]:
     for first_offset, position in _batches(segment):
         if first_offset == offset:
             return segment, position
-        starts.append(first_offset)
+        starts.append((first_offset, position))
+    if -len(starts) <= offset < 0:
+        return segment, starts[offset][1]
     raise FaultError(
         f"no batch starts at offset {offset} in {segment}, the active segment; its last batches "
-        f"start at {starts[-5:]}"
+        f"start at {[start for start, _ in starts[-5:]]}"
     )
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster, Collectable
 from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.observation import node_of
 from kchaos.faults.view import ClusterView, unable
 
 
@@ -18,7 +19,8 @@ class WipeLogDirectory(acts.WipeLogDirectory):
     """Everything in a stopped broker's log directories is gone, its replicas and checkpoints.
 
     The directories themselves stay, empty, so that the broker starts. There is nothing to heal:
-    what is lost is lost. Its fields are those of the act.
+    what is lost is lost. Of a KRaft controller it is the metadata log that is gone, and its disk is
+    formatted anew when it starts. Its fields are those of the act.
     """
 
     lasting: ClassVar[bool] = False
@@ -26,12 +28,12 @@ class WipeLogDirectory(acts.WipeLogDirectory):
 
     def available(self, view: ClusterView) -> str:
         """Check that the broker is down and has all of its log directories."""
-        why_not = unable(view, self.broker, Collectable)
+        why_not = unable(view, self.broker, Collectable, or_controller=True)
         if why_not:
             return why_not
-        if view.brokers[self.broker].is_running:
+        if view.nodes[self.broker].is_running:
             return f"broker {self.broker} runs: kill or stop it before its disk is wiped"
-        if view.brokers[self.broker].failed_log_directories:
+        if view.nodes[self.broker].failed_log_directories:
             return f"a log directory of broker {self.broker} has failed: heal that fault first"
         return ""
 
@@ -39,7 +41,7 @@ class WipeLogDirectory(acts.WipeLogDirectory):
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Empty the directories."""
         require_available(self, cluster)
-        directories = cluster.brokers[self.broker].log_directories
+        directories = node_of(cluster, self.broker).log_directories
         before = sorted(entry.name for entry in _entries(directories))
         with journal.acting(acts.act_of(acts.WipeLogDirectory, self)):
             for entry in _entries(directories):

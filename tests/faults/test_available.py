@@ -30,6 +30,7 @@ CUT = acts.CutZooKeeper(broker=1)
 EPOCHS = kchaos.LoseEpochs(broker=1, topic="t", partition=0)
 TORN = kchaos.TearEpochs(broker=1, topic="t", partition=0)
 TAIL = kchaos.LoseTail(broker=1, topic="t", partition=0, log_end_offset=3)
+METADATA_TAIL = replace(TAIL, broker=100, topic="__cluster_metadata", log_end_offset=-1)
 FAILED = kchaos.FailLogDirectory(broker=1, topic="t", partition=0)
 TWO_DISKS = replace(UP, log_directories=2)
 HOLD = kchaos.HoldRequests(name="h", api="Fetch", source=1)
@@ -131,6 +132,8 @@ LEGAL: list[tuple[kchaos.Fault, kchaos.ClusterView]] = [
     (TAIL, kraft(DOWN)),
     (EPOCHS, kraft(DOWN)),
     (kchaos.WipeLogDirectory(broker=1), kraft(DOWN)),
+    (kchaos.WipeLogDirectory(broker=100), kraft(controllers={100: replace(DOWN, broker=100)})),
+    (METADATA_TAIL, kraft(controllers={100: replace(DOWN, broker=100)})),
     (AT_POINT, kraft()),
 ]
 

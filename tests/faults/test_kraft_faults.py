@@ -7,6 +7,7 @@ import pytest
 import kchaos
 from kchaos.clusters.ask.client import tell
 from kchaos.clusters.links import ApiKey
+from kchaos.clusters.metadata.kraft_log import MetadataLogReader
 from kchaos.faults.observation import await_unregistered, observe_broker
 from tests.support.replicated_topic import Topic
 
@@ -228,6 +229,31 @@ def test_the_cluster_goes_on_without_a_controller_that_was_killed(cluster, topic
         topic(0, 1, 2).produce(0, acks=-1)
     assert cluster.controllers[leader].is_running
     assert acts_in(journal) == ["StopBroker", "StartBroker"]
+
+
+def test_a_controller_that_lost_the_end_of_its_log_or_all_has_it_from_the_others(
+    cluster, topic, journal
+):
+    node = min(set(cluster.controllers) - {cluster.metadata.controller()})
+    tail = kchaos.LoseTail(broker=node, topic="__cluster_metadata", partition=0, log_end_offset=-3)
+    for loss in (tail, kchaos.WipeLogDirectory(broker=node)):
+        with (
+            kchaos.KillBroker(broker=node).inject(cluster, journal),
+            loss.inject(cluster, journal) as injection,
+        ):
+            assert injection.effect != injection.before
+        (log,) = cluster.metadata_folders()[node].glob("*.log")
+        end = cluster.metadata.position()
+        reader = MetadataLogReader(log.parent)
+        kchaos.await_until(
+            lambda reader=reader, end=end: (
+                reader.read_on() is not None and reader.end_offset >= end
+            ),
+            timeout_s=30,
+            waiting_for=f"controller {node} to have the log again",
+            last_seen=lambda reader=reader: reader.end_offset,
+        )
+    topic(0, 1, 2).produce(0, acks=-1)
 
 
 def test_a_controller_that_stands_still_loses_its_office(cluster, topic, journal):

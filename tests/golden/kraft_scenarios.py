@@ -60,14 +60,34 @@ _MOVED: tuple[kchaos.Step, ...] = (
     kchaos.AwaitState(leader=1, isr=_ALL, **_T0),
     kchaos.Produce(operation="with-0", records=1, acks=-1, **_T0),
 )
+_LOG_LOST: tuple[kchaos.Step, ...] = (
+    *_BEGIN,
+    kchaos.Inject(name="100-down", fault=kchaos.KillBroker(broker=100)),
+    kchaos.Inject(name="100-wiped", fault=kchaos.WipeLogDirectory(broker=100)),
+    kchaos.Heal(name="100-down"),
+)
+_MOST_LOGS_LOST: tuple[kchaos.Step, ...] = (
+    *_BEGIN,
+    *(
+        kchaos.Inject(name=f"{node}-down", fault=kchaos.KillBroker(broker=node))
+        for node in (102, 101, 100)
+    ),
+    kchaos.Inject(name="100-wiped", fault=kchaos.WipeLogDirectory(broker=100)),
+    kchaos.Inject(name="101-wiped", fault=kchaos.WipeLogDirectory(broker=101)),
+    *(kchaos.Heal(name=f"{node}-down") for node in (100, 101, 102)),
+)
 SCENARIOS: dict[str, tuple[str, int, tuple[kchaos.Step, ...]]] = {
     "3.9.1-leader-killed": ("3.9.1", 1, _LEADER_KILLED),
     "4.0.2-zombie": ("4.0.2", 1, _ZOMBIE),
     "4.3.1-fenced": ("4.3.1", 1, _FENCED),
     "3.9.1-administered": ("3.9.1", 1, administered.WITHOUT_FOLDERS),
     "4.1.2-moved": ("4.1.2", 3, _MOVED),
+    "4.1.2-log-lost": ("4.1.2", 1, _LOG_LOST),
+    "3.9.1-most-logs-lost": ("3.9.1", 3, _MOST_LOGS_LOST),
 }
 """By name: the release, the number of controllers, and the steps."""
+LOST = {"4.1.2-log-lost": [0, 1, 2], "3.9.1-most-logs-lost": [0, 1, 2, 102]}
+"""Those whose controllers lose the metadata log, each with the nodes that still have it."""
 
 
 def kraft_scenario(name: str) -> kchaos.Scenario:
@@ -87,6 +107,12 @@ def kraft_scenario(name: str) -> kchaos.Scenario:
             mode="kraft",
             controllers=controllers,
             properties=QUICK_KRAFT,
+            linked=name not in LOST,
         ),
         steps=steps,
+        expectation=_lost(LOST[name]) if name in LOST else None,
     )
+
+
+def _lost(nodes: list[int]) -> dict[str, Any]:
+    return {"safe": False, "findings": [{"kind": "metadata-lost", "brokers": nodes}]}

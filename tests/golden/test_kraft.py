@@ -24,20 +24,20 @@ from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import read_segment
 from kchaos.checkers.verdict import NOT_PREDICTED
 from tests.golden.cut_by_hand import CUT, WHOLE
-from tests.golden.kraft_scenarios import SCENARIOS
+from tests.golden.kraft_scenarios import LOST, SCENARIOS
 from tests.golden.stored import ENTRIES, KRAFT, expected_of, said_of, unpacked
 from tests.support.metadata_logs import FIRST_SEGMENT, rewritten
 
 ELIGIBLE, LAST, LINKED = "4.1.2-eligible-replicas", "3.9.1-last-replica", "4.4.0-linked"
 UNLINKED = ("3.3.2", "3.9.1", "4.1.2-three-controllers", ELIGIBLE, LAST, CUT, WHOLE)
-PREDICTED = (LINKED, *SCENARIOS)
+PREDICTED = (LINKED, *(name for name in SCENARIOS if name not in LOST))
 CLEANED = "3.9.1-cleaned"
 IN_KRAFT = ("KAFKA-14296", "KAFKA-14616", "KAFKA-19522", "KIP-966-last-known-leader")
 """Entries whose stored run is one of KRaft."""
 
 
 def test_every_stored_kraft_run_is_looked_at() -> None:
-    assert {folder.name for folder in KRAFT.iterdir()} == {*UNLINKED, *PREDICTED, CLEANED}
+    assert {folder.name for folder in KRAFT.iterdir()} == {*UNLINKED, *PREDICTED, *LOST, CLEANED}
 
 
 @pytest.mark.slow
@@ -75,6 +75,22 @@ def test_a_real_kraft_run_whose_log_was_cleaned_unseen_is_unknown_for_that(tmp_p
     assert said_of(run, results) == expected_of(CLEANED, runs=KRAFT)
     assert (results.conforms, results.safe, results.crashes) == (None, True, ())
     assert "log cleaner" in (results.unknown or "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LOST)
+def test_a_lost_metadata_log_is_unsafe_although_its_copies_contradict_each_other(
+    name: str, tmp_path: Path
+) -> None:
+    run = unpacked(name, tmp_path, runs=KRAFT)
+
+    results = judge(run)
+
+    assert said_of(run, results) == expected_of(name, runs=KRAFT)
+    assert (results.conforms, results.safe, results.crashes) == (None, False, ())
+    (lost,) = (finding for finding in results.findings if finding.kind == "metadata-lost")
+    assert (lost.topic, lost.evidence["records"]) == ("t", 3)
+    assert [*lost.brokers] == LOST[name]
 
 
 def _lose_the_tail(path: Path) -> None:
