@@ -21,7 +21,7 @@ class JvmController(JvmBroker):
     controllers of the cluster by id.
     """
 
-    quorum: Mapping[int, JvmController] = field(default_factory=dict, repr=False)
+    quorum: Mapping[int, "JvmController"] = field(default_factory=dict, repr=False)
 
     def await_ready(self, timeout_s: float = 60) -> None:
         """Return once it answers and the controllers have a leader, if they can have one.
@@ -47,7 +47,7 @@ class JvmController(JvmBroker):
 
     def _may_have_leader(self) -> bool:
         runs = [each.is_running and not each.is_paused for each in self.quorum.values()]
-        return 2 * sum(runs) > len(runs)
+        return not runs or 2 * sum(runs) > len(runs)
 
     def _seen(self) -> str:
         """Return the controller's own state, and the election by its file of votes."""

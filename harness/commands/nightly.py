@@ -33,7 +33,7 @@ from kchaos.harness.commands.nights_on_store import put_night, require_free
 from kchaos.harness.commands.summary import require_baseline, summarise
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import FAULT_KINDS, fault_kinds_of
-from kchaos.harness.player.drawing import WITHOUT_KRAFT, check_mix, draw, has_kraft, no_formats
+from kchaos.harness.player.drawing import check_mix, draw, has_kraft, mixes_not_drawn, no_formats
 from kchaos.harness.player.rare import SLOW_DISKS
 from kchaos.harness.run.runner import RunOptions, delete_run
 from kchaos.harness.run.scenario import Scenario
@@ -94,7 +94,8 @@ class Night:
             UsageError: None of them is.
             ReleaseError: The release has no such mode.
         """
-        left_out = WITHOUT_KRAFT if has_kraft(release_of(release), self.mode) else ()
+        known = release_of(release)
+        left_out = mixes_not_drawn(known, is_kraft=has_kraft(known, self.mode))
         drawn = {mix: weight for mix, weight in self.mixes.items() if mix not in left_out}
         if not drawn:
             raise UsageError(

@@ -72,8 +72,8 @@ DRAWN = "DRAWN"
 _END_SESSION = 0.65
 _LONGER = (2, 6)
 _WRITES = ("produce", "produce-to-zombie")
-WITHOUT_KRAFT = (*WITH_ZOOKEEPER, *WALKED)
-"""The mixes that are not drawn with KRaft."""
+_LARGE_SEGMENTS = (4, 0)
+"""The first release whose segments have 1 MiB at least, as brokers set them."""
 _SELDOM_POSSIBLE = ("lose-tail", "tear-epochs", "lose-epochs", "wipe", "delete-topic")
 _SEIZED = 6
 """Factor of the mix `rare` on the weight of a kind that is seldom possible, when it is."""
@@ -240,16 +240,24 @@ def own_kinds(own: Sequence[OwnParts]) -> Mapping[str, OwnKind]:
     return kinds
 
 
+def mixes_not_drawn(release: Release, *, is_kraft: bool) -> tuple[str, ...]:
+    """Return the mixes that are not drawn for a release; from 4.0 on no logs are small."""
+    if not is_kraft:
+        return ()
+    small = (LOGS,) if release.number >= _LARGE_SEGMENTS else ()
+    return (*WITH_ZOOKEEPER, *small, *WALKED)
+
+
 def check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
     """Refuse an unknown mix, or one that KRaft does not have.
 
     Raises:
         UsageError: The message names those that there are.
     """
-    if is_kraft and mix in WITHOUT_KRAFT:
+    if mix in mixes_not_drawn(release_of(release), is_kraft=is_kraft):
         raise UsageError(
-            f"the mix {mix} is not drawn for {release} with KRaft. It is made of "
-            "what does not act with KRaft, or of what the model predicts; take another, as mixed"
+            f"the mix {mix} is not drawn for {release} with KRaft. It is made of what does not act "
+            "there, of segments below 1 MiB, or of what the model predicts; take another, as mixed"
         )
     if mix not in (*MIXES, *WALKED):
         raise UsageError(f"no mix named {mix!r}; known: {', '.join((*MIXES, *WALKED))}")

@@ -52,3 +52,9 @@ def test_a_quorum_that_elects_nobody_says_what_was_seen_of_it(
         f"it answers; leader None; quorum-state: {election}; voters {VOTERS}"
     )
     assert "more than half of the voters must run" in str(raised.value)
+
+    # Two of three are down, so that none of them can lead.
+    runs = (True, False, False)
+    nodes = [SimpleNamespace(is_running=is_running, is_paused=False) for is_running in runs]
+    controller.quorum = cast(Any, dict(enumerate(nodes)))
+    controller.await_ready(timeout_s=0)

@@ -231,6 +231,17 @@ def test_the_cluster_goes_on_without_a_controller_that_was_killed(cluster, topic
     assert acts_in(journal) == ["StopBroker", "StartBroker"]
 
 
+def await_log(cluster: kchaos.LocalCluster, node: int) -> None:
+    """Return once a node has all of the metadata log that there is now."""
+    reader, end = MetadataLogReader(cluster.metadata_folders()[node]), cluster.metadata.position()
+    kchaos.await_until(
+        lambda: reader.read_on() is not None and reader.end_offset >= end,
+        timeout_s=30,
+        waiting_for=f"node {node} to have the metadata log",
+        last_seen=lambda: reader.end_offset,
+    )
+
+
 def test_a_controller_that_lost_the_end_of_its_log_or_all_has_it_from_the_others(
     cluster, topic, journal
 ):
@@ -242,17 +253,7 @@ def test_a_controller_that_lost_the_end_of_its_log_or_all_has_it_from_the_others
             loss.inject(cluster, journal) as injection,
         ):
             assert injection.effect != injection.before
-        (log,) = cluster.metadata_folders()[node].glob("*.log")
-        end = cluster.metadata.position()
-        reader = MetadataLogReader(log.parent)
-        kchaos.await_until(
-            lambda reader=reader, end=end: (
-                reader.read_on() is not None and reader.end_offset >= end
-            ),
-            timeout_s=30,
-            waiting_for=f"controller {node} to have the log again",
-            last_seen=lambda reader=reader: reader.end_offset,
-        )
+        await_log(cluster, node)
     topic(0, 1, 2).produce(0, acks=-1)
 
 

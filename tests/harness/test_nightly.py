@@ -404,15 +404,12 @@ def test_slow_disks_are_refused_before_the_first_play_where_no_disk_can_be_slow(
     assert not play.folder.exists()
 
 
-def test_slow_disks_that_are_not_drawn_with_kraft_are_not_refused_where_no_disk_can_be_slow(
-    play: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mounting, "_DEVICE", play.folder / "no-fuse")
-    mixes = {"cuts": 1.0, "mixed": 1.0, "slow-disks": 1.0}
+def test_a_mix_that_is_not_drawn_with_kraft_is_said_and_the_others_are_played(play: Any) -> None:
+    mixes = {"cuts": 1.0, "mixed": 1.0, "throttles": 1.0}
     said: list[str] = []
     play(night=replace(NIGHT, kafkas=("4.1.2",), mixes=mixes), say=said.append)
     assert [line.seed for line in play.stored.played] == [7, 8, 9, 10]
-    assert "4.1.2: slow-disks are not drawn with KRaft" in said
+    assert "4.1.2: throttles are not drawn with KRaft" in said
 
 
 def test_a_mix_that_is_not_drawn_for_a_release_is_refused_before_the_first_play(play: Any) -> None:

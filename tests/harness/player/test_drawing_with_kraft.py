@@ -11,12 +11,12 @@ from kchaos.checkers.acts import Mode
 from kchaos.clusters.agent.points import POINTS
 from kchaos.clusters.api import Collectable, Killable, Pausable, Restartable
 from kchaos.clusters.errors import ReleaseError
+from kchaos.clusters.releases import release_of
 from kchaos.faults.view import BrokerView, ClusterView
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import MIXES, WITH_ZOOKEEPER
-from kchaos.harness.player.drawing import draw, view_of
+from kchaos.harness.player.candidates import MIXES
+from kchaos.harness.player.drawing import draw, mixes_not_drawn, view_of
 from kchaos.harness.player.legal import illegal_steps
-from kchaos.harness.player.studied_mixes import WALKS
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.settings import require_trust
 from kchaos.harness.steps.if_possible import IfPossible
@@ -25,7 +25,8 @@ from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject
 pytestmark = pytest.mark.slow
 
 RELEASE = "4.1.2"
-PLAYED = [mix for mix in MIXES if mix not in WITH_ZOOKEEPER]
+NOT_DRAWN = mixes_not_drawn(release_of(RELEASE), is_kraft=True)
+PLAYED = [mix for mix in MIXES if mix not in NOT_DRAWN]
 NODE = frozenset({Killable, Pausable, Restartable, Collectable})
 _ON_DISK = ("LoseEpochs", "WipeLogDirectory", "SlowDisk")
 _RARE = ("IsolateBroker", "LoseTail", "TearEpochs", "HoldPoint", "FreezeFollower", "SlowFetchReads")
@@ -155,7 +156,7 @@ def test_partitions_of_a_topic_have_equally_many_replicas():
     assert any(len(count) > 1 for count in counts)
 
 
-@pytest.mark.parametrize("mix", [*sorted(WITH_ZOOKEEPER), WALKS])
+@pytest.mark.parametrize("mix", NOT_DRAWN)
 def test_a_mix_that_is_about_zookeeper_or_the_model_is_refused(mix):
     with pytest.raises(UsageError, match=f"the mix {mix} is not drawn for 4.1.2"):
         draw(1, kafka=RELEASE, steps=5, mix=mix)
