@@ -6,66 +6,11 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.broker import exchange, follower, offset_reset
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.epoch_cache import EpochEnd, EpochEntry
+from kchaos.checkers.model.values.epoch_cache import EpochEntry
 from kchaos.checkers.model.values.events import Event
-from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.replica import Replica
 from kchaos.checkers.model.values.requests import FetchAnswer, OffsetAnswer, PartitionRequest
 from tests.support.model_timelines import cluster, left_alone, state, write
-
-DIVERGES = EpochEnd(1, 20)
-"""The leader's end of epoch 1, below what the follower has of it."""
-
-
-def fetch(offset: int) -> PartitionRequest:
-    return PartitionRequest(
-        leader_epoch=2, carries_leader_epoch=True, fetch_offset=offset, requested_epoch=1
-    )
-
-
-@pytest.mark.parametrize(
-    ("release", "answer"),
-    [
-        ("2.7.1", FetchAnswer(diverging=DIVERGES, high_watermark=45)),
-        ("2.7.2", FetchAnswer(error="OFFSET_OUT_OF_RANGE")),
-        ("2.8.0", FetchAnswer(diverging=DIVERGES, high_watermark=45)),
-        ("2.8.1", FetchAnswer(error="OFFSET_OUT_OF_RANGE")),
-    ],
-)
-def test_KAFKA_12996_refuses_a_fetch_below_the_log_start_before_it_looks_at_epochs(
-    release: str, answer: FetchAnswer
-) -> None:
-    generation = generation_for(release)
-    leader = Replica(log=Log(log_start_offset=40, log_end_offset=50), high_watermark=45)
-    assert generation.answer_diverging(DIVERGES, fetch(30), leader) == answer
-    within = FetchAnswer(diverging=DIVERGES, high_watermark=45)
-    assert generation.answer_diverging(DIVERGES, fetch(40), leader) == within
-
-
-def test_KAFKA_15021_does_not_wait_for_a_dead_broker_outside_the_isr() -> None:
-    waits = [generation_for(release).waits_outside_isr for release in ("3.5.2", "3.6.0")]
-    assert [each(3, frozenset({1, 2})) for each in waits] == [True, False]
-    assert [each(3, frozenset({1, 2, 3})) for each in waits] == [True, True]
-
-
-def test_KAFKA_7152_keeps_a_follower_that_has_all_in_the_isr() -> None:
-    falls_out = [generation_for(release).falls_out_of_isr for release in ("2.0.1", "2.1.0")]
-    assert [each(5, 5) for each in falls_out] == [True, False]
-    assert [each(4, 5) for each in falls_out] == [True, True]
-
-
-def test_KAFKA_18723_drops_a_fetch_answer_that_was_asked_for_in_another_epoch() -> None:
-    takes = [generation_for(release).takes_fetch_answer for release in ("3.9.0", "3.9.1")]
-    assert [each(4, 5) for each in takes] == [True, False]
-    assert [each(5, 5) for each in takes] == [True, True]
-
-
-def test_from_3_8_the_file_may_still_have_entries_that_a_truncation_dropped() -> None:
-    may_hold = [generation_for(release).file_may_hold for release in ("3.7.2", "3.8.0")]
-    entries = (EpochEntry(0, 0), EpochEntry(2, 10))
-    assert [each(((0, 0), (2, 10)), entries) for each in may_hold] == [True, True]
-    assert [each(((0, 0), (2, 10), (3, 15)), entries) for each in may_hold] == [False, True]
-    assert [each(((0, 0), (3, 15)), entries) for each in may_hold] == [False, False]
 
 
 @pytest.mark.parametrize(

@@ -155,39 +155,6 @@ def test_the_topics_own_min_insync_replicas_counts_before_the_brokers():
     assert (outcome.acknowledged, outcome.base_offset) == (True, 0)
 
 
-def test_KAFKA_8841_moves_the_high_watermark_only_with_a_follower_that_moved():
-    timeline = [
-        *cluster("2.8.2", controller=3, replicas=(0, 1, 2)),
-        state(0, 0, (0, 1, 2)),
-        write("all", 0, acks=-1),
-        CutLink(source=0, target=2),
-        write("two", 0),
-        state(0, 0, (0, 1)),
-        Snapshot(label="level"),
-        write("more", 0),
-        AFTER,
-    ]
-    old, new = both(timeline, "2.8.2", "KAFKA-8841", brokers=(0, 1, 2, 3))
-    assert [replica(each, 0, "level").high_watermarks[0] for each in (old, new)] == [2, 1]
-    assert [replica(each, 0).high_watermarks[0] for each in (old, new)] == [3, 3]
-
-
-def test_KAFKA_7786_asks_again_when_the_answer_was_for_an_older_epoch():
-    timeline = [
-        *pair("2.1.1"),
-        write("m", 0, acks=-1),
-        Hold(name="h", api="OffsetForLeaderEpoch", source=1, direction="response"),
-        state(0, 1, (0, 1)),
-        state(0, 2, (0, 1)),
-        ReleaseHold(name="h"),
-        AFTER,
-    ]
-    old, new = both(timeline, "2.1.1", "KAFKA-7786")
-    asked = [[each.requested_epoch for each in each_of.rounds] for each_of in (old, new)]
-    assert asked == [[0], [0, 0]]
-    assert replica(new, 1).fetcher == "fetching"
-
-
 def test_only_from_2_1_1_to_2_6_0_recovery_forgets_epoch_0():
     """The cache file was lost in no way that Kafka knows; an old binary in between deletes it."""
 

@@ -1,10 +1,7 @@
-"""Each file of a run is opened once while the run is judged, and said to be damaged where it is."""
+"""What of a run is damaged, or of another form, is named with its file."""
 
-import collections
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,88 +12,9 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import read_judgement, write_judgement
 from kchaos.checkers.run_directory import FORMAT, JUDGEMENTS, MANIFEST, RunDirectory
-from kchaos.harness.report import render, text_report
+from kchaos.harness.report import text_report
 from tests.golden.stored import unpacked
 from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
-
-_WATCHED: list[list[str]] = []
-
-
-def _opened(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "open" and _WATCHED and isinstance(arguments[0], str | Path):
-        _WATCHED[-1].append(str(arguments[0]))
-
-
-sys.addaudithook(_opened)  # There is no way to take one away: it does nothing unless it is asked.
-
-
-@contextmanager
-def opens(run: RunDirectory) -> Iterator[collections.Counter[str]]:
-    """How often each file of a run is opened inside the block, by its name there."""
-    seen: collections.Counter[str] = collections.Counter()
-    _WATCHED.append([])
-    try:
-        yield seen
-    finally:
-        inside = (Path(name) for name in _WATCHED.pop())
-        seen.update(str(p.relative_to(run.path)) for p in inside if p.is_relative_to(run.path))
-
-
-def is_of_a_replica(name: str) -> bool:
-    """Whether a file lies in a partition's directory: a segment, or a checkpoint beside it."""
-    return name.startswith("snapshots/") and len(Path(name).parts) == 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1", "3.9.1"])
-def test_judging_opens_each_file_once_and_a_replica_s_once_more_for_the_seal(
-    release: str, tmp_path: Path
-) -> None:
-    run = unpacked(release, tmp_path)
-    evidence = {str(f.relative_to(run.path)) for f in run.path.rglob("*") if f.is_file()}
-
-    with opens(run) as seen:
-        assert judge(run).expected
-
-    # The seal covers everything. Segments are mapped and may be larger than memory, so that they
-    # are read by themselves; whatever else is parsed is hashed from the same bytes.
-    assert seen.keys() == evidence
-    assert {name for name, count in seen.items() if count > 1} <= set(
-        filter(is_of_a_replica, evidence)
-    )
-    assert max(seen.values()) == 2
-
-
-def test_a_server_log_is_opened_once_however_many_witnesses_look_into_it(tmp_path: Path) -> None:
-    build = clean_snapshot(clean_run(tmp_path / "run"))
-    build.server_log(0, "INFO one\nINFO two\n")
-    file = build.run.path / "scenario.json"
-    witness = [{"log": {"pattern": pattern}} for pattern in ("one", "two", "three")]
-    expectation = {"safe": True, "findings": [], "witness": witness}
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"expectation": expectation}))
-    run = build.seal()
-
-    with opens(run) as seen:
-        results = judge(run)
-
-    assert [each.found for each in results.witness] == [True, True, False]
-    assert seen["brokers/0/server.log"] == 1
-
-
-@pytest.mark.slow
-def test_a_report_opens_evidence_once_but_for_the_headers_that_it_shows(tmp_path: Path) -> None:
-    run = unpacked("2.0.1", tmp_path)
-    write_judgement(run, judge(run))
-
-    with opens(run) as seen:
-        render(run)
-
-    # A finding shows the bytes of headers, which only the segment has.
-    again = {name for name, count in seen.items() if count > 1}
-    assert again
-    assert all(name.endswith(".log") and is_of_a_replica(name) for name in again)
-    # For the sizes that were sealed; a report computes no checksums.
-    assert seen[MANIFEST] == 1
 
 
 def test_what_was_read_is_what_the_seal_is_compared_with(tmp_path: Path) -> None:
