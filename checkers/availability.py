@@ -636,5 +636,5 @@ def bounds_not_measured(bounds: Bounds, availability: Availability) -> Iterator[
     measured = {value.bound for value in bounded(availability)}
     for name, bound in asdict(bounds).items():
         if bound is not None and name not in measured and name != "service_back_s":
-            why = "; ".join(availability.not_measured) or "nobody wrote or read what it is about"
+            why = "; ".join(availability.not_measured) or "no client wrote or read its partition"
             yield f"the bound {name} was asked for, and could not be measured: {why}"

@@ -195,7 +195,7 @@ def _new(above: Path, prefix: str) -> tuple[Path, int]:
         if _locks(lock) and _is_there(folder, lock):
             return folder, lock
         os.close(lock)
-    raise OSError(errno.EBUSY, "every new folder was removed by somebody at once", str(above))
+    raise OSError(errno.EBUSY, "another process removed every new folder at once", str(above))
 
 
 def _locks(lock: int) -> bool:

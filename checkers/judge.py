@@ -327,8 +327,8 @@ def _not_checked(evidence: RunEvidence | None) -> Iterator[str]:
     if evidence.said_alone:
         records = sum(len(operation.payloads) for operation in evidence.said_alone)
         yield (
-            f"what clients were answered of which the test alone says it ({records} records). No "
-            "link saw it, and of what it does not say nobody knows whether it was lost"
+            f"responses to clients that the test alone reports ({records} records). No "
+            "link saw them, and losses of unreported records are unknown"
         )
         yield from not_read_by_links(evidence)
     yield from not_known(evidence)

@@ -19,11 +19,11 @@ SENTENCES = {
     "aborted-as-committed": "aborted transactions of {partition} are committed at {offsets}",
     "aborted-read": "aborted records of {partition} were given to read_committed clients at "
     "{offsets}",
-    "hanging-transaction": "{partition} has a transaction that nobody ends, at {offsets}",
+    "hanging-transaction": "{partition} has a transaction that never ends, at {offsets}",
     "divergence": "{brokers} hold different records of {partition} at {offsets}",
     "hole": "the log of {partition} on {brokers} has a hole at {offsets}",
     "missing-tail": "{brokers} in the ISR of {partition} do not hold {offsets}",
-    "not-as-sent": "{brokers} hold records of {partition} that nobody sent, at {offsets}",
+    "not-as-sent": "{brokers} hold records of {partition} that no producer sent, at {offsets}",
     "corrupt-batch": "{brokers} hold bytes of {partition} that are no batch",
     "corrupt-checkpoint": "a checkpoint file on {brokers} is not well-formed",
     "epoch-cache-mismatch": "the leader epochs of {partition} on {brokers} disagree with its "
@@ -47,9 +47,9 @@ SENTENCES = {
     "not-down-converted": "an old client cannot read {partition}",
     "tier-unreadable": "records of {partition} cannot be read from the remote tier",
     "tier-other-lineage": "the remote tier of {partition} returns other records than the log",
-    "tier-orphan": "the remote tier has records of {partition} that nobody can reach",
-    "inconsistent-offsets": "clients were told of different records of {partition} at {offsets}",
-    "duplicate": "clients were told of a record of {partition} twice, at {offsets}",
+    "tier-orphan": "the remote tier has records of {partition} that no client can reach",
+    "inconsistent-offsets": "clients saw different records of {partition} at {offsets}",
+    "duplicate": "clients saw a record of {partition} twice, at {offsets}",
     "G1a": "a client read an aborted record of {partition} at {offsets}",
     "precommitted-read": "a client read a record of {partition} before it was committed, at "
     "{offsets}",
@@ -62,7 +62,7 @@ SENTENCES = {
     "{offsets}",
     "int-nonmonotonic-send": "records of one send to {partition} are not in its order, at "
     "{offsets}",
-    "unseen": "nobody has read acknowledged records of {partition} at {offsets}",
+    "unseen": "no client has read acknowledged records of {partition} at {offsets}",
 }
 
 

@@ -238,7 +238,7 @@ def not_followed(
         return ""
     limit = LIMITED.get(name)
     if limit is None:
-        return "nobody has looked at what it changes"
+        return "its effect has not been examined"
     return "" if limit.has(value) else limit.why
 
 

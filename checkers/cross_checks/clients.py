@@ -33,7 +33,7 @@ def _reads(evidence: RunEvidence) -> Iterator[str]:
             for payload in other.payloads
         }
         if not sent.issuperset(operation.payloads):
-            yield f"read {operation.operation!r} got records that nobody sent"
+            yield f"read {operation.operation!r} got records that no producer sent"
 
 
 def _said(evidence: RunEvidence) -> Iterator[str]:

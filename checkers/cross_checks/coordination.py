@@ -53,7 +53,7 @@ def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
 
 def _gaps(member: list[int]) -> Iterator[str]:
     if member and member[0] & ((1 << _EPOCH_BITS) - 1) > 1:
-        yield f"ZooKeeper's log begins with zxid {member[0]}: what came before is missing"
+        yield f"ZooKeeper's log begins with zxid {member[0]}: the earlier part is missing"
     for zxid, following in itertools.pairwise(member):
         is_new_term = following >> _EPOCH_BITS > zxid >> _EPOCH_BITS
         if following != zxid + 1 and not is_new_term:
@@ -104,7 +104,7 @@ def _strangers(changes: tuple[ZnodeChange, ...]) -> Iterator[str]:
             yield from _one_broker(broker_of, change, str(controller_of(change)))
         if change.path.endswith("/state") and change.path.startswith("/brokers/topics/"):
             if change.operation != "delete" and change.session not in owners:
-                yield f"zxid {change.zxid}: {change.path} was written by nobody's session"
+                yield f"zxid {change.zxid}: {change.path} was written by no known session"
         elif change.path == "/controller_epoch" and change.data is not None:
             now = int(change.data) if change.data.isdigit() else -1
             if now < 0 or (epoch is not None and now != epoch + 1):

@@ -34,7 +34,7 @@ def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
         for timed in evidence.actions:
             if isinstance(timed.event, _AT_LINKS):
                 what = type(timed.event).__name__
-                yield f"{timed.read_at} is a {what}, and the cluster was not linked, it is said"
+                yield f"{timed.read_at} is a {what}, and by the scenario the cluster was not linked"
                 break
     if messages is None:
         if evidence.is_linked and any(operation.transaction for operation in evidence.operations):

@@ -24,10 +24,10 @@ def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
     has_zookeeper = any(evidence.zookeeper_logs)
     if not evidence.is_kraft:
         if evidence.files.has(METADATA):
-            yield f"{METADATA}/ is there, and the cluster had ZooKeeper, it is said"
+            yield f"{METADATA}/ exists, and by the scenario the cluster had ZooKeeper"
         return
     if has_zookeeper:
-        yield "there is a log of ZooKeeper, and the cluster had none, it is said"
+        yield "there is a log of ZooKeeper, and by the scenario the cluster had none"
     logs = evidence.metadata_logs
     if not logs.shared:
         yield "there is no metadata log of a majority: who led, and who was in sync, is not known"
@@ -96,4 +96,4 @@ def _set_to_use_zookeeper(evidence: RunEvidence) -> Iterator[str]:
             except CheckpointError:
                 continue  # `cross_checks.brokers` says so.
             if "zookeeper.connect" in properties or "process.roles" not in properties:
-                yield f"{name} is of a broker with ZooKeeper, and the cluster had none, it is said"
+                yield f"{name} is of a broker with ZooKeeper, and the scenario has none"

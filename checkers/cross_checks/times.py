@@ -79,7 +79,7 @@ def _put_back(evidence: RunEvidence) -> Iterator[str]:
         ahead = message.wall_time_s - message.monotonic_s
         if ahead < least - _PUT_BACK_S:
             yield (
-                f"{message.read_at}: the clock was put back by {least - ahead:.2f} s, so times do "
+                f"{message.read_at}: the clock went back by {least - ahead:.2f} s, so times do "
                 "not tell what came first"
             )
             return

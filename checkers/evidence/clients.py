@@ -554,7 +554,7 @@ def _unseen(lines: Sequence[ClientLine], pairs: Sequence[ClientExchange]) -> Ite
                 partition.batches or partition.base_offset >= 0
             )
             if partition.topic is None and has_records:
-                yield f"{what} names a topic by an id that nobody knows"
+                yield f"{what} names a topic by an unknown id"
 
 
 def _unfollowed(

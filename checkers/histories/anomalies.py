@@ -123,7 +123,7 @@ def doubts(history: History) -> Iterator[str]:
     analysis = Analysis(history)
     for (key, value), readers in analysis.readers_of.items():
         if (key, value) not in analysis.writer_of:
-            yield f"value {value!r} of key {key} was read ({readers[0]}), and nobody sent it"
+            yield f"value {value!r} of key {key} was read ({readers[0]}), and no producer sent it"
     sent: dict[tuple[str, Value], HistoryOperation] = {}
     for operation in history:
         for send in operation.sends:
@@ -405,7 +405,7 @@ def unseen(analysis: Analysis) -> Iterator[Anomaly]:
         yield Anomaly(
             name="unseen",
             key=key,
-            message=f"nobody has read acknowledged {_named(values)} of key {key}",
+            message=f"no client has read acknowledged {_named(values)} of key {key}",
             values=tuple(values),
             operations=tuple(dict.fromkeys(senders[key])),
             evidence={"count": len(values)},

@@ -67,7 +67,7 @@ def _ghost(
     if name is None:
         why = "which is no live partition's name"
     elif known is None:
-        why = "and nobody made such a partition"
+        why = "and no such partition was created"
     else:
         why = f"whose replicas are {sorted(known)}"
     return Finding(

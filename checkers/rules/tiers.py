@@ -274,7 +274,7 @@ def _identity(batch: BatchEvidence | PredictedBatch) -> tuple[int, int, int, str
 
 def _differs(real: RemoteEvidence, expected: RemoteEvidence) -> str:
     if (real.start_offset, real.end_offset) != (expected.start_offset, expected.end_offset):
-        return f"it is said to end at {real.end_offset}, predicted was {expected.end_offset}"
+        return f"it should end at {real.end_offset}, predicted was {expected.end_offset}"
     if real.leader_epochs != expected.leader_epochs:
         return f"its leader epochs are {real.leader_epochs}, predicted {expected.leader_epochs}"
     if not (real.is_finished and expected.is_finished):
@@ -284,7 +284,7 @@ def _differs(real: RemoteEvidence, expected: RemoteEvidence) -> str:
     if real.epochs != expected.epochs:
         return f"its checkpoint has {real.epochs}, predicted {expected.epochs}"
     if [*map(_identity, real.batches)] != [*map(_identity, expected.batches)]:
-        return "its batches are not those that are predicted"
+        return "its batches differ from the prediction"
     return ""
 
 

@@ -316,7 +316,7 @@ def _given(
             read.left_out,
             False,
             "committed-as-aborted",
-            "was told that records of a committed transaction are aborted",
+            "was answered that records of a committed transaction are aborted",
         ),
     ):
         ranges = [

@@ -81,7 +81,7 @@ class Container:
         if self.exit_code is None or self._end is None:
             return ""
         if self._end.get("Removed"):
-            return "its container was removed by somebody else"
+            return "another process removed its container"
         if not self._end.get("OOMKilled"):
             return _NO_JVM if self.exit_code == _NOT_FOUND else self._last_words()
         if self._memory_mib is None:

@@ -95,7 +95,7 @@ def _ports() -> Examined:
     try:
         port = reserve_port()
     except ClusterError as error:
-        return Examined("ports", False, str(error), "stop what listens there")
+        return Examined("ports", False, str(error), "stop the listener there")
     port.release()
     return Examined("ports", True, "free ones on 127.0.0.1", "")
 

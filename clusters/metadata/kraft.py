@@ -178,7 +178,7 @@ class KraftMetadata:
         """Send a heartbeat that wants to be fenced; its answer comes when that is committed."""
         known = self.incarnation(broker)
         if known is None:
-            raise MetadataRefused(f"broker {broker} is not registered, so nobody can fence it")
+            raise MetadataRefused(f"broker {broker} is not registered, so it cannot be fenced")
         values = {
             "broker_id": broker,
             "broker_epoch": known.epoch,

@@ -41,7 +41,7 @@ def reserve_port() -> ReservedPort:
             return ReservedPort(number, token)
         token.close()
     raise MachineError(
-        f"no free port on 127.0.0.1 between {_FIRST} and {_LAST}; stop what listens there"
+        f"no free port on 127.0.0.1 between {_FIRST} and {_LAST}; stop the listener there"
     )
 
 

@@ -51,7 +51,7 @@ class FenceBroker:
         before = observe_broker(cluster, self.broker)
         epoch = before.czxid
         if epoch is None:
-            raise NoEffect(f"broker {self.broker} was fenced just now by somebody else")
+            raise NoEffect(f"broker {self.broker} was fenced just now by another client")
         try:
             fence_registered(cluster, journal, before)
             effect = observe_broker(cluster, self.broker)

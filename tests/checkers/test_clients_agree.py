@@ -84,6 +84,6 @@ def test_a_consumer_gets_only_records_that_somebody_sent(
     build.history("r", "invoke", **read).history("r", "ok", **read, **ended)
     run = clean_snapshot(build).seal()
 
-    refused = [text for text in client_disagreements(RunEvidence(run)) if "nobody sent" in text]
+    refused = [text for text in client_disagreements(RunEvidence(run)) if "no producer" in text]
 
     assert bool(refused) is is_refused

@@ -27,7 +27,7 @@ _NEITHER = (".class", ".path", "location", "password", "sasl.", "ssl.", "authori
         ("message.timestamp.type", "CreateTime", ""),
         ("replica.lag.time.max.ms", "1", ""),
         ("num.io.threads", "3", ""),
-        ("metric.reporters", "", "nobody has looked"),
+        ("metric.reporters", "", "not been examined"),
     ],
 )
 def test_a_setting_is_followed_or_it_is_said_what_it_changes(

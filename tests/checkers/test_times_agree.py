@@ -21,6 +21,6 @@ def test_a_clock_that_was_put_back_is_told(by_s: float, is_told: bool, tmp_path:
         line["wall_time_s"] += by_s
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    said = [text for text in time_disagreements(RunEvidence(run)) if "put back" in text]
+    said = [text for text in time_disagreements(RunEvidence(run)) if "went back" in text]
 
     assert bool(said) is is_told

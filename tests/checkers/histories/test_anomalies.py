@@ -420,6 +420,6 @@ def test_many_values_at_the_same_two_offsets_are_each_a_duplicate() -> None:
 def test_a_value_without_a_sender_and_one_with_two_are_doubts() -> None:
     assert [*doubts([ABCD, did(1, polled("x", (1, "a")))])] == []
     (unsent,) = doubts([did(1, polled("x", (1, "a")))])
-    assert "nobody sent it" in unsent
+    assert "no producer sent it" in unsent
     (twice,) = doubts([did(0, *sent("x", "a")), did(1, *sent("x", "a"))])
     assert "sent twice" in twice

@@ -236,7 +236,7 @@ def test_a_history_is_valid_if_nothing_denies_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("".join(CLEAN.splitlines(keepends=True)[3:]), "nobody sent it"),
+        ("".join(CLEAN.splitlines(keepends=True)[3:]), "no producer sent it"),
         (CLEAN.replace(":ok, :f :send", ":info, :f :send"), "no send was acknowledged"),
     ],
 )

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     ("state", "cause"),
     [
         ({"ExitCode": 127}, "its image cannot run the JVM"),
-        ({"ExitCode": 137, "Status": "removing"}, "its container was removed by somebody else"),
-        ({"ExitCode": 137, "Status": "dead"}, "its container was removed by somebody else"),
+        ({"ExitCode": 137, "Status": "removing"}, "another process removed its container"),
+        ({"ExitCode": 137, "Status": "dead"}, "another process removed its container"),
     ],
     ids=["no JVM", "removing", "dead"],
 )
@@ -41,7 +41,7 @@ def test_a_container_that_is_removed_a_moment_after_it_ended_was_removed(stand_i
         0.3, stand_in.answers.update, [{"GET /containers/c/json": (404, b'{"message": "none"}')}]
     )
     removing.start()
-    assert first.cause_of_death == "its container was removed by somebody else"
+    assert first.cause_of_death == "another process removed its container"
     removing.join()
 
 

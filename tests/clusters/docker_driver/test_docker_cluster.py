@@ -208,7 +208,7 @@ def test_a_container_that_somebody_removed_counts_as_dead_and_can_be_started_aga
     )
     removing.join()
     assert (broker.is_running, broker.exit_code) == (False, -signal.SIGKILL)
-    with pytest.raises(BrokerExited, match="its container was removed by somebody else"):
+    with pytest.raises(BrokerExited, match="another process removed its container"):
         broker.check_running()
     await_unregistered(cluster, 1)
     broker.configure(RELEASE)

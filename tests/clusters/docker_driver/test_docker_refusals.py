@@ -111,7 +111,7 @@ def test_an_engine_on_another_machine_is_refused(monkeypatch: pytest.MonkeyPatch
     ("said", "remedy"),
     [
         ("write /var/lib/docker/tmp/x: no space left on device", "the disk is full: free some"),
-        ("Bind for 127.0.0.1:2000 failed: port is already allocated", "stop what listens there"),
+        ("Bind for 127.0.0.1:2000 failed: port is already allocated", "stop the listener there"),
         ("Read timed out. (read timeout=60)", "the engine hangs"),
         ("something new", "see the engine's log"),
     ],

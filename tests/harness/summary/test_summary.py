@@ -252,12 +252,12 @@ def test_a_night_that_was_killed_is_unknown_whether_it_left_a_run_or_not(
     # The run that was played when the night was killed is among no lines.
     about = json.loads((night / "run of 1.1.1" / "run.json").read_text())
     (night / "torn/run.json").write_text(json.dumps(about | {"seed": 9}))
-    assert unknown() == {"torn": "it did not end: what played it was killed"}
+    assert unknown() == {"torn": "it did not end: its process was killed"}
     shutil.rmtree(night / "torn")
     assert unknown() == {}
     (night / LOCK).write_text("a night is played")
     (why,) = unknown().values()
-    assert why == "the night: it did not end: what played it was killed"
+    assert why == "the night: it did not end: its process was killed"
     with (night / LOCK).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert unknown() == {}, "it goes on"
