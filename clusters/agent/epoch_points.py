@@ -10,22 +10,10 @@ EPOCH_POINTS = (
         name="epoch-truncation",
         meaning="a log was truncated, or loaded, and its leader epoch cache is about to be",
         places=(
-            Place(
-                since=(0, 11, 0, 0),
-                java_class=_FIRST_CACHE,
-                method="clearAndFlushLatest",
-                seen='"" + $1',
-            ),
-            Place(
-                since=(2, 0, 1), java_class=_FIRST_CACHE, method="truncateFromEnd", seen='"" + $1'
-            ),
-            Place(since=(3, 5, 0), java_class=_CACHE, method="truncateFromEnd", seen='"" + $1'),
-            Place(
-                since=(3, 8, 0),
-                java_class=_CACHE,
-                method="truncateFromEndAsyncFlush",
-                seen='"" + $1',
-            ),
+            Place((0, 11, 0, 0), _FIRST_CACHE, "clearAndFlushLatest", seen='"" + $1'),
+            Place((2, 0, 1), _FIRST_CACHE, "truncateFromEnd", seen='"" + $1'),
+            Place((3, 5, 0), _CACHE, "truncateFromEnd", seen='"" + $1'),
+            Place((3, 8, 0), _CACHE, "truncateFromEndAsyncFlush", seen='"" + $1'),
         ),
     ),
     Point(
@@ -33,8 +21,8 @@ EPOCH_POINTS = (
         meaning="what a truncation dropped is about to leave leader-epoch-checkpoint as well",
         places=(
             # Before, the thread that truncates writes the file.
-            Place(since=(3, 8, 0), java_class=_CACHE, method="writeToFileForTruncation"),
-            Place(since=(3, 9, 0), java_class=_CACHE, method="writeIfDirExists"),
+            Place((3, 8, 0), _CACHE, "writeToFileForTruncation"),
+            Place((3, 9, 0), _CACHE, "writeIfDirExists"),
         ),
     ),
 )

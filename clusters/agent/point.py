@@ -1,6 +1,6 @@
 """A named point of Kafka's code: class and method, and where it is from one release on."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from kchaos.clusters.releases import Release
@@ -9,7 +9,7 @@ DiskOperation = Literal["read", "write", "flush"]
 DISK_OPERATIONS: tuple[DiskOperation, ...] = ("read", "write", "flush")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where a point is from one release on.
 
@@ -23,6 +23,7 @@ class Place:
     since: tuple[int, ...]
     java_class: str = ""
     method: str = ""
+    _: KW_ONLY
     after: str = ""
     reader: str = '""'
     seen: str = '""'

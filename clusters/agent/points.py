@@ -63,34 +63,18 @@ def _looked(end: str, followers: str) -> str:
 
 _END_IN_METADATA = "logEndOffset().messageOffset()"
 _READS_BEGIN = (
+    Place((0, 10, 2, 0), _REPLICA_MANAGER, "readFromLocalLog", reader='"" + $1', seen='"" + $6'),
     Place(
-        since=(0, 10, 2, 0),
-        java_class=_REPLICA_MANAGER,
-        method="readFromLocalLog",
-        reader='"" + $1',
-        seen='"" + $6',
-    ),
-    Place(
-        since=(3, 3, 0),
-        java_class=_REPLICA_MANAGER,
-        method="readFromLocalLog",
+        (3, 3, 0),
+        _REPLICA_MANAGER,
+        "readFromLocalLog",
         reader='"" + $1.replicaId()',
         seen='"" + $2',
     ),
     Place(
-        since=(3, 5, 0),
-        java_class=_REPLICA_MANAGER,
-        method="readFromLocalLog",
-        reader='"" + $1.replicaId',
-        seen='"" + $2',
+        (3, 5, 0), _REPLICA_MANAGER, "readFromLocalLog", reader='"" + $1.replicaId', seen='"" + $2'
     ),
-    Place(
-        since=(3, 6, 0),
-        java_class=_REPLICA_MANAGER,
-        method="readFromLog",
-        reader='"" + $1.replicaId',
-        seen='"" + $2',
-    ),
+    Place((3, 6, 0), _REPLICA_MANAGER, "readFromLog", reader='"" + $1.replicaId', seen='"" + $2'),
 )
 
 POINTS: Mapping[str, Point] = {
@@ -104,18 +88,14 @@ POINTS: Mapping[str, Point] = {
                 # 0.11 on (KAFKA-5502) the list is read behind it, and what happened meanwhile is
                 # seen as one change.
                 Place(
-                    since=(0, 10, 2, 0),
-                    java_class="kafka.controller.ReplicaStateMachine$BrokerChangeListener",
-                    method="doHandleChildChange",
+                    (0, 10, 2, 0),
+                    "kafka.controller.ReplicaStateMachine$BrokerChangeListener",
+                    "doHandleChildChange",
                     seen='"" + $2',
                 ),
-                Place(since=(0, 11, 0, 0), java_class=_BROKER_CHANGE, method="process"),
-                Place(since=(1, 1, 0), java_class=f"{_BROKER_CHANGE}$", method="process"),
-                Place(
-                    since=(2, 3, 0),
-                    java_class="kafka.controller.KafkaController",
-                    method="processBrokerChange",
-                ),
+                Place((0, 11, 0, 0), _BROKER_CHANGE, "process"),
+                Place((1, 1, 0), f"{_BROKER_CHANGE}$", "process"),
+                Place((2, 3, 0), "kafka.controller.KafkaController", "processBrokerChange"),
             ),
         ),
         Point(
@@ -123,12 +103,7 @@ POINTS: Mapping[str, Point] = {
             meaning="the controller is about to write leaders and ISRs to ZooKeeper",
             places=(
                 # Up to 1.0 it writes each partition's where it has decided it.
-                Place(
-                    since=(1, 1, 0),
-                    java_class="kafka.zk.KafkaZkClient",
-                    method="updateLeaderAndIsr",
-                    seen='"" + $1',
-                ),
+                Place((1, 1, 0), "kafka.zk.KafkaZkClient", "updateLeaderAndIsr", seen='"" + $1'),
             ),
         ),
         Point(
@@ -137,15 +112,15 @@ POINTS: Mapping[str, Point] = {
             places=(
                 # Its version 0 had no header, and it is parsed by a class of its own.
                 Place(
-                    since=(0, 10, 2, 0),
-                    java_class=_KAFKA_APIS,
-                    method="handleControlledShutdownRequest",
+                    (0, 10, 2, 0),
+                    _KAFKA_APIS,
+                    "handleControlledShutdownRequest",
                     seen='"" + $1.requestObj()',
                 ),
                 Place(
-                    since=(1, 0, 0),
-                    java_class=_KAFKA_APIS,
-                    method="handleControlledShutdownRequest",
+                    (1, 0, 0),
+                    _KAFKA_APIS,
+                    "handleControlledShutdownRequest",
                     seen='"" + $1.header()',
                 ),
             ),
@@ -156,28 +131,18 @@ POINTS: Mapping[str, Point] = {
             at_exit=True,
             places=(
                 Place(
-                    since=(0, 10, 2, 0),
-                    java_class="kafka.utils.ZkUtils",
-                    method="registerBrokerInZk(int,java.lang.String,int,scala.collection.Seq,int,"
+                    (0, 10, 2, 0),
+                    "kafka.utils.ZkUtils",
+                    "registerBrokerInZk(int,java.lang.String,int,scala.collection.Seq,int,"
                     "scala.Option,kafka.api.ApiVersion)",
                     seen='"broker " + $1',
                 ),
+                Place((1, 1, 0), "kafka.zk.KafkaZkClient", "registerBrokerInZk", seen='"" + $1'),
+                Place((2, 1, 0), "kafka.zk.KafkaZkClient", "registerBroker", seen='"" + $1'),
                 Place(
-                    since=(1, 1, 0),
-                    java_class="kafka.zk.KafkaZkClient",
-                    method="registerBrokerInZk",
-                    seen='"" + $1',
-                ),
-                Place(
-                    since=(2, 1, 0),
-                    java_class="kafka.zk.KafkaZkClient",
-                    method="registerBroker",
-                    seen='"" + $1',
-                ),
-                Place(
-                    since=(2, 2, 0),
-                    java_class="kafka.zk.KafkaZkClient",
-                    method="registerBroker",
+                    (2, 2, 0),
+                    "kafka.zk.KafkaZkClient",
+                    "registerBroker",
                     seen='"broker epoch " + $!',
                 ),
             ),
@@ -189,23 +154,18 @@ POINTS: Mapping[str, Point] = {
             # Before a Fetch is made: the thread's session notes what was to be sent (KIP-227). If
             # that is left undone afterwards, the leader goes on from where the one before began.
             places=(
+                Place((0, 10, 2, 0), _FETCHER, "processFetchRequest", seen='"" + $1'),
                 Place(
-                    since=(0, 10, 2, 0),
-                    java_class=_FETCHER,
-                    method="processFetchRequest",
-                    seen='"" + $1',
-                ),
-                Place(
-                    since=(1, 1, 0),
-                    java_class=_FETCHER,
-                    method="doWork",
+                    (1, 1, 0),
+                    _FETCHER,
+                    "doWork",
                     after="maybeTruncate()",
                     seen='"" + $0.partitionStates.partitionStates()',
                 ),
                 Place(
-                    since=(2, 1, 0),
-                    java_class=_FETCHER,
-                    method="maybeFetch",
+                    (2, 1, 0),
+                    _FETCHER,
+                    "maybeFetch",
                     seen='"" + $0.partitionStates.partitionStateMap()',
                 ),
             ),
@@ -216,9 +176,9 @@ POINTS: Mapping[str, Point] = {
             names_reader=True,
             places=(
                 Place(
-                    since=(0, 10, 2, 0),
-                    java_class=_KAFKA_APIS,
-                    method="handleFetchRequest",
+                    (0, 10, 2, 0),
+                    _KAFKA_APIS,
+                    "handleFetchRequest",
                     reader='"" + $1.header().clientId()',
                     seen='"" + $1.header()',
                 ),
@@ -245,30 +205,10 @@ POINTS: Mapping[str, Point] = {
             at_exit=True,
             is_told=True,
             places=(
-                Place(
-                    since=(0, 10, 2, 0),
-                    java_class=_REPLICA,
-                    method="updateLogReadResult",
-                    seen=_told(_END_IN_METADATA),
-                ),
-                Place(
-                    since=(2, 2, 0),
-                    java_class=_REPLICA,
-                    method="updateLogReadResult",
-                    seen=_told("logEndOffset()"),
-                ),
-                Place(
-                    since=(2, 4, 0),
-                    java_class=_REPLICA,
-                    method="updateFetchState",
-                    seen=f"{_NOW}$0",
-                ),
-                Place(
-                    since=(3, 7, 0),
-                    java_class=_REPLICA,
-                    method="updateFetchStateOrThrow",
-                    seen=f"{_NOW}$0",
-                ),
+                Place((0, 10, 2, 0), _REPLICA, "updateLogReadResult", seen=_told(_END_IN_METADATA)),
+                Place((2, 2, 0), _REPLICA, "updateLogReadResult", seen=_told("logEndOffset()")),
+                Place((2, 4, 0), _REPLICA, "updateFetchState", seen=f"{_NOW}$0"),
+                Place((3, 7, 0), _REPLICA, "updateFetchStateOrThrow", seen=f"{_NOW}$0"),
             ),
         ),
         Point(
@@ -277,22 +217,22 @@ POINTS: Mapping[str, Point] = {
             is_told=True,
             places=(
                 Place(
-                    since=(0, 10, 2, 0),
-                    java_class=_PARTITION,
-                    method="getOutOfSyncReplicas",
+                    (0, 10, 2, 0),
+                    _PARTITION,
+                    "getOutOfSyncReplicas",
                     seen=_looked(f"$1.{_END_IN_METADATA}", "assignedReplicas"),
                 ),
                 Place(
-                    since=(2, 2, 0),
-                    java_class=_PARTITION,
-                    method="getOutOfSyncReplicas",
+                    (2, 2, 0),
+                    _PARTITION,
+                    "getOutOfSyncReplicas",
                     seen=_looked("$1.logEndOffset()", "assignedReplicas"),
                 ),
                 # From 2.5 on it looks twice, and it is the second look that counts.
                 Place(
-                    since=(2, 4, 0),
-                    java_class=_PARTITION,
-                    method="getOutOfSyncReplicas",
+                    (2, 4, 0),
+                    _PARTITION,
+                    "getOutOfSyncReplicas",
                     seen=_looked("$0.localLogOrException().logEndOffset()", "remoteReplicas"),
                 ),
             ),
@@ -305,25 +245,11 @@ POINTS: Mapping[str, Point] = {
             places=(
                 # A follower's read has no upper bound.
                 Place(
-                    since=(0, 10, 2, 0),
-                    java_class="kafka.log.Log",
-                    method="read",
-                    reader=_MAX_OFFSET,
-                    seen=_LOG_POSITION,
+                    (0, 10, 2, 0), "kafka.log.Log", "read", reader=_MAX_OFFSET, seen=_LOG_POSITION
                 ),
+                Place((2, 4, 0), "kafka.log.Log", "read", reader=_ISOLATION, seen=_LOG_POSITION),
                 Place(
-                    since=(2, 4, 0),
-                    java_class="kafka.log.Log",
-                    method="read",
-                    reader=_ISOLATION,
-                    seen=_LOG_POSITION,
-                ),
-                Place(
-                    since=(3, 1, 0),
-                    java_class="kafka.log.UnifiedLog",
-                    method="read",
-                    reader=_ISOLATION,
-                    seen=_LOG_POSITION,
+                    (3, 1, 0), "kafka.log.UnifiedLog", "read", reader=_ISOLATION, seen=_LOG_POSITION
                 ),
             ),
         ),

@@ -17,9 +17,9 @@ TIER_POINTS = (
         is_told=True,
         places=(
             Place(
-                since=(3, 6, 0),
-                java_class="kafka.log.UnifiedLog",
-                method="updateHighestOffsetInRemoteStorage",
+                (3, 6, 0),
+                "kafka.log.UnifiedLog",
+                "updateHighestOffsetInRemoteStorage",
                 seen='"(" + $0.topicPartition() + ",offset=" + $1 + ")"',
             ),
         ),
@@ -32,9 +32,9 @@ TIER_POINTS = (
         places=(
             # The copies of a segment's files are those of an anonymous class.
             Place(
-                since=(3, 6, 0),
-                java_class=f"{_REMOTE_STORE}$1",
-                method="transfer(java.nio.ByteBuffer,java.io.File)",
+                (3, 6, 0),
+                f"{_REMOTE_STORE}$1",
+                "transfer(java.nio.ByteBuffer,java.io.File)",
                 seen='"(" + $2.getName() + ")"',
             ),
         ),
@@ -45,9 +45,9 @@ TIER_POINTS = (
         is_told=True,
         places=(
             Place(
-                since=(3, 6, 0),
-                java_class=_REMOTE_STORE,
-                method="fetchLogSegment("
+                (3, 6, 0),
+                _REMOTE_STORE,
+                "fetchLogSegment("
                 "org.apache.kafka.server.log.remote.storage.RemoteLogSegmentMetadata,int)",
                 seen='"(start=" + $1.startOffset() + ",position=" + $2 + ")"',
             ),
