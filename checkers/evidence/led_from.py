@@ -1,9 +1,11 @@
 """A leader's log when its leader epoch began: where it ended, and which epochs it had.
 
-Three kinds of evidence say it. A leader epoch cache has each earlier epoch with its start offset,
+Four kinds of evidence say it. A leader epoch cache has each earlier epoch with its start offset,
 and the end of the last is where the next begins. A broker's log says at which offset it starts to
 lead (kafka.cluster.Partition.makeLeader, from 1.0 on). Answers at links have records of earlier
 epochs, or where these end, and belong to the epoch that the follower named (KIP-320, from 2.1 on).
+Where none of these is, as on 0.10.2, the last Fetch of a follower that is then told to lead says
+how far its log went at least.
 """
 
 import itertools
@@ -15,6 +17,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.model.follow.observations import (
+    ControlSent,
     EpochAnswered,
     EpochAsked,
     Fate,
@@ -78,6 +81,29 @@ def ends_answered(messages: Iterable[LinkMessage]) -> Mapping[LedEpoch, Mapping[
                         known = ends.setdefault(LedEpoch(partition, said.leader, led_in), {})
                         known[epoch] = max(known.get(epoch, 0), end)
     return ends
+
+
+def reached_by_fetching(messages: Iterable[LinkMessage]) -> Mapping[LedEpoch, int]:
+    """Return by term how far its leader's log went at least when it was told to lead, exclusive.
+
+    A follower that is told to follow anew may truncate, and shows nothing until it fetches again.
+    """
+    fetched: dict[tuple[TopicPartition, int], int] = {}
+    reached: dict[LedEpoch, int] = {}
+    for said in (message.said for message in messages):
+        if isinstance(said, RequestSeen):
+            for partition, asked in said.partitions.items():
+                if isinstance(asked, FetchAsked):
+                    fetched[partition, said.follower] = asked.fetch_offset
+        elif isinstance(said, ControlSent):
+            for state in said.states:
+                partition = TopicPartition(state.topic, state.partition)
+                if state.leader != said.broker:
+                    fetched.pop((partition, said.broker), None)
+                elif (partition, said.broker) in fetched:
+                    term = LedEpoch(partition, said.broker, state.leader_epoch)
+                    reached.setdefault(term, fetched[partition, said.broker])
+    return reached
 
 
 def _ends(answer: PartitionAnswered) -> Iterator[tuple[int, int]]:

@@ -154,8 +154,8 @@ class Excuse:
         first_lost_offset: Of a lost tail.
         isr: When the tail was lost: only these replicas were still to keep every promise.
         leader_epoch: Of an unclean election.
-        start_offset: Where that epoch starts, which is where its leader's log ended; None where
-            nothing shows it.
+        start_offset: Where that epoch starts, which is where its leader's log ended; or how far
+            that went at least. None where nothing shows it.
         kept: (leader epoch, end offset) of earlier epochs of which that leader had all records
             below the end offset.
     """

@@ -45,7 +45,13 @@ from kchaos.checkers.evidence.history import (
 )
 from kchaos.checkers.evidence.hits import read_hits
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
-from kchaos.checkers.evidence.led_from import LedEpoch, ends_answered, ends_cached, starts_said
+from kchaos.checkers.evidence.led_from import (
+    LedEpoch,
+    ends_answered,
+    ends_cached,
+    reached_by_fetching,
+    starts_said,
+)
 from kchaos.checkers.evidence.links import LINKS, LinkMessage, read_links
 from kchaos.checkers.evidence.markers import Marker, markers_of
 from kchaos.checkers.evidence.metadata import METADATA, MIN_ISR, MetadataLogs, Settings
@@ -735,6 +741,11 @@ class RunEvidence:
             start, cached = ends_cached(caches, decided.leader_epoch)
             kept = {**self._ends_answered.get(term, {}), **cached}
             start = self._starts_said.get(term, start)
+            if start is None and not any(
+                isinstance(at.event, LoseTail | WipeLogDirectory) and at.event.broker == term.leader
+                for at in self.events
+            ):
+                start = reached_by_fetching(self.links or ()).get(term)
         return Excuse(
             kind="unclean-election",
             broker=decided.leader,

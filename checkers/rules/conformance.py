@@ -214,26 +214,16 @@ def _replica(
 def _log_start(
     evidence: PartitionEvidence, real: ReplicaEvidence, expected: ReplicaEvidence
 ) -> Iterator[Finding]:
-    if evidence.may_delete:
-        if real.log_start_offset > expected.log_start_offset:
-            yield _not_as_predicted(
-                evidence,
-                real.broker,
-                f"its log starts at {real.log_start_offset}; predicted was "
-                f"{expected.log_start_offset} at most",
-                what="log-start",
-                predicted=expected.log_start_offset,
-                observed=real.log_start_offset,
-            )
-    elif real.log_start_offset != expected.log_start_offset:
+    found, start = real.log_start_offset, expected.log_start_offset
+    if found > start or (found < start and not evidence.may_delete):
+        why = " at most" if evidence.may_delete else ", since nothing was to be deleted"
         yield _not_as_predicted(
             evidence,
             real.broker,
-            f"its log starts at {real.log_start_offset}; predicted was "
-            f"{expected.log_start_offset}, since nothing was to be deleted",
+            f"its log starts at {found}; predicted was {start}{why}",
             what="log-start",
-            predicted=expected.log_start_offset,
-            observed=real.log_start_offset,
+            predicted=start,
+            observed=found,
         )
 
 

@@ -38,8 +38,8 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     the files were copied; what a log cleaner may have removed (`rules.compacted`), which is
     `in-doubt` where nobody knows who wrote a key again; a read that ends inside a batch, for that
     batch; what an unclean election cost of which no evidence shows how far its leader's log went
-    (0.10.2 keeps none): any record counts there; whether an election came before what a test says
-    to have been acknowledged, where that does not say when: then each one of the run counts.
+    (0.10.2 without links): any record counts there; whether an election came before what a test
+    says to have been acknowledged, where that does not say when: then each one of the run counts.
     """
     if not evidence.is_final:
         return
@@ -147,7 +147,7 @@ def _permitted(
 
 def _unclean(excuse: Excuse) -> str:
     start = excuse.start_offset
-    where = "" if start is None else f", when its log ended at offset {start}"
+    where = "" if start is None else f", when its log had all below offset {start}"
     return (
         f"broker {excuse.broker} was elected from outside the ISR in leader epoch "
         f"{excuse.leader_epoch}{where} (unclean election)"

@@ -2,7 +2,7 @@
 
 A thread looks once a second how long each thread of the watched processes ran, and waited for a
 processor. Where some thread waited for most of the time, the machine is slow, and waits go on for
-as much longer. Only where that thread got less than a tenth of the time that it asked for, the
+as much longer. Only where that thread got less than a quarter of the time that it asked for, the
 machine stood still: a busy thread waits on every machine that others use. Compilers of the JVM,
 which always want to run, do not count. Without Linux' /proc only the looks themselves are late.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 _TICK_S = 1.0
 _PART = 0.5
 """Part of the time between two looks for which a thread must have waited."""
-_STARVED = 0.1
+_STARVED = 0.25
 """A thread is starved that ran for less than this part of the time in which it could have run."""
 _COMPILERS = ("C1 ", "C2 ")
 _NS = 1_000_000_000
@@ -58,7 +58,7 @@ class Share:
 
     @property
     def is_starved(self) -> bool:
-        """Whether it got less than a tenth of what it asked for."""
+        """Whether it got less than a quarter of what it asked for."""
         return self.ran_s < _STARVED * (self.ran_s + self.waited_s)
 
 

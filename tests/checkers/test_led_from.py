@@ -1,14 +1,21 @@
 """A leader's log when its leader epoch began, by each kind of evidence."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.led_from import LedEpoch, ends_answered, ends_cached, starts_said
+from kchaos.checkers.evidence.led_from import (
+    LedEpoch,
+    ends_answered,
+    ends_cached,
+    reached_by_fetching,
+    starts_said,
+)
 from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.model.follow.observations import (
+    ControlSent,
     EpochAnswered,
     EpochAsked,
     Fate,
@@ -17,6 +24,7 @@ from kchaos.checkers.model.follow.observations import (
     RequestSeen,
     ResponseSeen,
 )
+from tests.support.model_timelines import state
 
 T0 = TopicPartition("t", 0)
 
@@ -96,3 +104,25 @@ def test_a_leaders_answers_show_how_far_it_has_records_of_earlier_epochs(
     seen = ends_answered(messages(asked, answered, fate))
 
     assert seen == ({} if ends is None else {LedEpoch(T0, 1, 2): ends})
+
+
+def told(leader: int, leader_epoch: int) -> LinkMessage:
+    """Broker 0 hears who leads."""
+    decided = state(leader, leader_epoch, (leader,))
+    said = ControlSent(
+        number=(1, 1),
+        api="LeaderAndIsr",
+        controller=2,
+        controller_epoch=1,
+        broker=0,
+        states=(decided,),
+    )
+    return replace(messages(FETCH, fetched())[0], said=said)
+
+
+def test_who_is_told_to_lead_had_all_below_its_last_fetch_unless_it_may_have_truncated() -> None:
+    fetch, _ = messages(replace(FETCH, leader_epoch=None), fetched())
+
+    assert reached_by_fetching([fetch, told(0, 3)]) == {LedEpoch(T0, 0, 3): 4}
+    assert reached_by_fetching([fetch, told(1, 3), told(0, 4)]) == {}
+    assert reached_by_fetching([told(0, 3), fetch]) == {}

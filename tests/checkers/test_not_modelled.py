@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -60,52 +61,31 @@ ABOUT_T = {"what": "observation", "kind": "RequestSeen", "reason": "_: fetched f
 
 
 @pytest.mark.parametrize(
-    ("finding", "is_covered"),
+    ("message", "fields", "is_covered"),
     [
-        (Finding(kind="not-as-predicted", topic="t", partition=0, message="batches differ"), True),
-        (Finding(kind="not-as-predicted", topic="t", partition=1, message="batches differ"), False),
-        (Finding(kind="not-as-predicted", message="t-0: fetched from 2", evidence=ABOUT_T), True),
-        (Finding(kind="not-as-predicted", message="u-0: fetched from 2", evidence=ABOUT_T), False),
+        ("batches differ", {"topic": "t", "partition": 0}, True),
+        ("batches differ", {"topic": "t", "partition": 1}, False),
+        ("t-0: fetched from 2", {"evidence": ABOUT_T}, True),
+        ("u-0: fetched from 2", {"evidence": ABOUT_T}, False),
         # Seen before the follower was told of an epoch that diverges.
+        ("t-0: fetched from 2", {"evidence": ABOUT_T | {"source": "links.jsonl:1"}}, False),
         (
-            Finding(
-                kind="not-as-predicted",
-                message="t-0: fetched from 2",
-                evidence=ABOUT_T | {"source": "links.jsonl:1"},
-            ),
+            "t-0: high watermark 2, possible was 1",
+            {"evidence": ABOUT_T | {"reason": "_: high watermark _"}},
             False,
         ),
         (
-            Finding(
-                kind="not-as-predicted",
-                message="t-0: high watermark 2, possible was 1",
-                evidence=ABOUT_T | {"reason": "_: high watermark _"},
-            ),
+            "t-0: the checkpoint of broker 1",
+            {"evidence": ABOUT_T | {"kind": "HighWatermarkObserved"}},
             False,
         ),
-        (
-            Finding(
-                kind="not-as-predicted",
-                message="t-0: the checkpoint of broker 1",
-                evidence=ABOUT_T | {"kind": "HighWatermarkObserved"},
-            ),
-            False,
-        ),
-        (
-            Finding(
-                kind="not-as-predicted",
-                topic="t",
-                partition=0,
-                message="produce p1",
-                evidence={"what": "produce"},
-            ),
-            False,
-        ),
+        ("produce p1", {"topic": "t", "partition": 0, "evidence": {"what": "produce"}}, False),
     ],
 )
 def test_an_excuse_has_a_partition_a_time_and_kinds_of_findings(
-    finding: Finding, is_covered: bool, tmp_path: Path
+    message: str, fields: dict[str, Any], is_covered: bool, tmp_path: Path
 ) -> None:
+    finding = Finding(kind="not-as-predicted", message=message, **fields)
     evidence = RunEvidence(unpacked("diverging-2.8.0-at-2.6", tmp_path, runs=BORDERS))
     (place,) = {place for each in not_modelled(evidence) for place in each.places}
     assert place.partitions == {TopicPartition("t", 0)}

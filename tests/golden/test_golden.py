@@ -21,12 +21,13 @@ from kchaos.checkers.record import predict_run
 from kchaos.harness.run.scenario import Scenario
 from tests.golden.scenario import scenario_of
 from tests.golden.stored import (
+    BORDERS,
     HARD,
-    OTHER_NAMES,
     OTHERS,
     QUICK,
     RELEASES,
     RUNS,
+    SETTINGS,
     expected_of,
     recorded,
     said_of,
@@ -67,17 +68,23 @@ and names it by its new one.
 """
 
 
+# Of four runs at borders nothing shows which Kafka ran, and eight hard ones lack what is written
+# of every run by now: they are unknown, and followed all the same.
+_QUICK = {(runs, name) for runs in (RUNS, OTHERS) for name in QUICK}
 JUDGED = [
-    pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
-    for name in (*RELEASES, *OTHER_NAMES)
+    pytest.param(runs, name, marks=() if (runs, name) in _QUICK else pytest.mark.slow)
+    for runs in (RUNS, OTHERS, BORDERS, SETTINGS, HARD)
+    for name in sorted(folder.name for folder in runs.iterdir())
 ]
 
 
-@pytest.mark.parametrize("name", JUDGED)
-def test_a_golden_run_is_judged_as_when_it_was_stored(name: str, tmp_path: Path) -> None:
-    run = unpacked(name, tmp_path)
+@pytest.mark.parametrize(("runs", "name"), JUDGED, ids=lambda each: getattr(each, "name", each))
+def test_a_stored_run_is_judged_as_when_it_was_stored(
+    runs: Path, name: str, tmp_path: Path
+) -> None:
+    run = unpacked(name, tmp_path, runs=runs)
     results = judge(run)
-    stored = expected_of(name, runs=OTHERS if name in OTHER_NAMES else RUNS)
+    stored = expected_of(name, runs=runs)
     expected, said = (
         json.dumps(each, indent=1).splitlines() for each in (stored, said_of(run, results))
     )

@@ -30,7 +30,7 @@ from tests.support.metadata_logs import FIRST_SEGMENT, rewritten
 
 ELIGIBLE, LAST, LINKED = "4.1.2-eligible-replicas", "3.9.1-last-replica", "4.4.0-linked"
 UNLINKED = ("3.3.2", "3.9.1", "4.1.2-three-controllers", ELIGIBLE, LAST, CUT, WHOLE)
-PREDICTED = (LINKED, *(name for name in SCENARIOS if name not in LOST))
+PREDICTED = (LINKED, "4.1.2-moved-by-others", *(each for each in SCENARIOS if each not in LOST))
 CLEANED = "3.9.1-cleaned"
 IN_KRAFT = ("KAFKA-14296", "KAFKA-14616", "KAFKA-19522", "KIP-966-last-known-leader")
 """Entries whose stored run is one of KRaft."""
