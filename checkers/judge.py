@@ -27,7 +27,7 @@ from kchaos.checkers.rules.client_anomalies import client_anomalies, not_known
 from kchaos.checkers.rules.demoted import acknowledged_after_demotion
 from kchaos.checkers.rules.echoes import with_consequences
 from kchaos.checkers.rules.fetch_loops import fetch_loops
-from kchaos.checkers.rules.foreign import foreign_at_links, told_once
+from kchaos.checkers.rules.foreign import foreign_at_links, foreign_writes_once
 from kchaos.checkers.rules.ghosts import ghosts
 from kchaos.checkers.rules.logged import logged_errors
 from kchaos.checkers.rules.lost_metadata import LOST, lost_metadata
@@ -217,7 +217,7 @@ class _Judging:
         deleted = [] if read is None else [*deleted_by_others(read)]
         unfollowed = {partition for partition, _ in deleted}
         unfollowed |= set() if read is None else {*read.unfollowed_clients, *read.untold_cleaning}
-        told = told_once(judged.findings, unfollowed=unfollowed)
+        told = foreign_writes_once(judged.findings, unfollowed=unfollowed)
         judged = replace(judged, findings=with_consequences(told, prediction))
         evidence = self._evidence
         described, expectation = evidence.description, evidence.scenario.expectation

@@ -13,7 +13,7 @@ from typing import TypeVar
 from kchaos.checkers.acts import LoseTail, StaleRequest, StartBroker, TopicPartition
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.actions import TimedEvent
-from kchaos.checkers.evidence.links import LinkMessage, told_of
+from kchaos.checkers.evidence.links import LinkMessage, partition_details
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.follow import observations
@@ -218,7 +218,7 @@ def _isr_answered_twice(evidence: RunEvidence) -> Iterator[Reach]:
 def _older_partition_epoch(evidence: RunEvidence) -> Iterator[Reach]:
     known: dict[object, int] = {}
     for message in _of(evidence, "LeaderAndIsr", "request"):
-        for partition, entry in told_of(message):
+        for partition, entry in partition_details(message):
             epoch = int(entry.get("partition_epoch", -1))
             if epoch < known.get((message.target, partition), -1):
                 yield _at(message, partition)

@@ -12,7 +12,7 @@ from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
-from kchaos.checkers.evidence.links import ARRIVED, LinkMessage, told_of
+from kchaos.checkers.evidence.links import ARRIVED, LinkMessage, partition_details
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.values.events import PartitionState
 
@@ -39,7 +39,7 @@ def rebuilding_disagreements(evidence: RunEvidence) -> Iterator[str]:
         source, target = message.source, message.target
         if source is None or target is None or message.fate not in ARRIVED:
             continue
-        for partition, entry in told_of(message):
+        for partition, entry in partition_details(message):
             rebuilding = pairs.setdefault(
                 (source, target, partition), _Rebuilding(target, partition)
             )

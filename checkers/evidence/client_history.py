@@ -32,7 +32,7 @@ from kchaos.checkers.evidence.clients import (
     ClientPartition,
     client_exchanges,
     given,
-    given_beyond,
+    received_beyond,
 )
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.formats.error_codes import appended_nothing
@@ -210,7 +210,7 @@ class _Reading:
         for came in answer.partitions:
             key = self._key(came)
             if key is not None and not came.error_code:
-                self._beyond |= {(key, payload) for _, payload in given_beyond(asked, came)}
+                self._beyond |= {(key, payload) for _, payload in received_beyond(asked, came)}
 
     def _take_said(self, pairs: Sequence[ClientExchange]) -> None:
         """Note at which offsets the records are that the test speaks of, and no link saw sent."""
@@ -226,7 +226,7 @@ class _Reading:
         for asked, answer in pairs if self._places else ():
             for came in answer.partitions if asked.api == "Fetch" and answer is not None else ():
                 key = self._key(came)
-                for offset, payload in (*given(asked, came), *given_beyond(asked, came)):
+                for offset, payload in (*given(asked, came), *received_beyond(asked, came)):
                     if (key, payload) in self._places:
                         self._places[key or "", payload].add(offset)
 

@@ -470,7 +470,7 @@ def given(asked: ClientLine, came: ClientPartition) -> Iterator[tuple[int, str]]
     yield from ((offset, payload) for offset, payload in _data(asked, came) if offset < end_offset)
 
 
-def given_beyond(asked: ClientLine, came: ClientPartition) -> Iterator[tuple[int, str]]:
+def received_beyond(asked: ClientLine, came: ClientPartition) -> Iterator[tuple[int, str]]:
     """Yield offset and digest of each received record at or after the offset returned with it.
 
     A broker notes the high watermark that it tells before it reads: one that moves in between is

@@ -65,7 +65,7 @@ def overdue_fetches(hits: Iterable[PointHit], wait_s: float) -> tuple[OverdueFet
     begun: dict[tuple[int, int], tuple[int, int]] = {}
     for hit in hits:
         if hit.fate == "told":
-            _take_told(hit, fetches, begun)
+            _take_report(hit, fetches, begun)
             continue
         follower = _FOLLOWER.fullmatch(hit.reader)
         if follower is None:
@@ -82,7 +82,7 @@ def overdue_fetches(hits: Iterable[PointHit], wait_s: float) -> tuple[OverdueFet
     )
 
 
-def told_follower(hit: PointHit) -> int | None:
+def reported_follower(hit: PointHit) -> int | None:
     """Return the follower whose read the leader reports to begin, or to have counted."""
     named = None
     if hit.fate == "told" and hit.point == FETCH_BEGUN:
@@ -92,13 +92,13 @@ def told_follower(hit: PointHit) -> int | None:
     return None if named is None else int(next(filter(None, named.groups())))
 
 
-def _take_told(
+def _take_report(
     hit: PointHit,
     fetches: dict[tuple[int, int], OverdueFetch],
     begun: dict[tuple[int, int], tuple[int, int]],
 ) -> None:
     """Take a leader's report; a new read or a counted one ends the follower's previous read."""
-    follower = told_follower(hit)
+    follower = reported_follower(hit)
     if follower is None:
         return
     who = (hit.broker, follower)

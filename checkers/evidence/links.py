@@ -163,7 +163,7 @@ def _entries(detail: _Detail, name: str = "partitions") -> Iterator[tuple[TopicP
             yield TopicPartition(topic, entry["partition"]), entry
 
 
-def told_of(message: LinkMessage) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
+def partition_details(message: LinkMessage) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
     """Yield a message's content for each partition of a judged topic.
 
     Raises:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.links import ARRIVED, LinkMessage, told_of
+from kchaos.checkers.evidence.links import ARRIVED, LinkMessage, partition_details
 from kchaos.checkers.formats.error_codes import appended_nothing, error_name
 from kchaos.checkers.json_form import SOMETIMES
 from kchaos.checkers.model.values.producers import ProducerMark
@@ -95,7 +95,7 @@ def markers_of(messages: Iterable[LinkMessage]) -> tuple[Marker, ...] | None:
             continue
         if message.detail is None or message.detail.get("is_whole") is False:
             return None
-        for partition, entry in told_of(message):
+        for partition, entry in partition_details(message):
             number = (message.connection, message.correlation_id)
             key = (*number, int(entry["producer_id"]), partition)
             if message.direction == "request" and message.target is not None:

@@ -239,7 +239,7 @@ def _beyond_what_was_sent(evidence: RunEvidence, partition: TopicPartition) -> I
             yield from without([(0, write.base_offset - 1)], placed)
 
 
-def told_once(
+def foreign_writes_once(
     findings: Iterable[Finding], *, unfollowed: Collection[TopicPartition]
 ) -> tuple[Finding, ...]:
     """Return the findings with one for foreign writes, and without their consequences.

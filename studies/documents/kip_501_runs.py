@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
-from kchaos.checkers.evidence.dropped import told_follower
+from kchaos.checkers.evidence.dropped import reported_follower
 from kchaos.checkers.evidence.leader_view import FollowerSeen, LeaderView
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.point_hit import FETCH_BEGUN, PointHit
@@ -194,7 +194,7 @@ def _kept(
     for hit in hits:
         if hit.broker != term.leader:
             continue
-        follower = told_follower(hit)
+        follower = reported_follower(hit)
         if follower is not None and term.began <= hit.time < term.ended:
             before = begun.pop(follower, None)
             if before is not None:
