@@ -1,15 +1,14 @@
-"""Order of the search: taken at once, left out, put off; each right whatever is left to come."""
+"""What a search explains or leaves out, whatever is left to come."""
 
 import itertools
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
 from kchaos.checkers.acts import StopBroker, TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.broker.exchange import count
 from kchaos.checkers.model.broker.leader import (
@@ -30,26 +29,17 @@ from kchaos.checkers.model.follow.observations import (
     Fate,
     FetchAnswered,
     FetchAsked,
-    IsrAsked,
-    IsrWanted,
     Observation,
     Record,
     RequestSeen,
     ResponseSeen,
     Seen,
 )
-from kchaos.checkers.model.follow.pruning import needed, step_at_once
-from kchaos.checkers.model.follow.reachable import is_out_of_reach, never_answered
-from kchaos.checkers.model.follow.search import _Node, _Search, _Step
+from kchaos.checkers.model.follow.reachable import never_answered
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import (
-    BrokerRegistered,
-    BrokerUnregistered,
-    Decided,
-    Produce,
-)
+from kchaos.checkers.model.values.events import Produce
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.model.values.replica import (
@@ -73,11 +63,9 @@ from kchaos.checkers.model.values.requests import (
 from kchaos.checkers.record import record_of
 from tests.golden.stored import CASES, unpacked
 from tests.support.model_timelines import start, state, write
-from tests.support.releases import each_release
 
 T = TopicPartition("t", 0)
 U = TopicPartition("t", 1)
-FENCED = ErrorCode.FENCED_LEADER_EPOCH
 NUMBER = (7, 1)
 TOLD = UpdateMetadata(live=frozenset({0, 1}), told=frozenset({T}))
 RECEIVED = Received(number=NUMBER, controller_epoch=1, request=TOLD)
@@ -86,7 +74,6 @@ ASKED = PartitionRequest(
     leader_epoch=1, carries_leader_epoch=False, fetch_offset=0, requested_epoch=-1
 )
 FETCH = Exchange(api="Fetch", asked=((T, ASKED),), stage=Stage.ARRIVED, number=NUMBER)
-HANDLES_FIRST = "the fetcher has an answer to handle first"
 
 
 def to_come(*items: Observation | StopBroker | Produce) -> Lookahead:
@@ -101,66 +88,10 @@ def cluster(release: str = "2.0.1") -> World:
     return world
 
 
-def told_again(*, told: frozenset[TopicPartition]) -> World:
-    """Broker 0 has an UpdateMetadata, and has heard of these partitions before."""
-    world = cluster()
-    broker = world.broker(0)
-    assert broker is not None
-    world.put_broker(0, replace(broker, told=told))
-    world.put(("control", 0), (RECEIVED,))
-    return world
-
-
 def sent(number: tuple[int, int]) -> ControlSent:
     return ControlSent(
         number=number, api="UpdateMetadata", controller=1, controller_epoch=2, broker=0
     )
-
-
-def test_metadata_that_tells_nothing_new_is_taken_at_once() -> None:
-    step = step_at_once(told_again(told=frozenset({T})).state(EMPTY), to_come(ANSWERED), 0)
-    assert step is not None
-    assert [each.errors for each in step.get(("control", 0))] == [((None, ""),)]
-
-
-@pytest.mark.parametrize(
-    ("told", "seen"),
-    [
-        (frozenset[TopicPartition](), (ANSWERED,)),
-        (frozenset({T}), (sent((8, 1)), ANSWERED)),
-        (frozenset({T}), (replace(ANSWERED, error_code=11),)),
-    ],
-    ids=["a partition is new", "another controller is heard first", "it was answered otherwise"],
-)
-def test_metadata_that_may_make_a_difference_is_not_taken_at_once(
-    told: frozenset[TopicPartition], seen: tuple[Observation, ...]
-) -> None:
-    assert step_at_once(told_again(told=told).state(EMPTY), to_come(*seen), 0) is None
-
-
-def test_an_answer_to_a_controller_that_nobody_saw_is_left_out() -> None:
-    handled = replace(RECEIVED, errors=((None, ""),))
-    changes: dict[Any, object] = {("control", 0): (handled, replace(RECEIVED, number=(7, 2)))}
-    left = needed(changes, to_come())
-    assert left == {("control", 0): (replace(RECEIVED, number=(7, 2)),)}
-    assert needed(changes, to_come(ANSWERED)) == changes
-
-
-@pytest.mark.parametrize(
-    ("exchange", "is_left_out"),
-    [
-        (replace(FETCH, is_awaited=False, stage=Stage.WAITING), True),
-        (replace(FETCH, is_awaited=False, asked=()), True),
-        (replace(FETCH, is_awaited=False), False),
-        (replace(FETCH, stage=Stage.WAITING), False),
-    ],
-    ids=["counted", "asks nothing", "not counted yet", "awaited"],
-)
-def test_a_given_up_request_is_left_out_once_its_leader_has_counted_it(
-    exchange: Exchange, *, is_left_out: bool
-) -> None:
-    left = needed({("exchanges", 1, 0): (exchange,)}, to_come())
-    assert left == {("exchanges", 1, 0): None if is_left_out else (exchange,)}
 
 
 def reply(*, high_watermark: int, last_offset: int | None, error_code: int = 0) -> ResponseSeen:
@@ -173,50 +104,6 @@ def reply(*, high_watermark: int, last_offset: int | None, error_code: int = 0) 
     return ResponseSeen(
         number=NUMBER, fate=Fate.ARRIVES, api="Fetch", follower=1, leader=0, partitions={T: said}
     )
-
-
-@pytest.mark.parametrize(
-    ("seen", "is_missed"),
-    [
-        (reply(high_watermark=1, last_offset=0), False),
-        (reply(high_watermark=0, last_offset=0), True),
-        (reply(high_watermark=1, last_offset=None), True),
-        (reply(high_watermark=-1, last_offset=None, error_code=3), True),
-    ],
-    ids=["can come", "an older high watermark", "no records", "a partition it does not know"],
-)
-def test_an_answer_that_a_leader_has_gone_past_is_out_of_reach(
-    seen: ResponseSeen, *, is_missed: bool
-) -> None:
-    world = cluster()
-    world.put(("assignment", T), (0, 1))
-    world.put_replica(0, T, Replica())
-    become_leader(world, 0, T, state(0, 1, (0,)))
-    happen(world, write("m", 0), {})
-    world.put_exchanges(1, 0, (FETCH,))
-    changes = {("exchanges", 1, 0): (FETCH,)}
-    assert is_out_of_reach(world.state(EMPTY), changes, to_come(seen), 0) is is_missed
-
-
-@pytest.mark.parametrize(
-    ("asked_in", "error_code", "is_missed"), [(1, 0, True), (1, FENCED, False), (2, 0, False)]
-)
-def test_a_leader_in_a_newer_leader_epoch_takes_no_fetch_of_an_older_one(
-    asked_in: int, error_code: int, *, is_missed: bool
-) -> None:
-    """Though its leader has heard of more that it has not handled yet."""
-    world = cluster("2.8.2")
-    world.put(("assignment", T), (0, 1))
-    world.put_replica(0, T, Replica())
-    become_leader(world, 0, T, state(0, 2, (0,)))
-    waiting = LeaderAndIsr(states=(state(0, 2, (0,)),))
-    world.put(("control", 0), (replace(RECEIVED, request=waiting),))
-    fetch = replace(ASKED, leader_epoch=asked_in, carries_leader_epoch=True)
-    exchange = replace(FETCH, asked=((T, fetch),))
-    world.put_exchanges(1, 0, (exchange,))
-    seen = reply(high_watermark=0, last_offset=None, error_code=error_code)
-    changes = {("exchanges", 1, 0): (exchange,)}
-    assert is_out_of_reach(world.state(EMPTY), changes, to_come(seen), 0) is is_missed
 
 
 def fetching(*, isr: tuple[int, ...] = (0,), release: str = "2.0.1") -> World:
@@ -232,21 +119,6 @@ def fetching(*, isr: tuple[int, ...] = (0,), release: str = "2.0.1") -> World:
     fetch = FetchState(fetch_offset=1, state=FetcherState.FETCHING, leader_epoch=1)
     world.put_thread(1, 0, FetcherThread(partitions=((T, fetch),)))
     return world
-
-
-GONE = Decided(what=BrokerUnregistered(broker=1), time=4.0)
-BACK = Decided(what=BrokerRegistered(broker=1, czxid=200), time=4.5)
-GONE_LATER = replace(GONE, time=6.0)
-
-
-def test_what_is_unlikely_waits_until_nothing_else_is_left() -> None:
-    search = _Search(Record(seen=(), decided=()), {}, 1)
-    first = _Step(_Node(0, 0, EMPTY), (), None)
-    step = World(EMPTY)
-    step.put(("elected",), 0)
-    assert not search._step(first, step, 0, 0).is_late
-    step.is_unlikely = True
-    assert search._step(first, step, 0, 0).is_late
 
 
 ASKS_ON = PartitionRequest(
@@ -598,40 +470,6 @@ def test_a_fetch_that_leaves_a_partition_of_its_session_out_is_seen(
     assert [step.exchanges(1, 0) != () for step in steps] == [True] * is_possible
 
 
-@pytest.mark.parametrize("stage", [Stage.ARRIVED, Stage.READ])
-@pytest.mark.parametrize(
-    ("release", "third", "is_stuck"),
-    [
-        ("2.0.1", None, True),
-        ("2.0.1", (), True),
-        ("2.0.1", (0, 1, 2), False),
-        # A Fetch that finds nothing is answered at once with what was read before.
-        ("2.5.1", None, False),
-    ],
-    ids=["two brokers", "a third outside the ISR", "a third in the ISR", "answered at once"],
-)
-def test_a_fetch_that_moves_the_high_watermark_as_it_is_counted_is_not_answered_unseen(
-    release: str, third: tuple[int, ...] | None, stage: Stage, *, is_stuck: bool
-) -> None:
-    world = fetching(isr=(0, 1), release=release)
-    led = world.known_replica(0, T)
-    if third is not None:
-        isr = third or led.isr
-        views = led.views_with(2, FollowerView(last_leader_end_offset=NO_FETCH_YET))
-        world.put_replica(0, T, replace(led, isr=isr, maximal_isr=isr, views=views))
-    nothing = FetchAnswer(high_watermark=0) if stage is Stage.READ else None
-    answers = () if nothing is None else ((T, nothing),)
-    exchange = replace(WAITING, stage=stage, answers=answers)
-    world.put_exchanges(1, 0, (exchange,))
-    fetch = replace(asked(7, 2), partitions={T: fetch_from_0(1)}, version=8)
-    lookahead = to_come(reply(high_watermark=0, last_offset=0), fetch, asked(7, 3))
-
-    why = never_answered(world.state(EMPTY), {("exchanges", 1, 0): (exchange,)}, lookahead, 2)
-
-    said = "broker 0 would have told broker 1 a high watermark above 0 of t-0 in answer to request"
-    assert (said in why) is is_stuck
-
-
 def test_what_was_counted_before_of_a_fetch_moves_the_high_watermark_no_more() -> None:
     """Broker 2 kept it back as t-0 was counted, and is waited for no longer, while t-1 is left."""
     world = fetching(isr=(0, 1))
@@ -654,35 +492,6 @@ def test_what_was_counted_before_of_a_fetch_moves_the_high_watermark_no_more() -
     assert never_answered(world.state(EMPTY), {("exchanges", 1, 0): (counted,)}, lookahead, 2) == ""
     waits, _ = count(world, 1, 0, counted)
     assert (waits.stage, world.known_replica(0, T).high_watermark) == (Stage.WAITING, 0)
-
-
-@pytest.mark.parametrize(("release", "waits"), [("2.0.1", True), ("2.8.2", False)])
-def test_a_leader_that_waits_for_zookeeper_with_a_partition_has_counted_another(
-    release: str, *, waits: bool
-) -> None:
-    """Broker 1 is to join the ISR of t-1; from KIP-497 on a leader asks its controller and goes on.
-
-    Then the high watermark of t-0 moves, while of t-1 nothing is known of the follower.
-    """
-    world, other = fetching(isr=(0, 1), release=release), TopicPartition("t", 1)
-    led = world.known_replica(0, T)
-    world.put(("assignment", other), (0, 1))
-    world.put_replica(0, other, replace(led, isr=(0,), maximal_isr=(0,), high_watermark=1))
-    request = replace(WAITING, asked=((T, ASKS_ON), (other, ASKS_ON)), stage=Stage.ARRIVED)
-    world.put_exchanges(1, 0, (request,))
-
-    counted = [
-        (
-            step.known_replica(0, T).high_watermark,
-            step.known_replica(0, other).view(1),
-            exchange.stage,
-        )
-        for step in internal_steps(world.state(EMPTY), to_come(), 0, 0)
-        for exchange in step.exchanges(1, 0)
-        if exchange.counted
-    ]
-
-    assert counted == [(1, led.view(1), Stage.READ)] * waits
 
 
 V = TopicPartition("t", 2)
@@ -716,68 +525,6 @@ def two_fetch(
 TWO_ASKED = (asked(7, 2), replace(asked(8, 1), follower=2))
 
 
-def high_watermarks_told(*told: int) -> ResponseSeen:
-    said = {
-        partition: FetchAnswered(
-            error_code=0, high_watermark=high_watermark, base_offset=None, last_offset=None
-        )
-        for partition, high_watermark in zip((T, U, V), told, strict=False)
-    }
-    return replace(
-        reply(high_watermark=0, last_offset=None), number=(8, 1), follower=2, partitions=said
-    )
-
-
-def is_explained(world: World, *items: Observation | Produce) -> bool:
-    """Tell whether a search from a state on, which has seen two asked, sees these too."""
-    seen = tuple(Seen(what=item, time=1.0) for item in (*TWO_ASKED, *items))
-    search = _Search(Record(seen=seen, decided=()), {}, 1000)
-    begin = _Step(_Node(len(TWO_ASKED), 0, world.state(EMPTY)), (), None)
-    steps, visited = [begin], {begin.node}
-    while steps:
-        for step in search._next(steps.pop()):
-            if step.node.seen == len(seen):
-                return True
-            if step.node not in visited and not step.dead_end:
-                visited.add(step.node)
-                steps.append(step)
-    return False
-
-
-@pytest.mark.parametrize("release", each_release(["1.1.1", "2.5.1", "2.8.2", "3.9.1"]))
-@pytest.mark.parametrize("stage", [Stage.ARRIVED, Stage.WAITING])
-def test_a_fetch_may_be_told_what_another_has_moved_by_then(release: str, stage: Stage) -> None:
-    """Its leader has counted any of three partitions of the other, and not the rest.
-
-    From 2.4.0 to 2.5.1 the thread that counts ends the wait of a Fetch itself.
-    """
-    for told in itertools.product((0, 1), repeat=3):
-        world = two_fetch(stage=stage, release=release)
-        assert is_explained(world, high_watermarks_told(*told)), told
-
-
-@pytest.mark.parametrize(
-    ("told", "left"),
-    [((0, 0, 1), [{T, U}]), ((0, 1, 1), [{T}]), ((1, 1, 1), []), ((0, 0, 0), [])],
-    ids=["two-left", "one-left", "all-told", "none-told"],
-)
-def test_of_a_fetch_only_that_is_left_to_count_which_another_is_not_told_yet(
-    told: tuple[int, int, int], left: list[set[TopicPartition]]
-) -> None:
-    """What it is told of all three was so at one moment, as it waited."""
-    before = two_fetch(stage=Stage.WAITING)
-    steps = internal_steps(
-        before.state(EMPTY), to_come(*TWO_ASKED, high_watermarks_told(*told)), 2, 0
-    )
-    uncounted = [
-        {T, U, V} - exchange.counted
-        for step in steps
-        for exchange in step.exchanges(1, 0)
-        if exchange.counted
-    ]
-    assert uncounted == left
-
-
 @pytest.mark.parametrize(("stage", "left"), [(Stage.ARRIVED, [{U}]), (Stage.WAITING, [])])
 def test_a_fetch_that_waits_is_told_nothing_of_what_was_counted_and_did_not_move(
     stage: Stage, left: list[set[TopicPartition]]
@@ -795,82 +542,6 @@ def test_a_fetch_that_waits_is_told_nothing_of_what_was_counted_and_did_not_move
         if exchange.counted
     ]
     assert uncounted == left
-
-
-def test_of_a_fetch_the_rest_is_counted_in_parts_again() -> None:
-    before = two_fetch(stage=Stage.WAITING)
-    lookahead = to_come(*TWO_ASKED)
-    (counted,) = (
-        step.state(before.state(EMPTY))
-        for step in internal_steps(before.state(EMPTY), lookahead, 2, 0)
-        for exchange in step.exchanges(1, 0)
-        if exchange.counted == {T}
-    )
-    again = [
-        exchange.counted
-        for step in internal_steps(counted, lookahead, 2, 0)
-        for exchange in step.exchanges(1, 0)
-        if len(exchange.counted) > 1
-    ]
-    assert again == [{T, V}, {T, U}]
-
-
-@pytest.mark.parametrize(
-    ("release", "told", "sent_before", "is_possible"),
-    [
-        ("2.8.2", (1,), True, True),
-        ("2.8.2", (1,), False, False),
-        ("3.3.2", (1,), False, True),
-        ("3.9.1", (1,), False, True),
-        # It has not counted t-2 either, which it has read.
-        ("3.9.1", (1, 0, 0), False, True),
-    ],
-)
-def test_a_leader_may_count_a_partition_before_it_reads_another(
-    release: str, told: tuple[int, ...], *, sent_before: bool, is_possible: bool
-) -> None:
-    """Broker 2 is told what broker 1's Fetch has moved; then broker 1 gets what was sent later.
-
-    From KAFKA-13837 on that is one Fetch; before, a leader reads all partitions first.
-    """
-    earlier = high_watermarks_told(*told)
-    later = replace(write("n", 0), partition=1)
-    said = high_watermarks_told(0, 0, 0).partitions
-    read = FetchAnswered(error_code=0, high_watermark=0, base_offset=1, last_offset=1)
-    answer = replace(earlier, number=(7, 2), follower=1, partitions={**said, U: read})
-    items = (later, earlier, answer) if sent_before else (earlier, later, answer)
-    fetched = (T, U, V)[: len(told)]
-
-    world = two_fetch(stage=Stage.WAITING, release=release, fetched=fetched)
-
-    assert is_explained(world, *items) is is_possible
-
-
-@pytest.mark.parametrize(
-    ("release", "is_possible"), [("2.8.2", False), ("3.3.2", True), ("3.9.1", True)]
-)
-def test_a_leader_may_ask_for_an_isr_before_it_reads_another_partition(
-    release: str, *, is_possible: bool
-) -> None:
-    """It asks for the ISR of t-0 as it counts that; then broker 1 gets what t-1 got later."""
-    world = two_fetch(stage=Stage.WAITING, release=release, fetched=(T,))
-    world.put_exchanges(2, 0, ())
-    led = replace(world.known_replica(0, T), high_watermark=1)
-    for partition in (U, V):
-        world.put_replica(0, partition, led)
-    world.put_replica(0, T, replace(led, isr=(0,), maximal_isr=(0,)))
-    leader = world.broker(0)
-    assert leader is not None
-    world.put_broker(0, replace(leader, live=frozenset({0, 1, 2})))
-    happen(world, replace(write("v", 0), partition=2), {})
-    wanted = IsrAsked(leader=0, isrs={T: IsrWanted(leader_epoch=1, isr=(0, 1))})
-    told = replace(high_watermarks_told(1, 1, 1), number=(7, 2), follower=1)
-    read = FetchAnswered(error_code=0, high_watermark=1, base_offset=1, last_offset=1)
-    answer = replace(told, partitions={**told.partitions, U: read, V: read})
-
-    is_so = is_explained(world, wanted, replace(write("n", 0), partition=1), answer)
-
-    assert is_so is is_possible
 
 
 def test_the_parts_of_a_fetch_do_not_double_with_each_partition() -> None:
@@ -893,43 +564,3 @@ def test_the_parts_of_a_fetch_do_not_double_with_each_partition() -> None:
 
     assert {len(part) for part in parts} == {9}
     assert len(parts) == 10
-
-
-@pytest.mark.parametrize("release", ["2.0.1", "2.8.2"])
-@pytest.mark.parametrize(
-    ("fetched", "stage", "is_raced"),
-    [
-        (U, Stage.ARRIVED, True),
-        (U, Stage.READ, True),
-        (U, Stage.WAITING, True),
-        (V, Stage.ARRIVED, False),
-    ],
-    ids=["it came", "the leader has looked", "it waits", "it asks for another"],
-)
-def test_a_fetch_of_another_may_come_before_the_last_partition_of_one_is_counted(
-    release: str, fetched: TopicPartition, stage: Stage, *, is_raced: bool
-) -> None:
-    """A leader counts one partition of a Fetch after another, each for itself.
-
-    Broker 2 is told the high watermark that t-0 has since then, and joins the ISR of t-1 with an
-    offset that is below what the high watermark of t-1 is about to be.
-    """
-    world = fetching(isr=(0, 1), release=release)
-    for event in start(2, release):
-        happen(world, event, {})
-    led = world.known_replica(0, T)
-    world.put(("assignment", U), (0, 1, 2))
-    world.put_replica(0, U, led)
-    request = replace(WAITING, asked=((T, ASKS_ON), (U, ASKS_ON)), stage=Stage.ARRIVED)
-    world.put_exchanges(1, 0, (request,))
-    world.put_exchanges(2, 0, (replace(FETCH, asked=((fetched, ASKED),), stage=stage),))
-    lookahead = to_come(replace(asked(7, 1), follower=2))
-
-    counted = [
-        tuple(step.known_replica(0, partition).high_watermark for partition in (T, U))
-        for step in internal_steps(world.state(EMPTY), lookahead, 1, 0)
-        for exchange in step.exchanges(1, 0)
-        if exchange.counted
-    ]
-
-    assert counted == [(1, 0)] * is_raced
