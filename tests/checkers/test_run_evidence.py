@@ -7,6 +7,7 @@ from kchaos.checkers import acts
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.assembling import run_evidence
+from kchaos.checkers.evidence.led_from import LedEpoch
 from kchaos.checkers.evidence.partition import PartitionEvidence
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
@@ -207,6 +208,20 @@ def test_an_unclean_election_of_a_topic_made_again_shows_its_leaders_log(
 
     excuses = [(excuse.kind, excuse.start_offset) for excuse in newest.excuses]
     assert excuses == [("topic-deletion", None), ("unclean-election", start)]
+
+
+@pytest.mark.parametrize(("broker", "start"), [(0, 11), (1, None)])
+def test_what_a_leader_had_fetched_counts_unless_its_disk_lost_a_tail(
+    broker: int, start: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = {LedEpoch(TopicPartition("t", 0), 1, 3): 11}
+    monkeypatch.setattr("kchaos.checkers.evidence.run.reached_by_fetching", lambda _: reached)
+    build = started(tmp_path / "run").state(0, 1, [0])
+    build.act(acts.LoseTail(broker=broker, topic="t", partition=0, log_end_offset=11))
+
+    newest = last(ended(build.state(-1, 2, [0]).state(1, 3, [1])))
+
+    assert newest.excuses[1].start_offset == start
 
 
 def test_who_lost_a_replica_to_a_reassignment_is_known_with_its_time(tmp_path: Path) -> None:
