@@ -41,8 +41,8 @@ night: ## each entry, and each case on each of its releases, with new JVMs: hour
 	KCHAOS_DRIVER=local $(MAKE) cases
 
 releases: ## each known release starts and serves, and threads are held on six; CI has a part
-	KCHAOS_ALL_RELEASES=1 $(PLAYS) tests/clusters/test_releases_start.py \
-		tests/clusters/test_kraft_cluster.py tests/faults/test_faults_on_releases.py \
+	KCHAOS_ALL_RELEASES=1 $(PLAYS) tests/clusters/start/test_releases_start.py \
+		tests/clusters/start/test_kraft_cluster.py tests/faults/test_faults_on_releases.py \
 		tests/faults/test_jvm_faults.py
 
 examples: ## all examples that tests of drawn acts, segments and types draw; CI has a third

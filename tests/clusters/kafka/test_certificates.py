@@ -15,7 +15,7 @@ from kchaos.clusters.kafka.java import java_home
 pytest_plugins = ("pytester",)
 # A key and its certificate, which has signed itself and is trusted by nobody: it serves this test.
 _PROXY = Path(__file__).with_name("proxy.pem")
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 RELEASES = ("2.2.0", "2.3.3")
 """The oldest that pyproject.toml takes, and the newest before 3."""
 # Each module of the product, except those that need packages which few have; then some tests.
@@ -25,7 +25,7 @@ print(kafka.__version__, flush=True)
 import pytest
 options = ["-q", "-p", "no:cacheprovider"]
 raise SystemExit(
-    pytest.main([*options, "tests/clusters/test_client.py", "tests/harness/test_raw_steps.py"])
+    pytest.main([*options, "tests/clusters/ask/test_client.py", "tests/harness/test_raw_steps.py"])
 )
 """
 
