@@ -1,7 +1,6 @@
 """Results of a judgement, and `judgements/NNNN/` in which they are kept."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,46 +8,16 @@ from typing import Any, TypeVar
 from kchaos.checkers.availability import Availability
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.evidence.partition import finding_to_json
-from kchaos.checkers.findings import KINDS, Finding, Question
+from kchaos.checkers.findings import Finding
 from kchaos.checkers.json_form import ShapeError, from_json, members
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.outcome import facts_of
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
-from kchaos.checkers.verdict import NOT_PREDICTED, OPEN
+from kchaos.checkers.verdict import NOT_PREDICTED
 from kchaos.checkers.witness import Witness
 
 _T = TypeVar("_T")
 _MOST_FACTS = 2
-
-
-def is_unknown(line: Mapping[str, Any]) -> bool:
-    """Return whether a run left a question open that its cluster could answer.
-
-    Of a KRaft run that is safety alone. A bound of availability that nobody could measure counts
-    too; a run with a finding that was not expected is red. `line` is results.json, or what `--json`
-    has of it.
-    """
-    is_predicted = NOT_PREDICTED not in (line.get("unknown") or "")
-    is_open = line["safe"] is not False and is_predicted and line["conforms"] is None
-    return line["safe"] is None or is_open or line.get("reason") in OPEN
-
-
-def reason_of(line: Mapping[str, Any]) -> str:
-    """Return what the answers of a run rest on: kinds of findings, and why an answer is unknown.
-
-    Only findings about a question that is answered with no count. Without them, and with both
-    answers, it is the reason why the run is not as expected, or "". `line` is as in `is_unknown`.
-    """
-    answers = {Question.SAFETY: line["safe"], Question.CONFORMANCE: line["conforms"]}
-    kinds = dict.fromkeys(
-        finding["kind"]
-        for finding in line.get("findings") or ()
-        if answers.get(KINDS[finding["kind"]].question) is False
-    )
-    found = [f"by {', '.join(kinds)}"] if kinds else []
-    if not found or None in answers.values():
-        found.append(line["unknown"] or line["reason"] or "")
-    return "; ".join(filter(None, found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -1,25 +1,23 @@
-"""A judged run as one line: of `--json`, of nights, measurements and results files, and of tables.
-
-`RunLine` has every field. Whoever writes lines adds nothing of the run beside it, but what a
-campaign knows of its play: its Kafka, its mix, and how long it took to draw and to play.
-"""
+"""A judged run as one line: of `--json`, of nights and results files, and of tables."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kchaos.checkers.availability import Availability, OutageKind
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.faults import acted_faults
 from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.findings import KINDS, Finding, Question
+from kchaos.checkers.json_form import from_json
 from kchaos.checkers.observations import StepBegun, StepNotPossible
-from kchaos.checkers.results import Results, is_unknown, read_judgement
+from kchaos.checkers.results import Results, read_judgement
 from kchaos.checkers.run_directory import REPORT, RunDirectory
+from kchaos.checkers.verdict import NOT_PREDICTED, OPEN
 
 WITHOUT_SERVICE = {
     "without_leader_s": "without leader",
@@ -27,7 +25,9 @@ WITHOUT_SERVICE = {
     "longest_stall_s": "longest stall",
 }
 """Kinds of time without service, and their names for people."""
-KILLED = "it did not end: its process was killed"
+KILLED = "it did not end: what played it was killed"
+ANSWERS = {True: "yes", False: "no", None: "unknown"}
+"""An answer in words."""
 _NOT_JUDGED = "nobody judged it: kchaos judge"
 _MOST_GATES = 5
 _REASON = 100
@@ -57,7 +57,8 @@ class FindingLine:
 class RunLine:
     """One judged run. A field of `Results` of the same name has its meaning.
 
-    Only the run's folder tells `mode`, and the fields from `waited_s` to `faults`.
+    Only the run's folder tells `mode`, and the fields from `waited_s` to `faults`; only a campaign
+    tells those from `kafka` to `rules`.
 
     Attributes:
         run: The run's path in what `--json` prints, its name in files of lines; "" for a play that
@@ -73,6 +74,13 @@ class RunLine:
             which any had no acknowledged write, and the longest stall of a consumer; None where
             nobody measured it.
         report: Where its page is.
+        kafka: The release or path that a campaign drew it for; "" of other runs.
+        acts: Length of its schedule, in steps or seconds; 0 of a run that was not drawn.
+        drawn_s: Seconds in which a campaign drew its schedule; None of other runs.
+        wall_s: Seconds in which a campaign played and judged it; None of other runs.
+        rules: By "asked" the rules of the model that decided something, by "in_force" those that
+            could; None where nobody followed the run once more.
+        place: The run's directory, where the line is read from a folder that still has it.
     """
 
     run: str = ""
@@ -107,11 +115,41 @@ class RunLine:
     gates: tuple[tuple[str, float], ...] = ()
     faults: tuple[tuple[str, float, float], ...] = ()
     report: str | None = None
+    kafka: str = ""
+    acts: int = 0
+    drawn_s: float | None = None
+    wall_s: float | None = None
+    rules: Mapping[str, tuple[str, ...]] | None = None
+    place: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return every field, as plain JSON values."""
+        """Return every field but `place`, as plain JSON values."""
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        del plain["place"]
         return plain
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """Return the line that `to_json` wrote; of an earlier kchaos, fields may be missing.
+
+        Raises:
+            ShapeError: It is no line of a run.
+        """
+        return from_json(cls, value, allow_more=True)
+
+    @property
+    def bugs(self) -> Sequence[FindingLine]:
+        """The findings about safety or conformance, each fingerprint once."""
+        bugs: dict[str, FindingLine] = {}
+        for finding in self.findings:
+            if finding.question != Question.NEITHER.value:
+                bugs.setdefault(finding.fingerprint, finding)
+        return [*bugs.values()]
+
+    @property
+    def verdict(self) -> str:
+        """Both answers in words, without whether they were expected."""
+        return f"conforms: {ANSWERS[self.conforms]}, safe: {ANSWERS[self.safe]}"
 
 
 _OF_RUN = ("entry", "case", "release", "driver", "seed", "started_at")
@@ -172,6 +210,41 @@ def line_of_run(path: Path) -> RunLine:
         return replace(line, unknown=f"it cannot be read: {error}")
 
 
+def line_at(path: Path) -> RunLine:
+    """Return the line of a run's directory, with the paths of the run and of its report."""
+    line = line_of_run(path)
+    return replace(line, run=str(path), report=str(path / REPORT) if line.report else None)
+
+
+def is_unknown(judged: RunLine | Results) -> bool:
+    """Return whether a run left something unknown that can be answered of its cluster.
+
+    Of a KRaft run that is safety alone. A bound of availability that nobody could measure counts
+    too; a run with a finding that was not expected is red.
+    """
+    is_predicted = NOT_PREDICTED not in (judged.unknown or "")
+    is_open = judged.safe is not False and is_predicted and judged.conforms is None
+    return judged.safe is None or is_open or judged.reason in OPEN
+
+
+def reason_of(judged: RunLine | Results) -> str:
+    """Return what the answers of a run rest on: kinds of findings, and why an answer is unknown.
+
+    Only findings about a question that is answered with no count. Without them, and with both
+    answers, it is the reason why the run is not as expected, or "".
+    """
+    answers = {Question.SAFETY: judged.safe, Question.CONFORMANCE: judged.conforms}
+    kinds = dict.fromkeys(
+        finding.kind
+        for finding in judged.findings
+        if answers.get(KINDS[finding.kind].question) is False
+    )
+    found = [f"by {', '.join(kinds)}"] if kinds else []
+    if not found or None in answers.values():
+        found.append(judged.unknown or judged.reason or "")
+    return "; ".join(filter(None, found))
+
+
 def signs_of(results: Results) -> tuple[str, ...]:
     """Return signs of a defect in a run, without the numbers in which two runs may differ.
 
@@ -179,8 +252,7 @@ def signs_of(results: Results) -> tuple[str, ...]:
     safety if it is not safe. Of an unknown run the reason. A run that conforms and is safe shows
     nothing.
     """
-    names = ("safe", "conforms", "reason", "unknown")
-    if is_unknown({name: getattr(results, name) for name in names}):
+    if is_unknown(results):
         return (f"unknown: {re.sub('[0-9]+', 'N', str(results.unknown))[:_REASON]}",)
     question = Question.CONFORMANCE if results.conforms is False else Question.SAFETY
     kinds = {
@@ -189,15 +261,6 @@ def signs_of(results: Results) -> tuple[str, ...]:
         if finding.question is question
     }
     return tuple(sorted(kinds))
-
-
-def bugs_in(line: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the findings of a line about safety or conformance, each fingerprint once."""
-    bugs: dict[str, Mapping[str, Any]] = {}
-    for finding in line["findings"]:
-        if finding["question"] != Question.NEITHER.value:
-            bugs.setdefault(finding["fingerprint"], finding)
-    return [*bugs.values()]
 
 
 def _finding_line(finding: Finding) -> FindingLine:

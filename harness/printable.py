@@ -1,7 +1,9 @@
 """Text for terminals: what a run says may not move the cursor, hide lines or turn them around."""
 
+import textwrap
 import unicodedata
 
+WIDTH, INDENT = 80, "  "
 _HARMLESS = "\n\t"
 _DANGEROUS = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 """Control characters (C0, C1 and ESC), direction marks, surrogates, private use, separators."""
@@ -19,3 +21,15 @@ def _spelt(character: str) -> str:
         return character
     number = ord(character)
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def wrapped(text: str) -> list[str]:
+    """Return the text in lines of 80 columns, all of them indented."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=INDENT,
+        subsequent_indent=INDENT * 2,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

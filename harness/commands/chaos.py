@@ -1,211 +1,186 @@
-"""`kchaos chaos`: random schedules on real brokers, side by side, and what came of them."""
+"""`kchaos chaos`: random schedules on real brokers, side by side."""
 
 import json
-import random
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
 
 from kchaos.checkers.acts import Mode
-from kchaos.checkers.evidence.about import marked
-from kchaos.checkers.results import reason_of
-from kchaos.clusters.front.ready import fetch
-from kchaos.clusters.releases import release_of
-from kchaos.harness.commands.children import play_each
-from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
-from kchaos.harness.commands.measure import append_result, results_in
-from kchaos.harness.player.drawing import case_drawn, draw, no_formats, require_drawable
-from kchaos.harness.player.free import FreeRun, case_of_free, draw_free, require_free
-from kchaos.harness.player.rates import page_of
-from kchaos.harness.run.own_parts import OwnParts
-from kchaos.harness.run.runner import RunOptions
-from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.seeds import seed_text
-from kchaos.harness.summary.lines import Line
-from kchaos.harness.summary.summary import IS_UNKNOWN, UNSAFE, reasons_to_fail
+from kchaos.harness.commands.cli_options import (
+    DURATION,
+    MIX_NAMES,
+    SEED,
+    LocalPath,
+    acts_of_schedules,
+    as_json,
+    default_side_by_side,
+    gates_of_schedules,
+    kafkas_of_schedules,
+    mode,
+    own_parts,
+    run_options,
+    runs_directory,
+    sayer,
+    side_by_side,
+)
 
-_SEEDS = 1_000_000
-_TOLD_FROM_S = 1.0
+if TYPE_CHECKING:
+    from kchaos.checkers.run_line import RunLine
+    from kchaos.harness.player.free import FreeRun
+    from kchaos.harness.run.runner import RunOptions
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunsWanted:
-    """Runs that are to be drawn and played.
-
-    Attributes:
-        kafkas: Releases or paths; each gets every seed.
-        seed: Of the first run, the next has the next one; None to take any.
-        steps: Of a schedule, without its gates.
-        mode: Where clusters keep their metadata; None for what is usual with the release.
-        free: How clients run while faults come by the clock; None for schedules of steps.
-        own: Files and packages with steps and faults that are drawn too.
-    """
-
-    kafkas: tuple[str, ...]
-    runs: int
-    seed: int | None
-    steps: int
-    mix: str
-    gated: bool
-    mode: Mode | None = None
-    free: FreeRun | None = None
-    own: tuple[OwnParts, ...] = ()
-
-    @property
-    def acts(self) -> int:
-        """Length of a schedule: steps, or the seconds for which clients run."""
-        return self.steps if self.free is None else round(self.free.for_s)
-
-    @property
-    def case(self) -> str:
-        """The case that each of the scenarios has."""
-        if self.free is not None:
-            return case_of_free(self.free, self.mix, self.mode)
-        return case_drawn(self.mix, gated=self.gated, mode=self.mode, own=self.own)
+_FREE_S, _RATE = 60.0, 10.0
 
 
+@click.command()
+@kafkas_of_schedules
+@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
+@click.option(
+    "--seed",
+    type=SEED,
+    help="Seed of the first run; each further run takes the next number.  [default: any]",
+)
+@acts_of_schedules
+@click.option(
+    "--mix",
+    type=click.Choice(MIX_NAMES),
+    metavar="MIX",
+    default="mixed",
+    show_default=True,
+    help=f"What schedules are mostly made of: {', '.join(MIX_NAMES)}. shutdowns: brokers that "
+    "stop ask their controller first. walks: only acts that the model says are possible. "
+    "wide-walks: the same with more that may go wrong.",
+)
+@gates_of_schedules
+@click.option(
+    "--free",
+    "is_free",
+    is_flag=True,
+    help="Clients write and read without waiting for anything, while faults come by the seed's "
+    "clock; --steps and --gates mean nothing then.",
+)
+@click.option(
+    "--for",
+    "for_s",
+    type=DURATION,
+    help="With --free: for how long, such as 5m or 90s.  [default: 60s]",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0.1, 1000),
+    help="With --free: records a second, of all producers together.  [default: 10]",
+)
+@click.option(
+    "--transactions",
+    is_flag=True,
+    help="With --free: a transactional producer and a read_committed consumer too.",
+)
+@click.option(
+    "--workload",
+    metavar="CMD",
+    help="With --free: a command of your own in place of such clients; brokers are in "
+    "KCHAOS_BOOTSTRAP_SERVERS, and the topic is t.",
+)
+@own_parts
+@mode
+@click.option(
+    "--fail-on",
+    type=click.Choice(("unsafe", "not-conforming", "unknown")),
+    multiple=True,
+    help="What makes a run fail; may be repeated.  [default: all of them, and whatever the model "
+    "does not predict]",
+)
+@side_by_side
+@click.option(
+    "--results",
+    type=LocalPath(dir_okay=False, path_type=Path),
+    help="File of JSON lines to add to; a table is written beside it.",
+)
+@as_json
+@runs_directory
+@run_options
 def chaos(
-    wanted: RunsWanted,
-    *,
-    side_by_side: int,
+    kafkas: tuple[str, ...],
+    runs: int,
+    seed: int | None,
+    steps: int,
+    mix: str,
+    gates: bool,
+    is_free: bool,
+    for_s: float | None,
+    rate: float | None,
+    transactions: bool,
+    workload: str | None,
+    parts: tuple[str, ...],
+    mode: Mode | None,
+    fail_on: tuple[str, ...],
+    side_by_side: int | None,
     results: Path | None,
-    options: RunOptions,
-    say: Callable[[str], None],
-    done: Callable[[Line], None],
-    fail_on: Sequence[str] = (),
-) -> tuple[int, list[Line]]:
-    """Draw, play and judge; return the exit code and the lines of the runs.
+    as_json: bool,
+    options: "RunOptions",
+) -> int:
+    """Play random schedules on real brokers, and judge every run.
 
-    `fail_on` is as in `exit_code_of_chaos`. `results` is a file of JSON lines to resume, or None:
-    runs in it are not played again, each run appends a line, and its table is written beside it; a
-    play without a result appends none. `done` is called with each run's line.
+    A schedule is drawn from its seed: legal steps and faults, healed at the end. What turns out to
+    be impossible while it is played is noted, and the schedule goes on. With --mix walks each step
+    is one that the model says is possible, and its gates await what the model predicts. A run in
+    which a gate does not hold is unknown. With --free clients write and read at a rate in a process
+    of their own. Links in front of brokers see what the clients are promised, and the judgement
+    measures for how long they had no service. Exit codes: 0 no run fails, 1 one does, 2 what fails
+    is only unknown. A run that is unsafe fails, also where the model predicts it.
     """
-    seed = random.SystemRandom().randrange(_SEEDS) if wanted.seed is None else wanted.seed
-    all_due = _all_due(wanted, seed, options, say)
-    known = [] if results is None else results_in(results)
-    played = [line for line in known if _key(line) in {_key_of(wanted, due) for due in all_due}]
-    missing = [due for due in all_due if _key_of(wanted, due) not in set(map(_key, played))]
-    say(f"{len(missing)} of {len(all_due)} schedules to play, seeds from {seed_text(seed)} on")
-    lines: list[Line] = []
-    plain: list[Scenario] = []
+    from kchaos.harness.campaign.schedules import Schedules, any_seed, exit_code_of_chaos
+    from kchaos.harness.campaign.schedules import chaos as play_chaos
+    from kchaos.harness.player.rates import table_text
+    from kchaos.harness.run.own_parts import parts_named
 
-    def drawn(due: _Due) -> Scenario:
-        began = time.monotonic()
-        scenario = _scenario(wanted, due)
-        took_s = time.monotonic() - began
-        if not scenario.own_parts:
-            plain.append(scenario)
-        took = f", drawn in {took_s:.1f} s" if took_s >= _TOLD_FROM_S else ""
-        say(f"== {due.kafka}: {scenario.title}{took}")
-        return scenario
+    if not is_free and (transactions or (for_s, rate, workload) != (None, None, None)):
+        raise click.UsageError("--for, --rate, --transactions and --workload go with --free")
+    if is_free and parts:
+        raise click.UsageError("--free draws nothing of one's own: leave --parts or --free out")
+    free = _free(for_s, rate, transactions, workload) if is_free else None
 
-    def judged(due: _Due, line: Line) -> None:
-        line = {**line, "kafka": due.kafka, "acts": wanted.acts}
-        lines.append(line)
-        if results is not None and line["run"]:
-            append_result(results, line)
-        say(f"{len(lines)} of {len(missing)}: {_told(line)}")
-        done(line)
+    def done(line: "RunLine") -> None:
+        if as_json:
+            click.echo(json.dumps(line.to_json()))
 
-    play_each(missing, drawn, name="chaos", side_by_side=side_by_side, options=options, done=judged)
-    if wanted.own and plain:
-        say(
-            f"{len(plain)} of {len(missing)} had nothing of your own: it is drawn more often "
-            "with a greater weight in DRAWN, or with more --steps"
-        )
-    if results is not None:
-        page = results.with_suffix(".md")
-        page.write_text(page_of([*known, *lines], results=results))
-        say(f"table written to {page}")
-    return exit_code_of_chaos([*played, *lines], fail_on), [*played, *lines]
-
-
-def exit_code_of_chaos(lines: Sequence[Line], fail_on: Sequence[str]) -> int:
-    """Return the exit code of many runs.
-
-    `fail_on` has reasons of `summary.FAIL_ON` except new findings. None fails a run that is unsafe
-    or not as the model predicts.
-    """
-    reasons = {reason for line in lines for reason in reasons_to_fail(line, fail_on or (UNSAFE,))}
-    if reasons - {IS_UNKNOWN}:
-        return FINDING
-    if fail_on:
-        return UNKNOWN if reasons or not lines else AS_EXPECTED
-    return exit_code_for_lines(lines)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Due:
-    """A schedule that is drawn when its play is due.
-
-    Attributes:
-        release: The one by which the Kafka is judged.
-    """
-
-    kafka: str
-    release: str
-    seed: int
-
-
-def _all_due(
-    wanted: RunsWanted, seed: int, options: RunOptions, say: Callable[[str], None]
-) -> list[_Due]:
-    """Return all schedules to play, if each mix is drawn for each Kafka."""
-    due = []
-    for kafka in wanted.kafkas:
-        # A broken or unknown Kafka is refused before the first cluster starts.
-        distribution = fetch(kafka, driver=options.driver, offline=options.offline, say=say)
-        release = release_of(distribution.release).judged_as
-        if wanted.free is None:
-            require_drawable(wanted.mix, release, mode=wanted.mode, own=wanted.own)
-        else:
-            require_free(wanted.free, wanted.mix, release, mode=wanted.mode)
-        if why := no_formats(wanted.mix, release):
-            say(why)
-        due += [
-            _Due(kafka=kafka, release=release, seed=seed + number) for number in range(wanted.runs)
-        ]
-    return due
-
-
-def _scenario(wanted: RunsWanted, due: _Due) -> Scenario:
-    if wanted.free is not None:
-        return draw_free(
-            due.seed,
-            wanted.free,
-            kafka=due.kafka,
-            release=due.release,
-            mix=wanted.mix,
-            mode=wanted.mode,
-        )
-    return draw(
-        due.seed,
-        kafka=due.kafka,
-        release=due.release,
-        steps=wanted.steps,
-        mix=wanted.mix,
-        gated=wanted.gated,
-        mode=wanted.mode,
-        own=wanted.own,
+    lines = play_chaos(
+        Schedules(
+            kafkas=kafkas,
+            seed=any_seed() if seed is None else seed,
+            mixes={mix: 1.0},
+            steps=steps,
+            gated=gates,
+            mode=mode,
+            free=free,
+            own=tuple(map(parts_named, parts)),
+        ),
+        runs=runs,
+        side_by_side=side_by_side or default_side_by_side(measures_waits=is_free),
+        results=results,
+        options=options,
+        say=sayer(),
+        done=done,
     )
+    if not as_json:
+        click.echo(table_text(lines))
+    return exit_code_of_chaos(lines, fail_on)
 
 
-def _told(line: Line) -> str:
-    words = {True: "yes", False: "no", None: "unknown"}
-    release = marked(str(line["release"]), str(line.get("build", "")))
-    seed = f"seed {line['seed']} on {release}"
-    answers = f"conforms: {words[line['conforms']]}, safe: {words[line['safe']]}"
-    reason = reason_of(line)
-    more = f"; {json.dumps(reason)}" if reason else ""
-    took = "" if line["seconds"] is None else f", {line['seconds']:.1f} s"
-    place = f"{took}, {line['run']}" if line["run"] else ""
-    return f"{seed}: {answers}{place}{more}"
+def _free(
+    for_s: float | None, rate: float | None, transactions: bool, workload: str | None
+) -> "FreeRun":
+    from kchaos.harness.play.workload import command_in
+    from kchaos.harness.player.free import FreeRun
 
-
-def _key(line: Line) -> tuple[str, str, int, int]:
-    return str(line["kafka"]), str(line["case"]), int(line["acts"]), int(line["seed"])
-
-
-def _key_of(wanted: RunsWanted, due: _Due) -> tuple[str, str, int, int]:
-    return due.kafka, wanted.case, wanted.acts, due.seed
+    if workload is not None and (transactions or rate is not None):
+        raise click.UsageError(
+            "--rate and --transactions are of kchaos's own clients: leave them or --workload out"
+        )
+    return FreeRun(
+        for_s=_FREE_S if for_s is None else for_s,
+        rate=rate or _RATE,
+        transactions=transactions,
+        workload=() if workload is None else command_in(workload),
+    )

@@ -2,8 +2,7 @@
 
 import json
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -11,37 +10,35 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kchaos.checkers.acts import Mode
 from kchaos.checkers.store import Place
-from kchaos.harness.commands.cli_complete import cases_of_entry, entries, releases
-from kchaos.harness.commands.cli_machine import add_machine_commands
-from kchaos.harness.commands.cli_nights import add_night_commands
+from kchaos.harness.commands.bisect import bisect
+from kchaos.harness.commands.chaos import chaos
+from kchaos.harness.commands.cli_complete import entries
+from kchaos.harness.commands.cli_machine import MACHINE_COMMANDS
 from kchaos.harness.commands.cli_options import (
     RUNS_DIRECTORY,
     LocalPath,
     PlaceType,
     as_json,
-    default_side_by_side,
     has_colour,
-    mode,
     offline,
     own_parts,
-    run_options,
     runs_directory,
     sayer,
-    side_by_side,
-    trust,
 )
-from kchaos.harness.commands.cli_player import add_player_commands
-from kchaos.harness.commands.cli_releases import bisect, versions
-from kchaos.harness.commands.cli_upgrade import upgrade
+from kchaos.harness.commands.cli_releases import versions
+from kchaos.harness.commands.many_runs import pack, summary, tables, unpack
+from kchaos.harness.commands.nightly import nightly
+from kchaos.harness.commands.reproduce import measure, replay, reproduce
+from kchaos.harness.commands.shrink import shrink
+from kchaos.harness.commands.upgrade import upgrade
 from kchaos.harness.printable import printable
 
 COMMANDS = "kchaos.commands"
 """Entry points: by the name of a command, the command."""
 
 if TYPE_CHECKING:
-    from kchaos.harness.run.runner import RunOptions
+    from kchaos.checkers.run_line import RunLine
 
 
 _FIRST = (
@@ -133,15 +130,15 @@ def list_entries(
     With WORDs it shows only bugs that have each of them in name, title, story, source or
     findings, such as: kchaos list committed-loss
     """
+    from kchaos.harness.campaign.results_file import ResultsFile
     from kchaos.harness.catalogue import entries_there
-    from kchaos.harness.commands.measure import last_seen, results_in
     from kchaos.harness.commands.show import MATRIX_KEY, last_seen_lines, matrix_lines, title_lines
     from kchaos.harness.run.own_parts import broken_parts, parts_named
 
     entries = [each for each in entries_there(map(parts_named, parts)).values() if each.has(words)]
     for why in broken_parts():
         click.echo(f"kchaos: warning: {printable(why)}", err=True)
-    seen = last_seen(results_in(measured))
+    seen = ResultsFile(measured).last_seen
     if words and not entries:
         raise click.UsageError(f"no known bug has {' and '.join(words)}: try fewer words")
     if as_json:
@@ -187,155 +184,6 @@ def _entry_json(entry: Any) -> dict[str, Any]:
     }
 
 
-def _of_brokers(_: Any, __: Any, values: tuple[str, ...]) -> dict[int, str]:
-    """Release of each broker, by its id."""
-    kafkas: dict[int, str] = {}
-    for value in values:
-        broker, _, kafka = value.partition("=")
-        if not broker.isdecimal() or not kafka:
-            raise click.BadParameter(f"{value!r} is not like 1=2.0.1: a broker's id and a release")
-        if int(broker) in kafkas:
-            raise click.BadParameter(f"broker {broker} is named twice")
-        kafkas[int(broker)] = kafka
-    return kafkas
-
-
-@cli.command()
-@click.argument("name", shell_complete=entries)
-@click.option(
-    "--kafka",
-    "kafkas",
-    multiple=True,
-    metavar="RELEASE|PATH",
-    shell_complete=releases,
-    help="Release, distribution folder or .tgz; may be repeated. Default: the entry's own.",
-)
-@click.option(
-    "--case",
-    "cases",
-    multiple=True,
-    shell_complete=cases_of_entry,
-    help="May be repeated. Default: all cases.",
-)
-@click.option(
-    "--broker",
-    "of_brokers",
-    multiple=True,
-    metavar="ID=RELEASE",
-    callback=_of_brokers,
-    help="What a single broker runs in place of --kafka, for a mixed cluster; may be repeated. All "
-    "brokers speak the protocol of the oldest.",
-)
-@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
-@click.option(
-    "--protocol",
-    "judged_as",
-    metavar="RELEASE",
-    help="The release whose rules a patched build is judged by.  "
-    "[default: its own, or the nearest one that was published]",
-)
-@click.option(
-    "--spark/--no-spark",
-    default=None,
-    help="Whether a Spark job judges all runs together at the end (not with --json).  "
-    "[default: from 400 runs on, where Spark is installed]",
-)
-@mode
-@side_by_side
-@as_json
-@runs_directory
-@run_options
-def reproduce(
-    name: str,
-    kafkas: tuple[str, ...],
-    of_brokers: dict[int, str],
-    cases: tuple[str, ...],
-    runs: int,
-    judged_as: str | None,
-    mode: Mode | None,
-    spark: bool | None,
-    side_by_side: int | None,
-    as_json: bool,
-    options: "RunOptions",
-) -> int:
-    """Play NAME, a known bug, and prove what happened. Brokers are real.
-
-    `kchaos list` has the names. NAME may be a file of Python that has an entry, or FILE::ENTRY
-    where it has several.
-    """
-    from kchaos.clusters.releases import judging_release_of
-    from kchaos.harness.catalogue import entry_named
-    from kchaos.harness.commands.exits import UNKNOWN, exit_code_for_lines
-    from kchaos.harness.commands.judge_runs import with_spark
-    from kchaos.harness.commands.reproduce import PlayedCase, reproduce
-    from kchaos.harness.commands.show import result_lines
-
-    entry = entry_named(name)
-    if judged_as is not None:
-        judging_release_of(judged_as)
-    say = sayer()
-    spark = not as_json and with_spark(spark, runs=runs, offline=options.offline, say=say)
-
-    def done(run_played: PlayedCase) -> None:
-        if as_json:
-            return click.echo(json.dumps(run_played.line))
-        for line in result_lines(run_played.results):
-            say(line)
-
-    played = reproduce(
-        entry,
-        cases=cases,
-        kafkas=kafkas or entry.default_releases,
-        of_brokers=of_brokers,
-        runs=runs,
-        judged_as=judged_as,
-        mode=mode,
-        side_by_side=side_by_side or default_side_by_side(),
-        options=options,
-        say=say,
-        done=done,
-    )
-    code = exit_code_for_lines(each.line for each in played)
-    if as_json:
-        return code
-    try:
-        if spark and not _agrees_with_spark(played, offline=options.offline, say=say):
-            code = max(code, UNKNOWN)
-    finally:
-        _print_table(played)
-    return code
-
-
-@cli.command()
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--typed", hidden=True, help="What the user typed, when kchaos calls itself.")
-@trust
-@as_json
-@runs_directory
-@run_options
-def replay(run: Path, typed: str | None, trust: bool, as_json: bool, options: "RunOptions") -> int:
-    """Play the scenario of a run, or of a scenario file, once more."""
-    from kchaos.harness.commands.exits import exit_code_for_lines
-    from kchaos.harness.commands.reproduce import judged
-    from kchaos.harness.commands.show import result_lines
-    from kchaos.harness.run.runner import play
-    from kchaos.harness.run.scenario import read_scenario
-    from kchaos.harness.run.settings import named_kafkas, require_trust
-
-    file = run / "scenario.json" if run.is_dir() else run
-    scenario = read_scenario(file, trusted=trust)
-    if not trust:
-        require_trust(scenario, file)
-    say, command = sayer(), tuple(json.loads(typed)) if typed else ()
-    options = replace(options, command=command)
-    for kafka in (name for name in named_kafkas(scenario) if not name[:1].isdigit() or "/" in name):
-        say(f"it starts the Kafka in {kafka}: Ctrl-C if that is none of yours")
-    played = judged(play(scenario, options=options, say=say), say)
-    line = played.line
-    click.echo(json.dumps(line) if as_json else printable("\n".join(result_lines(played.results))))
-    return exit_code_for_lines([line])
-
-
 @cli.command()
 @click.argument("runs", nargs=-1, type=PlaceType())
 @click.option(
@@ -377,9 +225,10 @@ def judge(
     A history has no replicas: what clients were told is judged for Jepsen's anomalies.
     """
     from kchaos.checkers.histories.judgement import judge_history
-    from kchaos.harness.commands.exits import exit_code_for_histories, exit_code_for_lines
+    from kchaos.checkers.run_line import ANSWERS
     from kchaos.harness.commands.judge_runs import judge_paths
-    from kchaos.harness.commands.show import history_lines, line_lines
+    from kchaos.harness.commands.show import history_lines
+    from kchaos.harness.exits import exit_code_for_histories, exit_code_for_lines
 
     if bool(runs) is bool(histories):
         raise click.UsageError("give run directories, or --history FILE for histories of clients")
@@ -396,11 +245,12 @@ def judge(
             click.echo(text if as_json else printable(text))
         return exit_code_for_histories(run.valid for run in judged)
 
-    def told() -> Iterator[dict[str, Any]]:
+    def told() -> Iterator["RunLine"]:
         for line in judge_paths(
             runs, spark=spark, master=master, output=output, offline=offline, say=sayer()
         ):
-            click.echo(json.dumps(line) if as_json else printable("\n".join(line_lines(line))))
+            answers = f"{line.run}: {line.verdict}, as expected: {ANSWERS[line.expected]}"
+            click.echo(json.dumps(line.to_json()) if as_json else printable(answers))
             yield line
 
     return exit_code_for_lines(told())
@@ -444,55 +294,17 @@ def runs(runs_dir: Path, as_json: bool) -> None:
         click.echo(printable("\n".join(run_lines(there))))
 
 
-@cli.command()
-@click.argument("names", nargs=-1, shell_complete=entries)
-@click.option(
-    "--runs", type=click.IntRange(1), help="Runs of each case.  [default: 10, of KAFKA-6361 20]"
-)
-@click.option(
-    "--results",
-    type=LocalPath(dir_okay=False, path_type=Path),
-    help="File of JSON lines to add to.  [default: measurements.jsonl in --runs-dir]",
-)
-@side_by_side
-@runs_directory
-@run_options
-def measure(
-    names: tuple[str, ...],
-    runs: int | None,
-    results: Path | None,
-    side_by_side: int | None,
-    options: "RunOptions",
-) -> int:
-    """Play entries many times unattended; go on where it stopped.
-
-    Every run appends a line to the results file; the table made of it is written beside it. The
-    seconds of a run grow with --side-by-side.
-    """
-    from kchaos.harness.commands.measure import measure as measure_entries
-
-    return measure_entries(
-        names,
-        runs=runs,
-        results=results,
-        side_by_side=side_by_side or default_side_by_side(),
-        options=options,
-        say=sayer(),
-    )
-
-
-cli.add_command(versions)
-cli.add_command(bisect)
-cli.add_command(upgrade)
-add_player_commands(cli)
-add_night_commands(cli)
-add_machine_commands(cli)
+for command in (
+    *(reproduce, replay, measure, chaos, nightly, upgrade, bisect, shrink, versions),
+    *(summary, tables, pack, unpack, *MACHINE_COMMANDS),
+):
+    cli.add_command(command)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; return the exit code and never raise."""
     from kchaos.clusters.errors import explained
-    from kchaos.harness.commands.exits import (
+    from kchaos.harness.exits import (
         INTERNAL,
         INTERRUPTED,
         USAGE,
@@ -551,24 +363,3 @@ def _require_working_directory() -> None:
         raise click.ClickException(
             "the working directory is gone: change to one that exists"
         ) from None
-
-
-def _agrees_with_spark(played: Sequence[Any], *, offline: bool, say: Callable[[str], None]) -> bool:
-    """Judge all runs together in a Spark job; return whether its results are the same."""
-    from kchaos.harness.commands.judge_runs import spark_agrees
-
-    runs = [run.run.path for run in played if run.run]
-    if not runs:
-        # Every play was killed, and the exit code says so already.
-        return True
-    say(f"Spark judges the {len(runs)} runs together")
-    return spark_agrees(runs, offline=offline, say=say)
-
-
-def _print_table(played: list[Any]) -> None:
-    from kchaos.harness.commands.show import table_text
-
-    click.echo(printable(table_text([run.results for run in played])))
-    for run in played:
-        if run.report is not None:
-            click.echo(f"report: {printable(str(run.report))}")

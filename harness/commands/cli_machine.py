@@ -85,8 +85,8 @@ def up(
             spec, driver=options.driver, offline=options.offline, say=sayer(), write=click.echo
         )
         return None
-    from kchaos.harness.commands.exits import exit_code_beside
     from kchaos.harness.commands.show import result_lines
+    from kchaos.harness.exits import exit_code_beside
 
     results, status = judged_playground(spec, command, options=options, say=sayer())
     for line in result_lines(results, is_expected=False):
@@ -122,7 +122,7 @@ _WRAPPER = TextWrapper(
 def doctor() -> int:
     """Say what this machine can do."""
     from kchaos.clusters.front.doctor import examine
-    from kchaos.harness.commands.exits import AS_EXPECTED, MACHINE
+    from kchaos.harness.exits import AS_EXPECTED, MACHINE
 
     answers = examine()
     for name, ok, detail, remedy in answers:
@@ -147,7 +147,7 @@ def gc() -> int:
     """Remove what dead runs of kchaos left behind, and only that."""
     from kchaos.clusters.docker_driver.leftovers import collect as collect_containers
     from kchaos.clusters.system.leftovers import gc as collect
-    from kchaos.harness.commands.exits import AS_EXPECTED, MACHINE
+    from kchaos.harness.exits import AS_EXPECTED, MACHINE
 
     # First, since containers write into the work directories.
     lines = collect_containers()
@@ -166,7 +166,4 @@ def gc() -> int:
     return AS_EXPECTED
 
 
-def add_machine_commands(group: click.Group) -> None:
-    """Add the commands of this module to the command line."""
-    for command in (up, compose, doctor, repair, gc):
-        group.add_command(command)
+MACHINE_COMMANDS = (up, compose, doctor, repair, gc)

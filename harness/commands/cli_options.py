@@ -3,6 +3,7 @@
 import functools
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import click
 from kchaos.checkers.store import SCHEME, place_of
 from kchaos.clusters.front.drivers import DRIVERS
 from kchaos.clusters.system.memory import clusters_at_once
+from kchaos.harness.commands.cli_complete import releases
 from kchaos.harness.printable import printable
 from kchaos.harness.seeds import seed_in
 
@@ -78,19 +80,73 @@ class PlaceType(click.ParamType[Any]):
             raise click.BadParameter(str(error)) from None
 
 
-class SeedType(click.ParamType[int]):
-    """A seed, which may name the version of kchaos for which it holds."""
+class Read(click.ParamType[Any]):
+    """An option's text as what a function reads in it."""
 
-    name = "SEED"
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name = name
+        self._read = read
 
-    def convert(self, value: Any, option: Any, context: Any) -> int:
-        """Return the number."""
+    def convert(self, value: Any, option: Any, context: Any) -> Any:
+        """Return the text's value; one that was read already is kept."""
         try:
-            return value if isinstance(value, int) else seed_in(value)
+            return self._read(value) if isinstance(value, str) else value
         except ValueError as error:
             self.fail(str(error), option, context)
 
 
+def seconds_in(text: str) -> float:
+    """Return the seconds of a duration such as 2h, 90m, 1h30m or 45s.
+
+    Raises:
+        ValueError: It is none.
+    """
+    parts = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", text)
+    if not text or parts is None:
+        raise ValueError(f"{text!r} is no duration such as 2h, 90m, 1h30m or 45s")
+    hours, minutes, seconds = (int(part or 0) for part in parts.groups())
+    return float(hours * 3600 + minutes * 60 + seconds)
+
+
+def bytes_in(text: str) -> int:
+    """Return the bytes of a size such as 500M or 2G.
+
+    Raises:
+        ValueError: It is none.
+    """
+    parts = re.fullmatch(r"(\d+)([KMG])", text)
+    if parts is None:
+        raise ValueError(f"{text!r} is no size such as 500M or 2G")
+    return int(parts[1]) << {"K": 10, "M": 20, "G": 30}[parts[2]]
+
+
+SEED = Read("SEED", seed_in)
+"""A seed, which may name the version of kchaos for which it holds."""
+DURATION = Read("DURATION", seconds_in)
+# Those of harness.player.candidates and walks, which import too much for `--help`.
+MIX_NAMES = (
+    *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "formats"),
+    *("disks", "throttles", "topics", "logs", "admin", "rare", "upgrades", "slow-disks"),
+    *("walks", "wide-walks"),
+)
+kafkas_of_schedules = click.option(
+    "--kafka",
+    "kafkas",
+    multiple=True,
+    required=True,
+    metavar="RELEASE|PATH",
+    shell_complete=releases,
+    help="Release, distribution folder or .tgz; may be repeated.",
+)
+acts_of_schedules = click.option(
+    "--steps", type=click.IntRange(1), default=25, show_default=True, help="Acts in a schedule."
+)
+gates_of_schedules = click.option(
+    "--gates/--no-gates",
+    default=True,
+    show_default=True,
+    help="Whether acts wait for each other's effect.",
+)
 runs_directory = click.option(
     "--runs-dir",
     type=LocalPath(file_okay=False, path_type=Path),
@@ -154,6 +210,20 @@ own_parts = click.option(
     metavar="FILE|PACKAGE",
     help="A file of Python with entries, steps and faults of one's own, or an installed package "
     "that has some; may be repeated.",
+)
+# Those of harness.summary.summary, which imports too much for `--help`.
+FAIL_ON = ("unsafe", "not-conforming", "unknown", "new")
+fail_on = click.option(
+    "--fail-on",
+    type=click.Choice(FAIL_ON),
+    multiple=True,
+    help="What makes a run fail; may be repeated. new: a finding whose fingerprint the baseline "
+    "does not have on that release.  [default: unsafe, not-conforming and unknown]",
+)
+baseline = click.option(
+    "--baseline",
+    type=PlaceType(exists=True),
+    help="An earlier night: its folder, or its night.jsonl; also on an object store.",
 )
 as_json = click.option(
     "--json",

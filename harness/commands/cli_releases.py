@@ -1,16 +1,11 @@
-"""The commands that compare releases: what is known of them, and where a bug came or went."""
+"""`kchaos versions` on the command line."""
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from kchaos.harness.commands.cli_complete import entries, releases
-from kchaos.harness.commands.cli_options import as_json, run_options, runs_directory, sayer, trust
-
-if TYPE_CHECKING:
-    from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.commands.cli_complete import releases
+from kchaos.harness.commands.cli_options import as_json
 
 
 @click.command()
@@ -27,13 +22,8 @@ if TYPE_CHECKING:
 def versions(fetch: bool, older: str | None, newer: str | None, as_json: bool) -> None:
     """Show how well each Kafka release is known, or how two differ."""
     from kchaos.clusters.releases import release_of
-    from kchaos.harness.commands.versions import (
-        difference_lines,
-        known_releases,
-        rules_between,
-        version_lines,
-    )
-    from kchaos.harness.upgrades.notes import changes_between
+    from kchaos.harness.commands.versions import difference_lines, known_releases, version_lines
+    from kchaos.harness.upgrades.notes import changes_between, rules_between
 
     if (older is None) != (newer is None):
         raise click.UsageError("--from and --to go together: name both releases")
@@ -53,74 +43,3 @@ def versions(fetch: bool, older: str | None, newer: str | None, as_json: bool) -
             else version_lines(known)
         )
     click.echo("\n".join(lines))
-
-
-@click.command()
-@click.argument("name", metavar="NAME|FILE", shell_complete=entries)
-@click.option(
-    "--good",
-    metavar="RELEASE|BUILD",
-    shell_complete=releases,
-    help="Does not show it.  [default: what the bug says; of builds an end]",
-)
-@click.option(
-    "--bad",
-    metavar="RELEASE|BUILD",
-    shell_complete=releases,
-    help="Shows it.  [default: what the bug says, or a file's own release; of builds an end]",
-)
-@click.option(
-    "--builds",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A folder of distribution folders or .tgz files, in place of releases.",
-)
-@click.option("--case", help="Of the entry, where it has several.")
-@click.option(
-    "--runs",
-    type=click.IntRange(1),
-    default=3,
-    show_default=True,
-    help="Plays of the releases on both sides of a border.",
-)
-@trust
-@as_json
-@runs_directory
-@run_options
-def bisect(
-    name: str,
-    good: str | None,
-    bad: str | None,
-    builds: Path | None,
-    case: str | None,
-    runs: int,
-    trust: bool,
-    as_json: bool,
-    options: "RunOptions",
-) -> int:
-    """Find between which releases or builds a bug came or went. Each is played.
-
-    NAME is a bug of `kchaos list` or a file of Python that has one, FILE a run or a scenario. The
-    first releases of the lines between --good and --bad are bisected, and then the lines that have
-    a backport. A release shows a bug of the list if its run has a finding of a kind that is
-    expected where the bug is. It shows the bug of a file if its run is unsafe. Builds are bisected
-    in the order of their names, a release candidate before its release; a .tgz beside its folder is
-    left out. Only the verdict is written: `kchaos report RUN` draws a run.
-    """
-    from kchaos.harness.commands.bisect import confirmed_borders, search_for
-    from kchaos.harness.commands.exits import AS_EXPECTED, FINDING
-
-    say = sayer()
-    search = search_for(
-        name, case, builds, good=good, bad=bad, trusted=trust, options=options, say=say
-    )
-    code = AS_EXPECTED
-    for border, confirmed in confirmed_borders(search, runs=runs, options=options, say=say):
-        sure = all(told == f"{runs} of {runs}" for told in confirmed.values())
-        code = code if sure else FINDING
-        if as_json:
-            click.echo(json.dumps(border.to_json() | {"confirmed": confirmed}))
-        else:
-            times = ", ".join(f"{Path(kafka).name} {told}" for kafka, told in confirmed.items())
-            click.echo(f"{border} ({times})")
-    return code

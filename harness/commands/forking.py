@@ -22,8 +22,8 @@ from kchaos.clusters.system.interrupts import ENDING_SIGNALS
 NEEDED = (
     "kchaos.clusters.start.local",
     "kchaos.harness.commands.cli",
-    "kchaos.harness.commands.exits",
-    "kchaos.harness.commands.reproduce",
+    "kchaos.harness.exits",
+    "kchaos.harness.campaign.campaign",
     "kchaos.harness.commands.show",
     "kchaos.harness.run.settings",
 )

@@ -3,24 +3,25 @@
 import importlib.util
 import json
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from kchaos.checkers.errors import CheckError, RunDirectoryError
 from kchaos.checkers.judge import judge
 from kchaos.checkers.packs import run_at
-from kchaos.checkers.results import Results, reason_of, write_judgement
+from kchaos.checkers.results import Results, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.checkers.run_line import RunLine, line_of
+from kchaos.checkers.run_line import FindingLine, RunLine, line_at, line_of, reason_of
 from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.kafka.class_archive import spark_archive
 from kchaos.clusters.kafka.java import spark_java_home
-from kchaos.harness.commands.exits import machine_error_in
+from kchaos.harness.campaign.campaign import write_report_or_say
 from kchaos.harness.commands.show import result_lines
 from kchaos.harness.errors import UsageError
-from kchaos.harness.report import write_report
+from kchaos.harness.exits import machine_error_in
 from kchaos.harness.run.directories import find_places, find_runs
 
 SPARK_FROM = 400
@@ -38,8 +39,8 @@ def judge_paths(
     output: Place | None,
     offline: bool,
     say: Callable[[str], None],
-) -> Iterator[dict[str, Any]]:
-    """Judge every run; yield the object of `--json` for each, and keep none of them.
+) -> Iterator[RunLine]:
+    """Judge every run; yield the line of each, and keep none of them.
 
     A pack on an object store is fetched for as long as it is judged, by Spark's tasks or here.
 
@@ -73,8 +74,8 @@ def judge_paths(
         yield _line_of(run, say)
 
 
-def _line_of(run: Place, say: Callable[[str], None]) -> dict[str, Any]:
-    """Judge one run in plain Python; a folder that is no run becomes an unknown line.
+def _line_of(run: Place, say: Callable[[str], None]) -> RunLine:
+    """Judges one run in plain Python; among others, one that is no run is an unknown line.
 
     So is one over which the judge itself fails: the others are judged.
 
@@ -89,17 +90,17 @@ def _line_of(run: Place, say: Callable[[str], None]) -> dict[str, Any]:
             _write(directory, results)
     except CheckError as error:
         say(f"{run} cannot be judged: {error}")
-        return _unknown_line(run, str(error))
+        return RunLine(run=str(run), unknown=str(error))
     except (OSError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 - a defect of kchaos is told, as unknown
         say(f"{run} cannot be judged; this is a defect of kchaos:\n{traceback.format_exc()}")
-        return _unknown_line(run, f"the judge failed: {error!r}")
+        return RunLine(run=str(run), unknown=f"the judge failed: {error!r}")
     # The line that is returned has the verdict.
     for line in result_lines(results, has_verdict=False, place=run):
         say(line)
     report = write_report_or_say(directory, say) if isinstance(run, Path) else None
-    return line_of(results, report=report).to_json() | {"run": str(run)}
+    return replace(line_of(results, report=report), run=str(run))
 
 
 def _is_there(output: Place) -> bool:
@@ -122,35 +123,19 @@ def _write(run: RunDirectory, results: Results) -> None:
         raise
 
 
-def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
-    """Write the report and return its path.
-
-    Damaged evidence may keep it from being drawn, but no verdict from it: then None.
-
-    Raises:
-        OSError, MemoryError: The machine cannot, and could not for the next run either.
-    """
-    try:
-        return write_report(run)
-    except (OSError, MemoryError):
-        raise
-    except Exception as error:  # noqa: BLE001 - other runs are judged all the same
-        say(f"no report of {run.path}: {error!r}")
-        return None
-
-
 def spark_agrees(runs: Sequence[Path], *, offline: bool, say: Callable[[str], None]) -> bool:
     """Judge each run in a task of Spark; compare it with its newest plain judgement."""
     paths = find_runs(runs)
     lines = _with_spark(paths, master=None, output=None, offline=offline, say=say)
     agreed = 0
     for path, line in zip(paths, lines, strict=True):
-        plain = _newest_judgement(path)
-        same = all(plain[name] == line[name] for name in ("conforms", "safe", "expected"))
-        same = same and _kinds(plain["findings"]) == _kinds(line["findings"])
+        plain = line_at(path)
+        names = ("conforms", "safe", "expected")
+        same = all(getattr(plain, name) == getattr(line, name) for name in names)
+        same = same and Counter(map(_shape, plain.findings)) == Counter(map(_shape, line.findings))
         agreed += same
         if not same:
-            say(f"Spark and plain Python disagree on {path.name}: {json.dumps(line)}")
+            say(f"Spark and plain Python disagree on {path.name}: {json.dumps(line.to_json())}")
     say(f"Spark agrees with plain Python on {agreed} of {len(paths)} runs")
     return agreed == len(paths)
 
@@ -194,17 +179,8 @@ def _missing_for_spark() -> str:
     return next((name for name in names if importlib.util.find_spec(name) is None), "")
 
 
-def _kinds(findings: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Return findings in a form that both kinds of results share, in any order."""
-    names = ("kind", "first_offset", "last_offset")
-    return sorted(
-        (*(finding[name] for name in names), tuple(finding["brokers"])) for finding in findings
-    )
-
-
-def _newest_judgement(run: Path) -> dict[str, Any]:
-    directory = RunDirectory.open(run)
-    return directory.read(f"judgements/{directory.judgements()[-1]}/results.json")
+def _shape(finding: FindingLine) -> tuple[object, ...]:
+    return finding.kind, finding.first_offset, finding.last_offset, finding.brokers
 
 
 def _with_spark(
@@ -214,7 +190,7 @@ def _with_spark(
     output: Place | None,
     offline: bool,
     say: Callable[[str], None],
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[RunLine]:
     java_home = require_spark(offline=offline)
     from kchaos.checkers.spark import judge_runs
 
@@ -228,17 +204,8 @@ def _with_spark(
     )
     say(f"batches, findings and results as Parquet: {judgement.output}")
     for run, result in zip(runs, judgement.results, strict=True):
-        if reason := reason_of(line_of(result).to_json()):
+        if reason := reason_of(result):
             say(f"{result.run}: {reason}")
-        yield _line_of_spark(run, result)
-
-
-def _line_of_spark(run: Place, results: Results) -> dict[str, Any]:
-    """Return the `--json` object of Spark's results for one place, which may be no run."""
-    if not results.judged_by:
-        return _unknown_line(run, results.unknown)
-    return line_of(results).to_json() | {"run": str(run)}
-
-
-def _unknown_line(run: Place, why: str | None) -> dict[str, Any]:
-    return RunLine(run=str(run), unknown=why).to_json()
+        # It may be no run at all.
+        line = line_of(result) if result.judged_by else RunLine(unknown=result.unknown)
+        yield replace(line, run=str(run))

@@ -14,8 +14,8 @@ from kchaos.clusters.spec import ClusterSpec
 from kchaos.clusters.system.interrupts import interrupts_at_gates
 from kchaos.clusters.system.leftovers import work_directory
 from kchaos.clusters.system.waiting import await_until
+from kchaos.harness.campaign.campaign import judged
 from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
-from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.play import Play
 from kchaos.harness.play.workload import BOOTSTRAP, cannot_run
@@ -110,7 +110,7 @@ def judged_playground(
         except PLANNED as error:
             failure = error
         run = finish(play, started=started, failure=failure, settle_bound_s=options.settle_bound_s)
-    return judged(run, say).results, status
+    return judged(run, say), status
 
 
 def _judged_properties(spec: ClusterSpec) -> Mapping[str, str]:

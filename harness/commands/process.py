@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from kchaos.clusters.system.interrupts import ENDING_SIGNALS, interrupt_once
-from kchaos.harness.commands.exits import INTERRUPTED, MACHINE
+from kchaos.harness.exits import INTERRUPTED, MACHINE
 
 
 class _Unread(io.TextIOWrapper):

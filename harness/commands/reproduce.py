@@ -1,214 +1,222 @@
-"""Playing catalogue entries: run, judge, tell, and at the end one Spark job over all of it."""
+"""The commands that play bugs of the catalogue: `reproduce`, `replay` and `measure`."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from kchaos.checkers.acts import Mode
-from kchaos.checkers.judge import judge
-from kchaos.checkers.results import Results, read_judgement, write_judgement
-from kchaos.checkers.run_directory import RunDirectory
-from kchaos.checkers.run_line import line_of
-from kchaos.clusters.front.ready import fetch
-from kchaos.clusters.releases import release_of
-from kchaos.harness.catalogue import Entry, scenario_of, with_brokers
-from kchaos.harness.commands.children import play_each
-from kchaos.harness.commands.judge_runs import write_report_or_say
-from kchaos.harness.errors import UsageError
-from kchaos.harness.run.runner import RunOptions, play
-from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.summary.lines import Line
+from kchaos.harness.commands.cli_complete import cases_of_entry, entries, releases
+from kchaos.harness.commands.cli_options import (
+    LocalPath,
+    as_json,
+    default_side_by_side,
+    mode,
+    run_options,
+    runs_directory,
+    sayer,
+    side_by_side,
+    trust,
+)
+from kchaos.harness.printable import printable
 
-_MINUTES_FROM_S = 90
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlayedCase:
-    """One play of one case: its directory, its verdict, and its report, if one could be drawn.
-
-    Attributes:
-        run: None for a play that was killed, of which nothing is known.
-    """
-
-    run: RunDirectory | None
-    results: Results
-    report: Path | None
-
-    @property
-    def line(self) -> dict[str, Any]:
-        """The object that `--json` prints for it."""
-        line = line_of(self.results, report=self.report).to_json()
-        return line if self.run else line | {"run": ""}
+if TYPE_CHECKING:
+    from kchaos.checkers.run_line import RunLine
+    from kchaos.harness.run.runner import RunOptions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueCase:
-    """A case that is to be played on a Kafka.
+def _of_brokers(_: Any, __: Any, values: tuple[str, ...]) -> dict[int, str]:
+    """Release of each broker, by its id."""
+    kafkas: dict[int, str] = {}
+    for value in values:
+        broker, _, kafka = value.partition("=")
+        if not broker.isdecimal() or not kafka:
+            raise click.BadParameter(f"{value!r} is not like 1=2.0.1: a broker's id and a release")
+        if int(broker) in kafkas:
+            raise click.BadParameter(f"broker {broker} is named twice")
+        kafkas[int(broker)] = kafka
+    return kafkas
 
-    Attributes:
-        told: What is said of it when its turn has come.
-    """
 
-    scenario: Scenario
-    told: str
-
-
+@click.command()
+@click.argument("name", shell_complete=entries)
+@click.option(
+    "--kafka",
+    "kafkas",
+    multiple=True,
+    metavar="RELEASE|PATH",
+    shell_complete=releases,
+    help="Release, distribution folder or .tgz; may be repeated. Default: the entry's own.",
+)
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    shell_complete=cases_of_entry,
+    help="May be repeated. Default: all cases.",
+)
+@click.option(
+    "--broker",
+    "of_brokers",
+    multiple=True,
+    metavar="ID=RELEASE",
+    callback=_of_brokers,
+    help="What a single broker runs in place of --kafka, for a mixed cluster; may be repeated. All "
+    "brokers speak the protocol of the oldest.",
+)
+@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
+@click.option(
+    "--protocol",
+    "judged_as",
+    metavar="RELEASE",
+    help="The release whose rules a patched build is judged by.  "
+    "[default: its own, or the nearest one that was published]",
+)
+@click.option(
+    "--spark/--no-spark",
+    default=None,
+    help="Whether a Spark job judges all runs together at the end (not with --json).  "
+    "[default: from 400 runs on, where Spark is installed]",
+)
+@mode
+@side_by_side
+@as_json
+@runs_directory
+@run_options
 def reproduce(
-    entry: Entry,
-    *,
-    cases: Sequence[str],
-    kafkas: Sequence[str],
-    of_brokers: Mapping[int, str] | None = None,
+    name: str,
+    kafkas: tuple[str, ...],
+    of_brokers: dict[int, str],
+    cases: tuple[str, ...],
     runs: int,
     judged_as: str | None,
-    mode: Mode | None = None,
-    side_by_side: int,
-    options: RunOptions,
-    say: Callable[[str], None],
-    done: Callable[[PlayedCase], None],
-) -> list[PlayedCase]:
-    """Play every case on every Kafka `runs` times, and judge each run at once.
+    mode: Mode | None,
+    spark: bool | None,
+    side_by_side: int | None,
+    as_json: bool,
+    options: "RunOptions",
+) -> int:
+    """Play NAME, a known bug, and prove what happened. Brokers are real.
 
-    `cases` is None for all that a release can show. `kafkas` are releases or paths to
-    distributions, of which the same is expected as of their releases; `of_brokers` overrides them
-    for single brokers. `judged_as` is the release whose rules a patched build follows, or None.
-    `mode` overrides where clusters keep their metadata. `side_by_side` is as in `play_cases`.
-    `done` is called with each judged run.
-
-    Returns:
-        The runs in the order of Kafkas and cases, however they ended.
+    `kchaos list` has the names. NAME may be a file of Python that has an entry, or FILE::ENTRY
+    where it has several.
     """
-    due: list[DueCase] = []
-    for kafka in (of_brokers or {}).values():
-        fetch(kafka, driver=options.driver, offline=options.offline, say=say)
-    for kafka in kafkas:
-        # A broken or unknown Kafka is refused before the first cluster starts.
-        release = fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
-        if judged_as is not None and kafka == release:
-            raise UsageError(
-                f"--protocol says by which rules a build of your own is judged; {kafka} was "
-                "published and has its own: leave --protocol out, or give --kafka a path"
-            )
-        rules = judged_as or release_of(release).judged_as
-        for case in cases or cases_shown(entry, rules, say):
-            scenario = scenario_of(
-                entry, case, kafka, release=rules, judged_as=judged_as, mode=mode
-            )
-            if of_brokers:
-                scenario = with_brokers(scenario, of_brokers)
-            name = f"{entry.name} {case}".strip()
-            told = f"{name} on {Path(kafka).name}: {entry.cases[case]}"
-            due += [DueCase(scenario=scenario, told=told)] * runs
-    played: dict[int, PlayedCase] = {}
+    from kchaos.clusters.releases import judging_release_of
+    from kchaos.harness.campaign.campaign import results_of
+    from kchaos.harness.campaign.cases import due_cases, play_cases
+    from kchaos.harness.catalogue import entry_named
+    from kchaos.harness.commands.judge_runs import spark_agrees, with_spark
+    from kchaos.harness.commands.show import result_lines, table_text
+    from kchaos.harness.exits import UNKNOWN, exit_code_for_lines
 
-    def judged_run(number: int, case: PlayedCase) -> None:
-        played[number] = case
-        done(case)
+    entry = entry_named(name)
+    if judged_as is not None:
+        judging_release_of(judged_as)
+    say = sayer()
+    spark = not as_json and with_spark(spark, runs=runs, offline=options.offline, say=say)
 
-    play_cases(due, side_by_side=side_by_side, options=options, say=say, done=judged_run)
-    return [played[number] for number in sorted(played)]
+    def done(_number: int, line: "RunLine") -> None:
+        if as_json:
+            return click.echo(json.dumps(line.to_json()))
+        for text in result_lines(results_of(line)):
+            say(text)
 
-
-def play_cases(
-    due: Sequence[DueCase],
-    *,
-    side_by_side: int,
-    options: RunOptions,
-    say: Callable[[str], None],
-    say_steps: Callable[[str], None] | None = None,
-    done: Callable[[int, PlayedCase], None],
-) -> None:
-    """Play cases and judge each run at once.
-
-    Those that are played in turn are played in this process, which tells each step of theirs. Of
-    several at once, each in a process of its own, the beginning is told and the end.
-
-    `side_by_side` is the number of parallel plays. `say_steps` receives a play's progress, by
-    default as `say`. `done` is called here with each judged case's place in `due`, from 0.
-
-    Raises:
-        UsageError, MachineError: A play was refused for that reason.
-        KeyboardInterrupt: Ctrl-C; what was under way is healed and stopped.
-    """
-    began = time.monotonic()
-    ended, at_once = 0, min(side_by_side, len(due))
-
-    def begins(number: int) -> Scenario:
-        left = time_left(time.monotonic() - began, ended, len(due), at_once=at_once)
-        say(f"== {number + 1} of {len(due)}{left}: {due[number].told}")
-        return due[number].scenario
-
-    def ends(number: int, line: Line) -> None:
-        nonlocal ended
-        ended += 1
-        say(f"{number + 1} of {len(due)} is over: {due[number].told}")
-        done(number, _played_elsewhere(due[number].scenario, line))
-
-    numbers = range(len(due))
-    if at_once > 1:
-        play_each(
-            numbers, begins, name="reproduce", side_by_side=side_by_side, options=options, done=ends
-        )
-        return
-    for number in numbers:
-        run = play(begins(number), options=options, say=say_steps or say)
-        played = judged(run, say)
-        ended += 1
-        done(number, played)
-
-
-def _played_elsewhere(scenario: Scenario, line: Line) -> PlayedCase:
-    """Return the case of a child, from the line of its judged run."""
-    if line["run"]:
-        run = RunDirectory.open(Path(line["run"]))
-        report = None if line["report"] is None else Path(line["report"])
-        results = read_judgement(run, run.judgements()[-1])
-        return PlayedCase(run=run, results=results, report=report)
-    lost = Results(
-        entry=scenario.entry,
-        case=scenario.case,
-        release=Path(scenario.release).name,
-        seed=scenario.seed,
-        conforms=None,
-        safe=None,
-        expected=False,
-        unknown=line["unknown"],
-        path=Path(),
-        prediction=None,
+    due = due_cases(
+        entry,
+        cases=cases,
+        kafkas=kafkas or entry.default_releases,
+        of_brokers=of_brokers,
+        runs=runs,
+        judged_as=judged_as,
+        mode=mode,
+        options=options,
+        say=say,
     )
-    return PlayedCase(run=None, results=lost, report=None)
-
-
-def time_left(spent_s: float, done: int, wanted: int, *, at_once: int = 1) -> str:
-    """Return the expected remaining time in brackets; "" before the first ones are done.
-
-    `at_once` plays are parallel, of which the first ends predict nothing.
-    """
-    if done < at_once or wanted == 1:
-        return ""
-    left = spent_s / done * (wanted - done)
-    told = f"{left / 60:.0f} min" if left >= _MINUTES_FROM_S else f"{left:.0f} s"
-    return f" (about {told} left)"
-
-
-def cases_shown(entry: Entry, release: str, say: Callable[[str], None]) -> list[str]:
-    """Return the cases that a release shows; all if it shows none, to be refused by name."""
-    why_not = {case: entry.cannot_show(case, release) for case in entry.cases}
-    if all(why_not.values()):
-        return list(entry.cases)
-    for case, why in why_not.items():
-        if why:
-            say(f"{entry.name} {case} is left out: {why}")
-    return [case for case, why in why_not.items() if not why]
-
-
-def judged(run: RunDirectory, say: Callable[[str], None]) -> PlayedCase:
-    """Judge a run in plain Python, and write the judgement and its report."""
+    lines = play_cases(
+        due,
+        side_by_side=side_by_side or default_side_by_side(),
+        options=options,
+        say=say,
+        done=done,
+    )
+    code = exit_code_for_lines(lines)
+    if as_json:
+        return code
+    paths = [Path(line.run) for line in lines if line.run]
     try:
-        results = judge(run)
-        write_judgement(run, results)
+        if spark and paths:
+            say(f"Spark judges the {len(paths)} runs together")
+            if not spark_agrees(paths, offline=options.offline, say=say):
+                code = max(code, UNKNOWN)
     finally:
-        run.let_go()
-    return PlayedCase(run=run, results=results, report=write_report_or_say(run, say))
+        click.echo(printable(table_text([*map(results_of, lines)])))
+        for line in lines:
+            if line.report is not None:
+                click.echo(f"report: {printable(line.report)}")
+    return code
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--typed", hidden=True, help="What the user typed, when kchaos calls itself.")
+@trust
+@as_json
+@runs_directory
+@run_options
+def replay(run: Path, typed: str | None, trust: bool, as_json: bool, options: "RunOptions") -> int:
+    """Play the scenario of a run, or of a scenario file, once more."""
+    from kchaos.harness.campaign.campaign import InThisProcess, results_of
+    from kchaos.harness.commands.show import result_lines
+    from kchaos.harness.exits import exit_code_for_lines
+    from kchaos.harness.run.settings import named_kafkas, trusted_scenario
+
+    scenario = trusted_scenario(run / "scenario.json" if run.is_dir() else run, trust=trust)
+    say, command = sayer(), tuple(json.loads(typed)) if typed else ()
+    for kafka in (name for name in named_kafkas(scenario) if not name[:1].isdigit() or "/" in name):
+        say(f"it starts the Kafka in {kafka}: Ctrl-C if that is none of yours")
+    line = InThisProcess(options=replace(options, command=command), say=say).play(scenario)
+    results = "\n".join(result_lines(results_of(line)))
+    click.echo(json.dumps(line.to_json()) if as_json else printable(results))
+    return exit_code_for_lines([line])
+
+
+@click.command()
+@click.argument("names", nargs=-1, shell_complete=entries)
+@click.option(
+    "--runs", type=click.IntRange(1), help="Runs of each case.  [default: 10, of KAFKA-6361 20]"
+)
+@click.option(
+    "--results",
+    type=LocalPath(dir_okay=False, path_type=Path),
+    help="File of JSON lines to add to.  [default: measurements.jsonl in --runs-dir]",
+)
+@side_by_side
+@runs_directory
+@run_options
+def measure(
+    names: tuple[str, ...],
+    runs: int | None,
+    results: Path | None,
+    side_by_side: int | None,
+    options: "RunOptions",
+) -> int:
+    """Play entries many times unattended; go on where it stopped.
+
+    Every run appends a line to the results file; the table made of it is written beside it. The
+    seconds of a run grow with --side-by-side.
+    """
+    from kchaos.harness.campaign.cases import RESULTS
+    from kchaos.harness.campaign.cases import measure as measure_entries
+    from kchaos.harness.exits import exit_code_for_lines
+
+    lines = measure_entries(
+        names,
+        runs=runs,
+        results=results or options.runs_directory / RESULTS,
+        side_by_side=side_by_side or default_side_by_side(),
+        options=options,
+        say=sayer(),
+    )
+    return exit_code_for_lines(lines)

@@ -10,9 +10,9 @@ from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.results import Results, read_judgement
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.checkers.run_line import line_of
-from kchaos.harness.commands.show import ANSWERS, wrapped
+from kchaos.checkers.run_line import ANSWERS, line_of
 from kchaos.harness.errors import UsageError
+from kchaos.harness.printable import wrapped
 from kchaos.harness.run.directories import find_runs
 from kchaos.harness.run.runner import LATEST
 

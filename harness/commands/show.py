@@ -3,23 +3,21 @@
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from kchaos.checkers.evidence.about import marked, short_build
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.histories.judgement import HistoryJudgement
 from kchaos.checkers.results import Results
+from kchaos.checkers.run_line import ANSWERS
 from kchaos.checkers.store import Place
 from kchaos.harness.catalogue import Entry
+from kchaos.harness.printable import INDENT, WIDTH, wrapped
 
-WIDTH = 80
-_INDENT = "  "
 _EXPECTED = {
     "model": "no outcome is stated for this run: what the model predicts is expected",
     "safety": "nothing is predicted of this run: it is expected to be safe",
 }
 """Origin of an expectation that the scenario does not state, in words."""
-ANSWERS = {True: "yes", False: "no", None: "unknown"}
 _MARKS = {
     frozenset[bool](): "·",
     frozenset({True}): "✓",
@@ -82,14 +80,14 @@ def title_lines(entry: Entry) -> list[str]:
     }
     kinds = dict.fromkeys(finding[0] for findings in red.values() for finding in findings)
     shows = f"red on {', '.join(red)}: {', '.join(kinds)}" if red else "red on no release"
-    titled = textwrap.wrap(f"{entry.name}: {entry.title}", WIDTH, subsequent_indent=_INDENT)
+    titled = textwrap.wrap(f"{entry.name}: {entry.title}", WIDTH, subsequent_indent=INDENT)
     return [*titled, *wrapped(shows)]
 
 
 def entry_lines(entry: Entry) -> list[str]:
-    """Return one entry of the catalogue: title, story, cases and expectations."""
-    lines = textwrap.wrap(f"{entry.name}: {entry.title}", WIDTH, subsequent_indent=_INDENT)
-    lines += textwrap.wrap(entry.story, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    """One entry of the catalogue: title, story, cases, what is expected where."""
+    lines = textwrap.wrap(f"{entry.name}: {entry.title}", WIDTH, subsequent_indent=INDENT)
+    lines += textwrap.wrap(entry.story, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
     lines += wrapped(f"source: {entry.source}")
     for case, what in entry.cases.items():
         lines += wrapped(f"case {case}: {what}")
@@ -100,8 +98,8 @@ def entry_lines(entry: Entry) -> list[str]:
                 if name == case and expectation.is_green is is_green
             ]
             if releases:
-                lines.append(f"{_INDENT * 2}{word} on {', '.join(releases)}")
-    lines.append(f"{_INDENT}elsewhere the model's answer is expected")
+                lines.append(f"{INDENT * 2}{word} on {', '.join(releases)}")
+    lines.append(f"{INDENT}elsewhere the model's answer is expected")
     return lines
 
 
@@ -118,7 +116,7 @@ def result_lines(
     has an expectation. `place` is the run's path if it was judged elsewhere; a killed play has
     none.
     """
-    lines = textwrap.wrap(results.outcome, WIDTH, subsequent_indent=_INDENT)
+    lines = textwrap.wrap(results.outcome, WIDTH, subsequent_indent=INDENT)
     if has_verdict:
         verdict = f"conforms: {ANSWERS[results.conforms]}, safe: {ANSWERS[results.safe]}"
         expected = f", as expected: {ANSWERS[results.expected]}" if is_expected else ""
@@ -160,7 +158,8 @@ def table_text(results: Sequence[Results]) -> str:
     for result in results:
         predicted = _short(result.predicted_findings)
         observed = _short(result.findings)
-        if result.prediction is None:
+        # A judgement that was read has no prediction, and what came of it.
+        if result.conforms is None and predicted == "none":
             predicted = "unknown"
         if result.safe is None and observed == "none":
             observed = "unknown"
@@ -206,18 +205,6 @@ def _offsets(finding: Finding) -> str:
     return f"{finding.first_offset}-{finding.last_offset}"
 
 
-def wrapped(text: str) -> list[str]:
-    """Return the text as indented lines of 80 columns."""
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=_INDENT,
-        subsequent_indent=_INDENT * 2,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
 def history_lines(judged: HistoryJudgement) -> list[str]:
     """Return lines about a history of clients: its anomalies, and whether it is valid."""
     lines = [f"{judged.path}: {judged.operations:,} operations of clients"]
@@ -236,9 +223,3 @@ def history_lines(judged: HistoryJudgement) -> list[str]:
         lines += wrapped(f"not known: {judged.unknown}")
     lines.append(f"valid: {ANSWERS[judged.valid]}")
     return lines
-
-
-def line_lines(line: dict[str, Any]) -> list[str]:
-    """Return one run's JSON object for people, without its results."""
-    verdict = f"conforms: {ANSWERS[line['conforms']]}, safe: {ANSWERS[line['safe']]}"
-    return [f"{line['run']}: {verdict}, as expected: {ANSWERS[line['expected']]}"]

@@ -1,269 +1,161 @@
-"""`kchaos upgrade`: Kafka's upgrade procedure on real brokers, and a page to sign off."""
+"""`kchaos upgrade` on the command line."""
 
 import json
-import random
-import re
-import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kchaos.clusters.front.ready import fetch
-from kchaos.clusters.kafka.distribution import Distribution
-from kchaos.clusters.releases import release_of
-from kchaos.clusters.system.leftovers import work_directory
-from kchaos.faults import RollBroker
-from kchaos.harness.commands.children import Children, play_many
-from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
-from kchaos.harness.commands.show import wrapped
-from kchaos.harness.commands.versions import rules_between
-from kchaos.harness.errors import UsageError
-from kchaos.harness.play.workload import command_in
-from kchaos.harness.run.runner import RunOptions
-from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.seeds import seed_text
-from kchaos.harness.steps.scenario_steps import Inject
-from kchaos.harness.summary.lines import Line
-from kchaos.harness.upgrades.notes import change_texts
-from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade, phases, require_upgrade
-from kchaos.harness.upgrades.rendering import PAGE, headline, supported, write_sign_off
-from kchaos.harness.upgrades.sign_off import GREEN, RED, SignOff, sign_off
+import click
 
-_SEEDS = 1_000_000
-_OWN_JAR = re.compile(r"kafka_2\.\d+-[^/]*\.jar")
-_CODES = {GREEN: AS_EXPECTED, RED: FINDING}
+from kchaos.harness.commands.cli_complete import releases
+from kchaos.harness.commands.cli_options import (
+    SEED,
+    LocalPath,
+    as_json,
+    default_side_by_side,
+    run_options,
+    runs_directory,
+    sayer,
+    side_by_side,
+)
+
+if TYPE_CHECKING:
+    from kchaos.harness.run.runner import RunOptions
+
+# Those of harness.upgrades.procedure, which imports too much for `--help`.
+UPGRADE_MIXES = (
+    *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "disks", "topics"),
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpgradeWanted:
-    """An upgrade as it was asked for.
-
-    Attributes:
-        seed: Of the first run, the next has the next one; None to take any.
-        sign_off: The folder of the page; None for one beside the runs.
-    """
-
-    upgrade: Upgrade
-    runs: int
-    seed: int | None
-    side_by_side: int
-    sign_off: Path | None
-
-
-def upgrade_of(
-    older: Sequence[str],
-    newer: Sequence[str],
+@click.command()
+@click.option(
+    "--from",
+    "older",
+    multiple=True,
+    required=True,
+    metavar="RELEASE|PATH",
+    shell_complete=releases,
+    help="What the cluster runs at first.",
+)
+@click.option(
+    "--to",
+    "newer",
+    multiple=True,
+    metavar="RELEASE",
+    shell_complete=releases,
+    help="What it goes to.",
+)
+@click.option(
+    "--to-build",
+    "build",
+    type=click.Path(exists=True, path_type=Path),
+    help="A build of your own in its place: a distribution folder or .tgz.",
+)
+@click.option("--back", is_flag=True, help="Take the binaries back, before the protocol is raised.")
+@click.option(
+    "--one-roll",
+    is_flag=True,
+    help="Binaries and protocol in one roll, which skips the old protocol; needs --unsupported.",
+)
+@click.option(
+    "--fault",
+    "mix",
+    type=click.Choice(UPGRADE_MIXES),
+    metavar="MIX",
+    help=f"Faults in each phase, drawn from a mix: {', '.join(UPGRADE_MIXES)}.",
+)
+@click.option(
+    "--stepped",
+    is_flag=True,
+    help="Clients write between the rolls alone, and do not read.  [default: all the time]",
+)
+@click.option(
+    "--workload",
+    metavar="CMD",
+    help="A command of your own that runs beside it; brokers are in KCHAOS_BOOTSTRAP_SERVERS.",
+)
+@click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How many.")
+@click.option(
+    "--seed",
+    type=SEED,
+    help="Of the first run; each further one takes the next number.  [default: any]",
+)
+@click.option(
+    "--unsupported", is_flag=True, help="Play also what Kafka does not support, to see the cost."
+)
+@click.option("--plan", is_flag=True, help="Say what would be played, and play nothing.")
+@side_by_side
+@click.option(
+    "--sign-off",
+    "sign_off",
+    type=LocalPath(file_okay=False, path_type=Path),
+    help="Folder of the page.  [default: sign-off-PAIR-SEED beside the runs]",
+)
+@as_json
+@runs_directory
+@run_options
+def upgrade(
+    older: tuple[str, ...],
+    newer: tuple[str, ...],
     build: Path | None,
-    *,
     back: bool,
     one_roll: bool,
-    mix: str,
+    mix: str | None,
     stepped: bool,
     workload: str | None,
+    runs: int,
+    seed: int | None,
     unsupported: bool,
-    options: RunOptions,
-    say: Callable[[str], None],
-) -> Upgrade:
-    """Return the upgrade of these releases or builds.
+    plan: bool,
+    side_by_side: int | None,
+    sign_off: Path | None,
+    as_json: bool,
+    options: "RunOptions",
+) -> int:
+    """Play Kafka's upgrade procedure under clients, and judge it. A page to sign off is written.
 
-    `older` and `newer` are as on the command line. `build` is the user's own build in place of the
-    newer one, and `workload` a command as in a shell, if any.
-
-    Raises:
-        UsageError: It is not one pair, or none that can be played, or Kafka does not support it.
-        ReleaseError, MachineError: There is no such Kafka, or it cannot be had.
+    New binaries go to one broker after the other at the old protocol. Then the protocol is raised,
+    and then the message format where an old one was kept. The seed draws the orders, the place of
+    the controller and the faults. Exit codes: 0 green, 1 red, 2 unknown; 64 what Kafka does not
+    support.
     """
-    if not newer and build is None:
-        raise UsageError("it is not said what the cluster goes to: --to RELEASE or --to-build PATH")
-    if len(older) > 1 or len(newer) > 1:
-        raise UsageError(
-            f"one command plays one pair, and not from {' and '.join(older)} to "
-            f"{' and '.join(newer)}: play each pair by itself"
-        )
-    claimed = release_of(newer[0]).text if newer else ""
-    if build is not None:
-        kafka = fetch(str(build), driver=options.driver, offline=options.offline, say=say)
-        nearest = release_of(kafka.release).judged_as
-        if claimed and release_of(nearest).number != release_of(claimed).number:
-            than = "older" if release_of(nearest) < release_of(claimed) else "newer"
-            raise UsageError(
-                f"{build} says that it is {kafka.release}, which is {than} than {claimed}: name "
-                f"the release that it follows, --to {nearest}"
-            )
-        claimed = nearest
-    upgrade = Upgrade(
-        older=older[0],
-        newer=str(build) if build is not None else claimed,
-        older_release=_release(older[0], options, say),
-        newer_release=claimed,
+    from kchaos.harness.campaign.schedules import any_seed
+    from kchaos.harness.campaign.upgrade import (
+        exit_code_of_upgrade,
+        plan_json,
+        plan_lines,
+        play_upgrade,
+        result_lines,
+        upgrade_of,
+    )
+    from kchaos.harness.upgrades.rendering import json_of
+
+    say = sayer()
+    meant = upgrade_of(
+        older,
+        newer,
+        build,
         back=back,
         one_roll=one_roll,
-        mix=mix,
+        mix=mix or "",
         stepped=stepped,
-        workload=() if workload is None else command_in(workload),
+        workload=workload,
+        unsupported=unsupported,
+        options=options,
+        say=say,
     )
-    require_upgrade(upgrade, unsupported=unsupported)
-    return upgrade
-
-
-def _release(kafka: str, options: RunOptions, say: Callable[[str], None]) -> str:
-    if not Path(kafka).exists():
-        return release_of(kafka).text
-    distribution = fetch(kafka, driver=options.driver, offline=options.offline, say=say)
-    return release_of(distribution.release).judged_as
-
-
-def play_upgrade(
-    wanted: UpgradeWanted,
-    *,
-    options: RunOptions,
-    say: Callable[[str], None],
-    done: Callable[[Line], None],
-) -> tuple[int, SignOff, Path]:
-    """Play and judge the runs; return the exit code, the sign-off and its page's path.
-
-    The page is written anew after each run; while some are missing it is unknown, or red.
-    """
-    upgrade = wanted.upgrade
-    seed = random.SystemRandom().randrange(_SEEDS) if wanted.seed is None else wanted.seed
-    # A broken or unknown Kafka is refused before the first cluster starts.
-    digests = {
-        name: digest_of(fetch(kafka, driver=options.driver, offline=options.offline, say=say))
-        for name, kafka in zip(upgrade.names, (upgrade.older, upgrade.newer), strict=True)
-    }
-    scenarios = [draw_upgrade(seed + number, upgrade) for number in range(wanted.runs)]
-    folder = wanted.sign_off or options.runs_directory / f"sign-off-{upgrade.case}-{seed}"
-    runs_text = "1 run" if len(scenarios) == 1 else f"{len(scenarios)} runs"
-    say(f"{upgrade.pair}: {runs_text}, seeds from {seed_text(seed)} on")
-    runs: dict[int, Path] = {}
-    told = _signed(wanted, [], seed, digests)
-
-    def judged(scenario: Scenario, line: Line) -> None:
-        nonlocal told
-        runs[scenario.seed] = Path(str(line["run"]))
-        told = _signed(wanted, [runs[number] for number in sorted(runs)], seed, digests)
-        write_sign_off(told, folder)
-        last = told.runs[sorted(runs).index(scenario.seed)]
-        why = f": {last.why}" if last.why else ""
-        say(f"{len(runs)} of {len(scenarios)}: seed {scenario.seed} is {last.answer}{why}")
-        done(line)
-
-    with work_directory("upgrade") as work, Children(options=options, work=work) as children:
-        play_many(
-            scenarios,
-            children.play,
-            side_by_side=wanted.side_by_side,
-            done=judged,
-            stop=children.stop,
-        )
-    return _CODES.get(told.answer, UNKNOWN), told, folder / PAGE
-
-
-def digest_of(kafka: Distribution) -> str:
-    """Return the SHA-256 of Kafka's own jar, or a build's place and digest."""
-    own = [digest for name, digest in kafka.digests.items() if _OWN_JAR.fullmatch(name)]
-    return kafka.build or (f"sha256:{own[0]}" if own else "no digest is known")
-
-
-def _signed(
-    wanted: UpgradeWanted, runs: Sequence[Path], seed: int, digests: Mapping[str, str]
-) -> SignOff:
-    gained, missing = rules_of(wanted.upgrade)
-    return sign_off(
-        wanted.upgrade,
-        runs,
-        wanted=wanted.runs,
-        command=command_of(wanted.upgrade, runs=wanted.runs, seed=seed),
-        gained=gained,
-        missing=missing,
-        notes=notes_of(wanted.upgrade),
-        digests=digests,
+    if plan:
+        click.echo(plan_json(meant, seed) if as_json else "\n".join(plan_lines(meant, seed)))
+        return 0
+    told, page = play_upgrade(
+        meant,
+        runs=runs,
+        seed=any_seed() if seed is None else seed,
+        side_by_side=side_by_side or default_side_by_side(measures_waits=not stepped),
+        folder=sign_off,
+        options=options,
+        say=say,
+        done=lambda line: click.echo(json.dumps(line.to_json())) if as_json else None,
     )
-
-
-def rules_of(upgrade: Upgrade) -> tuple[list[str], list[str]]:
-    """Return the rules of replication that only the newer has, and those that only the older has.
-
-    Both are empty for a release whose rules nobody has read.
-    """
-    try:
-        changes = rules_between(upgrade.older_release, upgrade.newer_release)
-    except UsageError:
-        return [], []
-    told = [
-        (change.is_gained, f"{change.rule.name} ({change.rule.releases}): {change.rule.meaning}")
-        for change in changes
-    ]
-    return [text for gained, text in told if gained], [text for gained, text in told if not gained]
-
-
-def notes_of(upgrade: Upgrade) -> list[str]:
-    """Return the notes of Kafka's upgrade page after the older release, up to the newer."""
-    return change_texts(release_of(upgrade.older_release), release_of(upgrade.newer_release))
-
-
-def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
-    """Return the command that replays the same runs."""
-    words = ["kchaos", "upgrade", "--from", upgrade.older, "--to", upgrade.newer_release]
-    words += ["--to-build", upgrade.newer] if upgrade.newer != upgrade.newer_release else []
-    words += ["--back"] * upgrade.back + ["--one-roll"] * upgrade.one_roll
-    words += ["--fault", upgrade.mix] if upgrade.mix else []
-    words += ["--stepped"] * upgrade.stepped
-    words += ["--workload", shlex.join(upgrade.workload)] if upgrade.workload else []
-    words += ["--unsupported"] * bool(upgrade.why_unsupported)
-    return shlex.join([*words, "--seed", seed_text(seed), "--runs", str(runs)])
-
-
-def plan_lines(upgrade: Upgrade, seed: int | None) -> list[str]:
-    """Return a plan's lines before any play: phases, a seed's order, differences."""
-    told = sign_off(upgrade, [], wanted=0)
-    lines = [f"upgrade from {upgrade.pair}", *wrapped(supported(told))]
-    orders = _orders(draw_upgrade(seed, upgrade)) if seed is not None else {}
-    for number, phase in enumerate(phases(upgrade), start=1):
-        order = ", ".join(map(str, orders.get(phase.name, ()))) or "any order"
-        lines.append(f"{number}. {phase.name}: {phase.title}; brokers {order}")
-        lines += [f"     {name}={value}" for name, value in phase.properties]
-    if seed is not None:
-        first = draw_upgrade(seed, upgrade).cluster.first_broker
-        lines.append(f"broker {first} is the controller at first")
-    gained, missing = rules_of(upgrade)
-    for heading, texts in (
-        ("gained", gained),
-        ("lacking", missing),
-        ("by Kafka's upgrade notes", notes_of(upgrade)),
-    ):
-        lines += [f"{heading}:", *(line for text in texts for line in wrapped(text))] * bool(texts)
-    return lines
-
-
-def plan_json(upgrade: Upgrade, seed: int | None) -> str:
-    """Return the plan as one JSON object, with the scenario if a seed is given."""
-    gained, missing = rules_of(upgrade)
-    scenario = None if seed is None else draw_upgrade(seed, upgrade).to_json()
-    told = {
-        "pair": upgrade.pair,
-        "unsupported": upgrade.why_unsupported,
-        "phases": [
-            {"name": phase.name, "title": phase.title, "properties": dict(phase.properties)}
-            for phase in phases(upgrade)
-        ],
-        "gained": gained,
-        "missing": missing,
-        "notes": notes_of(upgrade),
-        "scenario": scenario,
-    }
-    return json.dumps(told)
-
-
-def _orders(scenario: Scenario) -> dict[str, list[int]]:
-    """Return the order in which each phase rolls the brokers."""
-    orders: dict[str, list[int]] = {}
-    for step in scenario.steps:
-        if isinstance(step, Inject) and isinstance(step.fault, RollBroker):
-            orders.setdefault(step.name.rpartition("-")[0], []).append(step.fault.broker)
-    return orders
-
-
-def result_lines(told: SignOff, page: Path) -> list[str]:
-    """Return the lines that are printed at the end."""
-    return [headline(told), *(f"{run.name}: {run.answer}" for run in told.runs), f"page: {page}"]
+    click.echo(json.dumps(json_of(told)) if as_json else "\n".join(result_lines(told, page)))
+    return exit_code_of_upgrade(told)

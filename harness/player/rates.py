@@ -5,13 +5,13 @@ from itertools import groupby
 from pathlib import Path
 from statistics import median
 
+from kchaos.checkers.run_line import RunLine
 from kchaos.harness.player.drawn_settings import NO_GATES, mix_of_case
-from kchaos.harness.summary.lines import Line
 from kchaos.harness.summary.rates import Rate, rates_of, release_of
 
 
-def seconds_of(lines: Sequence[Line]) -> list[tuple[str, int, float, float]]:
-    """Return by release, in order: the number of runs, and median seconds in all and at gates."""
+def seconds_of(lines: Sequence[RunLine]) -> list[tuple[str, int, float, float]]:
+    """Per release, in order: how many runs, median seconds of a run, median of those at gates."""
     by_release = groupby(rates_of(lines), key=lambda rate: rate.release)
     groups = [
         (release, [line for rate in rates for line in rate.lines]) for release, rates in by_release
@@ -19,25 +19,25 @@ def seconds_of(lines: Sequence[Line]) -> list[tuple[str, int, float, float]]:
     return [(release, len(group), _run_s(group), _waited_s(group)) for release, group in groups]
 
 
-def _run_s(lines: Sequence[Line]) -> float:
-    """Return the median seconds of a run; 0 if none was measured."""
-    return median([float(line["seconds"]) for line in lines if line["seconds"]] or [0.0])
+def _run_s(lines: Sequence[RunLine]) -> float:
+    """Median seconds of a run; 0 where nobody measured one."""
+    return median([line.seconds for line in lines if line.seconds] or [0.0])
 
 
-def _waited_s(lines: Sequence[Line]) -> float:
-    """Return the median seconds that a run waited at gates; 0 if none was measured."""
-    measured = [line["waited_s"] for line in lines if line["waited_s"] is not None]
-    return median(map(float, measured or [0.0]))
+def _waited_s(lines: Sequence[RunLine]) -> float:
+    """Median seconds that a run waited at gates; 0 where nobody measured them."""
+    measured = [line.waited_s for line in lines if line.waited_s is not None]
+    return median(measured or [0.0])
 
 
-def _skipped(lines: Sequence[Line]) -> str:
+def _skipped(lines: Sequence[RunLine]) -> str:
     """Return the number of impossible steps, or of steps whose gate did not hold, of all."""
-    skipped = sum(int(line["not_possible"]) for line in lines)
-    return f"{skipped} of {sum(int(line['steps']) for line in lines)}"
+    skipped = sum(line.not_possible for line in lines)
+    return f"{skipped} of {sum(line.steps for line in lines)}"
 
 
-def table_text(lines: Sequence[Line]) -> str:
-    """Return the final table: a row for each release and mix, then unexpected outcomes."""
+def table_text(lines: Sequence[RunLine]) -> str:
+    """Return the table at the end: a row for each release and mix, then all surprises."""
     header = ("release", "mix", "runs", "conform", "safe", "unknown", "s", "waiting", "skipped")
     rows = [header]
     rows += [
@@ -62,7 +62,7 @@ def table_text(lines: Sequence[Line]) -> str:
         ).rstrip()
         for row in rows
     ]
-    surprising = [line for line in lines if line["expected"] is not True]
+    surprising = [line for line in lines if not line.expected]
     expected = f"{len(lines) - len(surprising)} of {len(lines)} as expected"
     seconds = [
         f"{release}: median {run_s:.1f} s a run, {waited_s:.1f} s of it at gates"
@@ -71,20 +71,20 @@ def table_text(lines: Sequence[Line]) -> str:
     return "\n".join([*table, *seconds, expected, *map(_told, surprising)])
 
 
-def page_of(lines: Sequence[Line], *, results: Path) -> str:
-    """Return the rates as a Markdown page."""
+def page_of(lines: Sequence[RunLine], source: str) -> str:
+    """Return the rates as a Markdown page, made from the file called `source`."""
     rows = [
         f"| {rate.release} | {rate.mix} | {rate.conforming} of {rate.runs} | "
         f"{rate.safe} of {rate.runs} | {rate.unknown} | {_run_s(rate.lines):.1f} | "
         f"{_waited_s(rate.lines):.1f} | {_skipped(rate.lines)} | {commands_of(rate)} |"
         for rate in rates_of(lines)
     ]
-    surprising = [f"- {_told(line)}" for line in lines if line["expected"] is not True]
+    surprising = [f"- {_told(line)}" for line in lines if not line.expected]
     return "\n".join(
         [
             "# Random schedules",
             "",
-            f"Made by `kchaos chaos --results {results.name}` from that file; do not edit. Seconds",
+            f"Made by `kchaos chaos --results {source}` from that file; do not edit. Seconds",
             "are medians of a run on the machine at hand, its cluster's start included, and those",
             "of them that it waited at gates. Skipped are steps that turned out to be impossible,",
             "or whose gate did not hold in time.",
@@ -108,13 +108,13 @@ def page_of(lines: Sequence[Line], *, results: Path) -> str:
     )
 
 
-def _told(line: Line) -> str:
-    shows = ", ".join(line["signs"]) or "nothing"
-    why = " ".join(str(line["unknown"] or line["reason"]).split())
+def _told(line: RunLine) -> str:
+    shows = ", ".join(line.signs) or "nothing"
+    why = " ".join(str(line.unknown or line.reason).split())
     if len(why) > 240:
         why = why[:240] + "…"
-    shown = f" (shows {shows}; {Path(str(line['run'])).name})" if line["run"] else ""
-    return f"{release_of(line)} {line['case']} seed {line['seed']}: {why}{shown}"
+    shown = f" (shows {shows}; {Path(line.run).name})" if line.run else ""
+    return f"{release_of(line)} {line.case} seed {line.seed}: {why}{shown}"
 
 
 def commands_of(rate: Rate) -> str:
@@ -123,14 +123,14 @@ def commands_of(rate: Rate) -> str:
     There is one for each number of steps and each row of seeds without a gap.
     """
     commands, group = [], rate.lines
-    for acts in sorted({int(line["acts"]) for line in group}):
-        seeds = sorted({int(line["seed"]) for line in group if int(line["acts"]) == acts})
-        case = str(group[0]["case"])
+    for acts in sorted({line.acts for line in group}):
+        seeds = sorted({line.seed or 0 for line in group if line.acts == acts})
+        case = group[0].case
         mix = mix_of_case(case)
         more = case.removeprefix(mix)
         mode = next((f" --mode {word}" for word in ("kraft", "zookeeper") if word in more), "")
         for first, count in _rows(seeds):
-            command = f"kchaos chaos --kafka {group[0]['kafka']}{mode} --mix {mix} --seed {first}"
+            command = f"kchaos chaos --kafka {group[0].kafka}{mode} --mix {mix} --seed {first}"
             command += f" --runs {count} --steps {acts}" + " --no-gates" * (NO_GATES in more)
             commands.append(f"`{command}`")
     return "<br>".join(commands)

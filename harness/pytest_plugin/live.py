@@ -18,7 +18,7 @@ from kchaos.clusters.errors import MetadataUnavailable
 from kchaos.clusters.metadata.api import ClusterMetadata, LeaderAndIsr
 from kchaos.clusters.start.jvm_cluster import JvmCluster
 from kchaos.faults.api import Fault, Injection
-from kchaos.harness.commands.reproduce import judged
+from kchaos.harness.campaign.campaign import judged
 from kchaos.harness.errors import HarnessError, RunUnknown, ScenarioError
 from kchaos.harness.gates.replication import log_ends
 from kchaos.harness.play.client_lines import short_text
@@ -446,7 +446,7 @@ class Chaos:
                 failure=self._failure,
                 settle_bound_s=self._settle_bound_s,
             )
-            self._results = judged(run, self._play.say).results
+            self._results = judged(run, self._play.say)
         return self._results
 
     def abandon(self) -> None:

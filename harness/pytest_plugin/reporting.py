@@ -4,7 +4,7 @@ Imported in every pytest run of the environment: it imports pytest and the stand
 """
 
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from kchaos.harness.pytest_plugin.options import settings_of
 
 if TYPE_CHECKING:
     from kchaos.checkers.findings import Finding
+    from kchaos.checkers.results import Results
     from kchaos.harness.pytest_plugin.live import Chaos
 
 _FAILED = pytest.StashKey[bool]()
@@ -82,26 +83,24 @@ def _properties(live: "Chaos") -> list[tuple[str, object]]:
     ]
 
 
-def stays(keep: str, *, failed: bool, answers: Mapping[str, Any]) -> bool:
-    """Return whether a run directory is kept after its test.
+def stays(keep: str, *, failed: bool, results: "Results | None") -> bool:
+    """Whether a run directory stays after its test.
 
     With "failed" it stays when the test failed, and also when the run is a surprise whatever the
     test thought of it: not as predicted, or unknown where that can be known of its cluster.
-    `answers` has `conforms`, `safe` and `unknown` of the run's results.
+    Without results it is unknown.
     """
-    from kchaos.checkers.results import is_unknown
+    from kchaos.checkers.run_line import is_unknown
 
     if keep == "failed":
-        return failed or answers["conforms"] is False or is_unknown(answers)
+        return failed or results is None or results.conforms is False or is_unknown(results)
     return keep == "always"
 
 
 def _keep_or_remove(item: pytest.Item, live: "Chaos") -> str:
     """Return "yes", or remove the run directory and return "no"."""
-    names = ("conforms", "safe", "unknown")
-    answers = {name: getattr(live.results, name, None) for name in names}
     keep = settings_of(item.config).keep
-    if stays(keep, failed=item.stash.get(_FAILED, False), answers=answers):
+    if stays(keep, failed=item.stash.get(_FAILED, False), results=live.results):
         return "yes"
     from kchaos.harness.run.runner import delete_run
 

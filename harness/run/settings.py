@@ -25,7 +25,7 @@ from kchaos.clusters.start.tiered import tiered_topic_refused, tiering_refused
 from kchaos.faults import ConfigureTopic, FormatDowngrade, RollBroker
 from kchaos.faults.api import Fault
 from kchaos.harness.errors import ScenarioError, UsageError
-from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.scenario import Scenario, read_scenario
 from kchaos.harness.steps.free_clients import StartWorkload
 from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
@@ -57,6 +57,20 @@ def require_trust(scenario: Scenario, file: Path) -> None:
             f"{file} has settings that may load classes, read files or connect elsewhere: "
             f"{'; '.join(others)}. Look at them; --trust plays it all the same"
         )
+
+
+def trusted_scenario(file: Path, *, trust: bool) -> Scenario:
+    """Return the scenario in a file, if nothing in it needs trust that it does not have.
+
+    With `trust` it may run commands and code, and have any settings.
+
+    Raises:
+        ScenarioError, UsageError: It is none, or needs trust.
+    """
+    scenario = read_scenario(file, trusted=trust)
+    if not trust:
+        require_trust(scenario, file)
+    return scenario
 
 
 def _commands(scenario: Scenario) -> Iterator[str]:

@@ -17,7 +17,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.releases.asked import watching_rules
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.harness.summary.lines import Line
+from kchaos.checkers.run_line import RunLine
 from kchaos.harness.summary.rates import mix_of
 
 _MOST_LEANING = 4.0
@@ -44,17 +44,17 @@ class Exercised:
     rules: Mapping[str, tuple[int, int]]
 
 
-def exercised_by(lines: Sequence[Line]) -> Exercised:
-    """Return the joint coverage of a night's runs, most frequent first."""
+def exercised_by(lines: Sequence[RunLine]) -> Exercised:
+    """Coverage of a night's runs together; the frequent ones first."""
     in_runs, times, pairs = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     asked, in_force = Counter[str](), Counter[str]()
     for line in lines:
         is_walk = "walks" in mix_of(line)
-        faults = [(_kind(str(name), is_walk), begin, end) for name, begin, end in line["faults"]]
+        faults = [(_kind(name, is_walk), begin, end) for name, begin, end in line.faults]
         times.update(kind for kind, _, _ in faults)
         in_runs.update({kind for kind, _, _ in faults})
         pairs.update(_met(faults))
-        rules = line.get("rules") or {}
+        rules = line.rules or {}
         asked.update(rules.get("asked", ()))
         in_force.update(rules.get("in_force", ()))
     possible = len(in_runs) * (len(in_runs) + 1) // 2
@@ -67,15 +67,15 @@ def exercised_by(lines: Sequence[Line]) -> Exercised:
     )
 
 
-def rules_of(path: Path) -> dict[str, list[str]]:
-    """Follow a judged run; return the rules that it applied (`asked`), and those in force."""
+def rules_of(path: Path) -> dict[str, tuple[str, ...]]:
+    """Return the rules that a judged run came to (`asked`) and those in force; it is followed."""
     with watching_rules() as watched:
         predict_run(RunEvidence(RunDirectory.open(path)))
-    return {"asked": sorted(watched.rules), "in_force": sorted(watched.in_force)}
+    return {"asked": (*sorted(watched.rules),), "in_force": (*sorted(watched.in_force),)}
 
 
-def leaning_after(lines: Sequence[Line], kinds: Sequence[str]) -> dict[str, float]:
-    """Return factors for the weights of steps in the next night, after an earlier night's runs.
+def leaning_after(lines: Sequence[RunLine], kinds: Sequence[str]) -> dict[str, float]:
+    """Factors for the weights of steps in the next night, after the runs of an earlier one.
 
     A kind that was in half as many runs as the median one counts twice, and so on up to four times,
     and one that was in no run counts four times. All are left as they are after fewer than ten

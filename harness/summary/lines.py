@@ -1,13 +1,15 @@
-"""Result lines of a night: one for each run, which stays when the run itself is deleted."""
+"""Lines of a night: one for each run, which stays when the run itself is deleted."""
 
 import fcntl
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.json_form import ShapeError
 from kchaos.checkers.packs import SUFFIX, run_at
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import KILLED, RunLine, line_of_run
@@ -15,19 +17,19 @@ from kchaos.checkers.store import Place, StoredPlace
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.directories import find_runs
 
-Line = Mapping[str, Any]
-"""A run as plain JSON values: those of `RunLine`, and what a campaign knows beside them."""
-
 LINES = "night.jsonl"
 """The file in a night's folder that has a line for each run that was judged."""
-NEEDED = frozenset({"run", "release", "safe", "conforms", "findings"})
-"""Fields of every line."""
 LOCK = ".lock"
 """The file in a night's folder that is locked, and not empty, while the night is played."""
 _KILLED_NIGHT = "a-night-that-was-killed"
+_NEEDED = frozenset(
+    ("run", "entry", "case", "release", "safe", "conforms", "expected", "findings", "seconds")
+)
+_OF_A_CAMPAIGN = ("kafka", "acts", "drawn_s", "wall_s", "rules")
+"""Fields that a run's folder does not tell."""
 
 
-def lines_in(folder: Place) -> list[dict[str, Any]]:
+def lines_in(folder: Place) -> list[RunLine]:
     """Return a line for each run of a folder: its `night.jsonl`'s, and its run directories'.
 
     Where both know a run the directory counts, which may have been judged again. `place` says where
@@ -43,10 +45,10 @@ def lines_in(folder: Place) -> list[dict[str, Any]]:
     """
     if isinstance(folder, StoredPlace):
         return _lines_on_store(folder)
-    lines: dict[str, dict[str, Any]] = {}
+    lines: dict[str, RunLine] = {}
     file = folder / LINES if folder.is_dir() else folder
     if file.is_file():
-        lines = {line["run"]: line | {"place": None} for line in read_lines(file)}
+        lines = {line.run: line for line in read_lines(file)}
     if folder.is_dir():
         try:
             runs = find_runs([folder])
@@ -58,17 +60,16 @@ def lines_in(folder: Place) -> list[dict[str, Any]]:
             run = RunDirectory(path)
             if run.is_going_on:
                 continue
-            # What a night's folder knows beyond the run itself is kept.
-            now = line_of_run(path).to_json() | {"place": str(path)}
-            lines[path.name] = lines.get(path.name, {}) | now
-        killed = {name: line for name, line in lines.items() if line["unknown"] == KILLED}
+            known = lines.get(path.name, RunLine())
+            kept = {name: getattr(known, name) for name in _OF_A_CAMPAIGN}
+            lines[path.name] = replace(line_of_run(path), place=str(path), **kept)
+        killed = {name: line for name, line in lines.items() if line.unknown == KILLED}
         ended = [_schedule(line) for name, line in lines.items() if name not in killed]
         for name in (name for name, line in killed.items() if _schedule(line) in ended):
             # It was played again.
             del lines[name]
         if lines and not killed and was_killed(folder):
-            night = RunLine(run=_KILLED_NIGHT, unknown=f"the night: {KILLED}")
-            lines[_KILLED_NIGHT] = night.to_json() | {"place": None}
+            lines[_KILLED_NIGHT] = RunLine(run=_KILLED_NIGHT, unknown=f"the night: {KILLED}")
     if not lines and not folder.is_file():
         if going_on := going_on_in(folder):
             raise UsageError(f"no run of {folder} is judged yet: {', '.join(going_on)} goes on")
@@ -87,8 +88,8 @@ def going_on_in(folder: Place) -> list[str]:
     return [path.name for path in runs if RunDirectory(path).is_going_on]
 
 
-def _schedule(line: Line) -> tuple[Any, ...]:
-    return tuple(line.get(name) for name in ("entry", "case", "release", "seed"))
+def _schedule(line: RunLine) -> tuple[Any, ...]:
+    return line.entry, line.case, line.release, line.seed
 
 
 def was_killed(folder: Path) -> bool:
@@ -104,31 +105,29 @@ def was_killed(folder: Path) -> bool:
     return True
 
 
-def _lines_on_store(place: StoredPlace) -> list[dict[str, Any]]:
+def _lines_on_store(place: StoredPlace) -> list[RunLine]:
     objects = [place] if place.name == LINES else place.objects()
     files = [each for each in objects if each.name == LINES]
-    lines = {line["run"]: line for file in files for line in read_lines(file)}
+    lines = {line.run: line for file in files for line in read_lines(file)}
     for pack in (each for each in objects if each.name.endswith(SUFFIX)):
         name = pack.name.removesuffix(SUFFIX)
         if name not in lines:
             lines[name] = _line_of_pack(pack, name)
     if not lines and not files:
         raise UsageError(f"{place} holds no run, and no {LINES}")
-    return [line | {"place": None} for line in lines.values()]
+    return list(lines.values())
 
 
-def _line_of_pack(pack: StoredPlace, name: str) -> dict[str, Any]:
+def _line_of_pack(pack: StoredPlace, name: str) -> RunLine:
     try:
         with run_at(pack) as path:
-            return line_of_run(path).to_json()
+            return line_of_run(path)
     except RunDirectoryError as error:
-        return RunLine(run=name, unknown=f"it cannot be read: {error}").to_json()
+        return RunLine(run=name, unknown=f"it cannot be read: {error}")
 
 
-def read_lines(file: Place, needed: Collection[str] = NEEDED) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a file, without a last one that was cut off.
-
-    `needed` are the required fields.
+def read_lines(file: Place) -> Iterator[RunLine]:
+    """Yield the lines of a file; a last line that was cut off while it was written is left out.
 
     Raises:
         UsageError: A line is no run's; the message names it.
@@ -139,20 +138,18 @@ def read_lines(file: Place, needed: Collection[str] = NEEDED) -> Iterator[dict[s
     for number, text in enumerate(whole, start=1):
         try:
             line = json.loads(text)
+            missing = _NEEDED - line.keys() if isinstance(line, dict) else _NEEDED
+            if missing:
+                raise ShapeError(f"it has no {', '.join(sorted(missing))}")
+            yield RunLine.from_json(line)
         except ValueError as error:
             raise UsageError(
-                f"{file}:{number} is no line of a run ({error!r}): remove it"
+                f"{file}:{number} is no line of a run ({error}): name another file, or remove the "
+                "line"
             ) from None
-        missing = set(needed) - line.keys() if isinstance(line, dict) else needed
-        if missing:
-            raise UsageError(
-                f"{file}:{number} is no line of a run: it has no {', '.join(sorted(missing))}; "
-                "name another file, or remove the line"
-            )
-        yield line
 
 
-def append_line(file: Path, line: Line) -> None:
+def append_line(file: Path, line: RunLine) -> None:
     """Append a line and flush it to disk, creating the file if need be.
 
     What a full disk or a killed process left of a last line goes: it would spoil the next one. A
@@ -174,7 +171,7 @@ def append_line(file: Path, line: Line) -> None:
                     output.write(b"\n")
                 else:
                     output.truncate(begins_at)
-        output.write(json.dumps(line).encode() + b"\n")
+        output.write(json.dumps(line.to_json()).encode() + b"\n")
         output.flush()
         os.fsync(output.fileno())
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from kchaos.checkers.evidence.about import marked
 from kchaos.checkers.fingerprint import DRAWN
-from kchaos.checkers.results import is_unknown
-from kchaos.harness.summary.lines import Line
+from kchaos.checkers.run_line import RunLine, is_unknown
 
 ALL_MIXES = "all"
 """The mix of a rate of all mixes together."""
@@ -29,7 +28,7 @@ class Rate:
     release: str
     mode: str
     mix: str
-    lines: Sequence[Line]
+    lines: Sequence[RunLine]
 
     @property
     def runs(self) -> int:
@@ -39,22 +38,22 @@ class Rate:
     @property
     def safe(self) -> int:
         """Number of runs that are known to be safe."""
-        return sum(line["safe"] is True for line in self.lines)
+        return sum(line.safe is True for line in self.lines)
 
     @property
     def unsafe(self) -> int:
         """Number of runs that are known not to be safe."""
-        return sum(line["safe"] is False for line in self.lines)
+        return sum(line.safe is False for line in self.lines)
 
     @property
     def conforming(self) -> int:
         """Number of runs that are known to conform."""
-        return sum(line["conforms"] is True for line in self.lines)
+        return sum(line.conforms is True for line in self.lines)
 
     @property
     def not_conforming(self) -> int:
         """Number of runs that are known not to conform."""
-        return sum(line["conforms"] is False for line in self.lines)
+        return sum(line.conforms is False for line in self.lines)
 
     @property
     def unknown(self) -> int:
@@ -72,11 +71,11 @@ class Rate:
         return interval(self.not_conforming, self.conforming + self.not_conforming)
 
 
-def rates_of(lines: Iterable[Line]) -> list[Rate]:
+def rates_of(lines: Iterable[RunLine]) -> list[Rate]:
     """Return a rate for each release, mode and mix, in the order of releases, modes and mixes."""
-    groups: dict[tuple[tuple[int, ...], str, str, str], list[Line]] = defaultdict(list)
+    groups: dict[tuple[tuple[int, ...], str, str, str], list[RunLine]] = defaultdict(list)
     for line in lines:
-        number = tuple(int(part) for part in str(line["release"]).split(".") if part.isdigit())
+        number = tuple(int(part) for part in line.release.split(".") if part.isdigit())
         groups[number, release_of(line), mode_of(line), mix_of(line)].append(line)
     return [
         Rate(release=release, mode=mode, mix=mix, lines=group)
@@ -112,17 +111,16 @@ def interval(count: int, of: int) -> tuple[float, float] | None:
     return max(0.0, (middle - around) / whole), min(1.0, (middle + around) / whole)
 
 
-def mix_of(line: Line) -> str:
-    """Return the kind of schedule: a drawn one's mix, else entry and case."""
-    entry, case = str(line["entry"]), str(line["case"])
-    return case if entry == DRAWN else f"{entry} {case}".strip()
+def mix_of(line: RunLine) -> str:
+    """Kind of schedule: a drawn one's mix, else entry and case."""
+    return line.case if line.entry == DRAWN else f"{line.entry} {line.case}".strip()
 
 
-def release_of(line: Line) -> str:
+def release_of(line: RunLine) -> str:
     """Return the release for people, with the builds' digests."""
-    return marked(str(line["release"]) or "no release known", str(line.get("build") or ""))
+    return marked(line.release or "no release known", line.build)
 
 
-def mode_of(line: Line) -> str:
-    """Return where the cluster kept its metadata, for people; "" for an older night's line."""
-    return {"zookeeper": "ZooKeeper", "kraft": "KRaft"}.get(str(line.get("mode")), "")
+def mode_of(line: RunLine) -> str:
+    """Where the cluster kept its metadata, for people; an older night's line does not say it."""
+    return {"zookeeper": "ZooKeeper", "kraft": "KRaft"}.get(str(line.mode), "")

@@ -12,11 +12,9 @@ from urllib.parse import quote
 
 import jinja2
 
-from kchaos.checkers.results import is_unknown
-from kchaos.checkers.run_line import WITHOUT_SERVICE, bugs_in
+from kchaos.checkers.run_line import ANSWERS, WITHOUT_SERVICE, RunLine, is_unknown
 from kchaos.harness.printable import printable
 from kchaos.harness.report.templates import templates
-from kchaos.harness.summary.lines import Line
 from kchaos.harness.summary.rates import ALL_MIXES, Rate, mix_of, mode_of, release_of
 from kchaos.harness.summary.summary import Bug, Service, Summary
 
@@ -89,7 +87,7 @@ def _template(name: str) -> jinja2.Template:
 def _shown(summary: Summary, folder: Path) -> dict[str, Any]:
     """Return the templates' variables."""
     failing = _alike(summary)
-    unknown = [line for line in summary.lines if is_unknown(line) and line["unknown"]]
+    unknown = [line for line in summary.lines if is_unknown(line) and line.unknown]
     return {
         "headline": headline(summary),
         "when": _when(summary),
@@ -134,7 +132,7 @@ def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
                 "kind": bug.kind,
                 "question": bug.question,
                 "message": bug.message,
-                "runs": [line["run"] for line in bug.runs],
+                "runs": [line.run for line in bug.runs],
             }
             for bug in summary.bugs
         ],
@@ -142,7 +140,7 @@ def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
         "totals": [{name: getattr(rate, name) for name in _RATE} for rate in summary.totals],
         "service": [_service_json(service) for service in summary.service],
         "gates": [
-            {"seconds": seconds, "gate": name, "run": line["run"]}
+            {"seconds": seconds, "gate": name, "run": line.run}
             for seconds, name, line in summary.gates
         ],
         "exercised": {
@@ -161,8 +159,7 @@ def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
             ],
         },
         "lines": [
-            {name: value for name, value in line.items() if name != "place"}
-            | {"fails": summary.why_failing(line), "link": _link(line, folder)}
+            line.to_json() | {"fails": summary.why_failing(line), "link": _link(line, folder)}
             for line in summary.lines
         ],
     }
@@ -180,14 +177,14 @@ def junit_of(summary: Summary) -> str:
             suites[release],
             "testcase",
             classname=_xml(f"{release} {mix_of(line)}".strip()),
-            name=_xml(f"seed {line.get('seed')}: {line['run']}"),
-            time=str(line["seconds"] or 0),
+            name=_xml(f"seed {line.seed}: {line.run}"),
+            time=str(line.seconds or 0),
         )
         why = summary.why_failing(line)
-        messages = [finding["message"] for finding in bugs_in(line)]
-        text = "\n".join([*messages, *filter(None, [line["reason"], line["unknown"]])])
+        messages = [finding.message for finding in line.bugs]
+        text = "\n".join([*messages, *filter(None, [line.reason, line.unknown])])
         if why == ["unknown"]:
-            ET.SubElement(case, "error", message=_xml(str(line["unknown"]))).text = _xml(text)
+            ET.SubElement(case, "error", message=_xml(str(line.unknown))).text = _xml(text)
         elif why:
             ET.SubElement(case, "failure", message=", ".join(why)).text = _xml(text)
     for suite in suites.values():
@@ -206,7 +203,7 @@ def headline(summary: Summary) -> str:
     if summary.baseline is not None:
         said.insert(0, f"{counts['new']} new {'bug' if counts['new'] == 1 else 'bugs'}")
     runs = "1 run" if len(summary.lines) == 1 else f"{len(summary.lines)} runs"
-    predicted = [line for line in summary.lines if line["conforms"] is not None]
+    predicted = [line for line in summary.lines if line.conforms is not None]
     unpredicted = len(summary.lines) - len(predicted)
     if said:
         return f"{runs}: {', '.join(said)}"
@@ -217,13 +214,13 @@ def headline(summary: Summary) -> str:
     return f"{runs}: all are safe; {conform}{unlinked}"
 
 
-def _alike(summary: Summary) -> list[list[Line]]:
+def _alike(summary: Summary) -> list[list[RunLine]]:
     """Return the failed runs, grouped by what they show."""
-    groups: dict[tuple[Any, ...], list[Line]] = {}
+    groups: dict[tuple[Any, ...], list[RunLine]] = {}
     for line in summary.failing:
-        shown = tuple(sorted(finding["fingerprint"] for finding in bugs_in(line)))
-        why = re.sub("[0-9]+", "N", str(line["unknown"]))
-        groups.setdefault((line["release"], shown, why), []).append(line)
+        shown = tuple(sorted(finding.fingerprint for finding in line.bugs))
+        why = re.sub("[0-9]+", "N", str(line.unknown))
+        groups.setdefault((line.release, shown, why), []).append(line)
     return list(groups.values())
 
 
@@ -231,15 +228,15 @@ def _counts(summary: Summary) -> dict[str, int]:
     lines = summary.lines
     return {
         "new": len(summary.new),
-        "unsafe": sum(line["safe"] is False for line in lines),
-        "not conforming": sum(line["conforms"] is False for line in lines),
+        "unsafe": sum(line.safe is False for line in lines),
+        "not conforming": sum(line.conforms is False for line in lines),
         "unknown": sum(is_unknown(line) for line in lines),
         "failing": len(summary.failing),
     }
 
 
 def _when(summary: Summary) -> str:
-    times = [line["started_at"] for line in summary.lines if line.get("started_at")]
+    times = [line.started_at for line in summary.lines if line.started_at]
     if not times:
         return "When the runs began is not known."
     first, last = (time.strftime("%Y-%m-%d %H:%M", time.gmtime(when)) for when in _ends(times))
@@ -252,7 +249,7 @@ def _ends(times: list[float]) -> tuple[float, float]:
 
 
 def _bug(bug: Bug, folder: Path) -> dict[str, Any]:
-    runs = [(str(line["run"]), _link(line, folder)) for line in bug.runs[:_MOST_RUNS]]
+    runs = [(line.run, _link(line, folder)) for line in bug.runs[:_MOST_RUNS]]
     told = {name: getattr(bug, name) for name in ("status", "release", "kind", "question")}
     return told | {
         "fingerprint": bug.fingerprint,
@@ -263,24 +260,24 @@ def _bug(bug: Bug, folder: Path) -> dict[str, Any]:
     }
 
 
-def _run(line: Line, summary: Summary, folder: Path) -> dict[str, Any]:
+def _run(line: RunLine, summary: Summary, folder: Path) -> dict[str, Any]:
     return {
-        "name": str(line["run"]),
+        "name": line.run,
         "link": _link(line, folder),
         "release": release_of(line),
         "mode": mode_of(line),
         "mix": mix_of(line),
-        "seed": line.get("seed"),
-        "safe": _answer(line["safe"]),
-        "conforms": _answer(line["conforms"]),
-        "seconds": line["seconds"],
-        "service": [line["service"][name] for name in summary.measured],
+        "seed": line.seed,
+        "safe": ANSWERS[line.safe],
+        "conforms": ANSWERS[line.conforms],
+        "seconds": line.seconds,
+        "service": [line.service[name] for name in summary.measured],
         "why": summary.why_failing(line),
-        "kinds": ", ".join(dict.fromkeys(finding["kind"] for finding in bugs_in(line))),
-        "unknown": line["unknown"],
+        "kinds": ", ".join(dict.fromkeys(finding.kind for finding in line.bugs)),
+        "unknown": line.unknown,
         "faults": [
             {"name": name, "left": 100 * begin, "width": max(0.6, 100 * (end - begin))}
-            for name, begin, end in line["faults"]
+            for name, begin, end in line.faults
         ],
     }
 
@@ -305,7 +302,7 @@ def _of_service(
             told.append((words, None))
             continue
         run = seconds.longest_run
-        most = f"{seconds.longest_s:.1f}", str(run["run"]), _link(run, folder)
+        most = f"{seconds.longest_s:.1f}", run.run, _link(run, folder)
         told.append(("" if service.runs == 1 else words, most))
     return told
 
@@ -330,21 +327,17 @@ def _service_json(service: Service) -> dict[str, Any]:
             "runs": seconds.runs,
             "median": seconds.median_s,
             "longest": seconds.longest_s,
-            "longest_run": seconds.longest_run["run"],
+            "longest_run": seconds.longest_run.run,
         }
         for name, seconds in service.seconds.items()
     }
 
 
-def _link(line: Line, folder: Path) -> str | None:
-    """Return the path of the run's report from the folder; None if it is gone."""
-    if not line.get("place") or not line["report"]:
+def _link(line: RunLine, folder: Path) -> str | None:
+    """Where the run's report is, as seen from the folder; None where there is none any more."""
+    if not line.place or not line.report:
         return None
-    return quote(os.path.relpath(Path(line["place"]) / line["report"], folder.resolve()))
-
-
-def _answer(value: bool | None) -> str:
-    return {True: "yes", False: "no", None: "unknown"}[value]
+    return quote(os.path.relpath(Path(line.place) / line.report, folder.resolve()))
 
 
 def _percent(rate: Rate) -> tuple[str, str]:

@@ -4,10 +4,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kchaos.checkers.results import is_unknown
-from kchaos.checkers.run_line import WITHOUT_SERVICE, bugs_in
+from kchaos.checkers.run_line import WITHOUT_SERVICE, RunLine, is_unknown
 from kchaos.harness.summary.exercised import Exercised, exercised_by
-from kchaos.harness.summary.lines import Line
 from kchaos.harness.summary.rates import Rate, rates_of, totals_of
 
 UNSAFE, NOT_CONFORMING, IS_UNKNOWN, NEW = "unsafe", "not-conforming", "unknown", "new"
@@ -31,7 +29,7 @@ class Seconds:
     runs: int
     median_s: float
     longest_s: float
-    longest_run: Line
+    longest_run: RunLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +62,7 @@ class Bug:
     question: str
     message: str
     status: str = ""
-    runs: list[Line] = field(default_factory=list)
+    runs: list[RunLine] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +80,7 @@ class Summary:
         warnings: What the reader must know of the comparison, or of how the night ended.
     """
 
-    lines: Sequence[Line]
+    lines: Sequence[RunLine]
     fail_on: tuple[str, ...]
     baseline: str | None
     bugs: Sequence[Bug]
@@ -90,7 +88,7 @@ class Summary:
     rates: Sequence[Rate]
     totals: Sequence[Rate]
     service: Sequence[Service]
-    gates: Sequence[tuple[float, str, Line]]
+    gates: Sequence[tuple[float, str, RunLine]]
     exercised: Exercised
     warnings: Sequence[str]
 
@@ -104,12 +102,12 @@ class Summary:
         }
 
     @property
-    def failing(self) -> list[Line]:
+    def failing(self) -> list[RunLine]:
         """The runs that fail."""
         return [line for line in self.lines if self.why_failing(line)]
 
-    def why_failing(self, line: Line) -> list[str]:
-        """Return the reasons in `fail_on` that the run meets."""
+    def why_failing(self, line: RunLine) -> list[str]:
+        """Which of `fail_on` the run is."""
         return reasons_to_fail(line, self.fail_on, new=self.new)
 
     @property
@@ -127,9 +125,9 @@ class Summary:
 
 
 def summary_of(
-    lines: Sequence[Line],
+    lines: Sequence[RunLine],
     *,
-    baseline: Sequence[Line] | None = None,
+    baseline: Sequence[RunLine] | None = None,
     baseline_name: str = "",
     fail_on: Sequence[str] = BY_DEFAULT,
     warnings: Sequence[str] = (),
@@ -176,33 +174,33 @@ def summary_of(
 
 
 def reasons_to_fail(
-    line: Line, fail_on: Sequence[str], *, new: frozenset[tuple[str, str]] = frozenset()
+    line: RunLine, fail_on: Sequence[str], *, new: frozenset[tuple[str, str]] = frozenset()
 ) -> list[str]:
-    """Return the reasons in `fail_on` that a run meets; `new` are new findings' fingerprints."""
-    release = str(line["release"])
+    """Which of `fail_on` a run is; `new` are the fingerprints and releases of new findings."""
+    release = line.release
     said = {
-        UNSAFE: line["safe"] is False,
-        NOT_CONFORMING: line["conforms"] is False,
+        UNSAFE: line.safe is False,
+        NOT_CONFORMING: line.conforms is False,
         IS_UNKNOWN: is_unknown(line),
-        NEW: any((finding["fingerprint"], release) in new for finding in bugs_in(line)),
+        NEW: any((finding.fingerprint, release) in new for finding in line.bugs),
     }
     return [name for name in fail_on if said[name]]
 
 
-def _bugs(lines: Iterable[Line]) -> dict[tuple[str, str], Bug]:
+def _bugs(lines: Iterable[RunLine]) -> dict[tuple[str, str], Bug]:
     bugs: dict[tuple[str, str], Bug] = {}
     for line in lines:
-        for finding in bugs_in(line):
-            key = finding["fingerprint"], str(line["release"])
+        for finding in line.bugs:
+            key = finding.fingerprint, line.release
             if key not in bugs:
-                told = {name: finding[name] for name in ("kind", "question", "message")}
+                told = {name: getattr(finding, name) for name in ("kind", "question", "message")}
                 bugs[key] = Bug(fingerprint=key[0], release=key[1], **told)
             bugs[key].runs.append(line)
     return bugs
 
 
-def _releases(lines: Iterable[Line]) -> set[str]:
-    return {str(line["release"]) for line in lines if line["release"]}
+def _releases(lines: Iterable[RunLine]) -> set[str]:
+    return {line.release for line in lines if line.release}
 
 
 def _service(rates: Iterable[Rate]) -> list[Service]:
@@ -219,9 +217,9 @@ def _service(rates: Iterable[Rate]) -> list[Service]:
     return [each for each in service if any(each.seconds.values())]
 
 
-def _seconds(name: str, lines: Iterable[Line]) -> Seconds | None:
-    told = [(line["service"][name], line) for line in lines]
-    measured = [(float(seconds), line) for seconds, line in told if seconds is not None]
+def _seconds(name: str, lines: Iterable[RunLine]) -> Seconds | None:
+    told = [(line.service[name], line) for line in lines]
+    measured = [(seconds, line) for seconds, line in told if seconds is not None]
     if not measured:
         return None
     longest_s, longest_run = max(measured, key=lambda pair: pair[0])
@@ -233,6 +231,6 @@ def _seconds(name: str, lines: Iterable[Line]) -> Seconds | None:
     )
 
 
-def _slowest(lines: Iterable[Line]) -> list[tuple[float, str, Line]]:
-    gates = [(float(seconds), str(name), line) for line in lines for name, seconds in line["gates"]]
+def _slowest(lines: Iterable[RunLine]) -> list[tuple[float, str, RunLine]]:
+    gates = [(seconds, name, line) for line in lines for name, seconds in line.gates]
     return sorted(gates, key=lambda gate: -gate[0])[:_MOST_GATES]

@@ -34,7 +34,7 @@ from kchaos.checkers.observations import StepBegun
 from kchaos.checkers.packs import SUFFIX, run_at
 from kchaos.checkers.results import Results, read_judgement
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
-from kchaos.checkers.run_line import bugs_in, line_of_run
+from kchaos.checkers.run_line import line_of_run
 from kchaos.checkers.store import Place, StoredPlace, files_in, replace
 from kchaos.clusters.errors import MachineError
 from kchaos.harness.errors import UsageError
@@ -222,17 +222,17 @@ def rows_of(path: Path) -> tuple[str, Rows]:
 
     A run that cannot be read has one row, in `runs`, which says why.
     """
-    line = line_of_run(path).to_json()
-    started = line["started_at"]
+    line = line_of_run(path)
+    started = line.started_at
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-    own = {name: line.get(name) for name, _, _ in TABLES["runs"]}
+    own: dict[str, Any] = {name: getattr(line, name, None) for name, _, _ in TABLES["runs"]}
     own |= {
         "schema": SCHEMA,
-        "entry_case": line["case"],
+        "entry_case": line.case,
         "started": _when(started),
         "mix": mix_of(line),
-        "build_digest": _digest(str(line["build"] or "")),
-        "fingerprints": [finding["fingerprint"] for finding in bugs_in(line)],
+        "build_digest": _digest(line.build),
+        "fingerprints": [bug.fingerprint for bug in line.bugs],
     }
     rows["runs"].append(own)
     try:

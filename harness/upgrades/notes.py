@@ -5,8 +5,13 @@ clients are promised. Streams, Connect, tools and classes are left out.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+from kchaos.checkers.model.releases.every_rule import EVERY_RULE
+from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.versions import LOOKED_UP, parse_version
 from kchaos.clusters.releases import Release, release_of
+from kchaos.harness.errors import UsageError
 from kchaos.harness.upgrades.pairs import NOTES, OF_4
 
 
@@ -147,3 +152,44 @@ def change_texts(older: Release, newer: Release) -> list[str]:
         f"{change.release}{f' ({change.name})' if change.name else ''}: {change.text}"
         for change in changes_between(older, newer)
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleChange:
+    """A rule of replication that only one of two releases has."""
+
+    rule: Rule
+    is_gained: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `--json` prints."""
+        return {
+            "rule": self.rule.name,
+            "gained": self.is_gained,
+            "of_zookeeper": self.rule.is_of_zookeeper,
+            "releases": str(self.rule.releases),
+            "protocol": self.rule.protocol,
+            "meaning": self.rule.meaning,
+            "source": self.rule.source,
+        }
+
+
+def rules_between(older: str, newer: str) -> tuple[RuleChange, ...]:
+    """Return the rules that only one of two releases has, those gained first.
+
+    Raises:
+        UsageError: A release whose rules nobody has read.
+    """
+    for release in (older, newer):
+        if release not in LOOKED_UP:
+            raise UsageError(
+                f"the rules of {release} are not known: nobody looked them up in its source. "
+                f"They are known from {LOOKED_UP[0]} to {LOOKED_UP[-1]}"
+            )
+    before, after = parse_version(older), parse_version(newer)
+    changes = [
+        RuleChange(rule=rule, is_gained=rule.releases.includes(after))
+        for rule in EVERY_RULE
+        if rule.releases.includes(before) != rule.releases.includes(after)
+    ]
+    return tuple(sorted(changes, key=lambda change: not change.is_gained))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kchaos.harness.commands.cli_options import LocalPath, SeedType, sayer
+from kchaos.harness.commands.cli_options import SEED, LocalPath, sayer
 
 
 @click.command()
@@ -17,7 +17,7 @@ from kchaos.harness.commands.cli_options import LocalPath, SeedType, sayer
     help="What each alternative would have done in a recorded run, in place of the scenarios.",
 )
 @click.option("--schedules", type=click.IntRange(0), help="Random schedules.  [default: 100]")
-@click.option("--seed", type=SeedType(), default=1, show_default=True, help="Of the first.")
+@click.option("--seed", type=SEED, default=1, show_default=True, help="Of the first.")
 @click.option(
     "--most-states",
     type=click.IntRange(0),

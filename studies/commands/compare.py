@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kchaos.harness.commands.exits import AS_EXPECTED, UNKNOWN
 from kchaos.harness.errors import UsageError
+from kchaos.harness.exits import AS_EXPECTED, UNKNOWN
 from kchaos.studies.documents import (
     Claim,
     Comparison,

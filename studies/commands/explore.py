@@ -18,8 +18,8 @@ from kchaos.checkers.model.releases.versions import RELEASED
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.start.configuration import mixed_protocol
-from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.errors import UsageError
+from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.studies.documents.kip_501_example import solution_of
 from kchaos.studies.documents.kip_501_properties import weighing
 from kchaos.studies.documents.kip_501_proposals import parts_of

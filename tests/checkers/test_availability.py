@@ -16,11 +16,11 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.json_form import from_json, to_json
 from kchaos.checkers.judge import judge
 from kchaos.checkers.observations import Healed, Injected
-from kchaos.checkers.results import Results, is_unknown, write_judgement
+from kchaos.checkers.results import Results, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.checkers.run_line import line_of
-from kchaos.harness.commands.exits import FINDING, UNKNOWN, exit_code_for_lines
+from kchaos.checkers.run_line import is_unknown, line_of
 from kchaos.harness.errors import ScenarioError
+from kchaos.harness.exits import FINDING, UNKNOWN, exit_code_for_lines
 from kchaos.harness.report.text import text_report
 from kchaos.harness.run.scenario import Scenario
 from tests.support.clean_runs import clean_run, clean_snapshot
@@ -370,7 +370,7 @@ def test_a_bound_that_is_passed_is_a_finding_and_not_as_expected(
     assert passed.message == "t-0 was without a leader for 3 s; the scenario allows 2.5 s"
     assert (results.safe, results.conforms, results.expected) == (True, True, False)
     assert results.reason == passed.message
-    assert exit_code_for_lines([line_of(results).to_json()]) == FINDING
+    assert exit_code_for_lines([line_of(results)]) == FINDING
 
 
 def test_a_service_that_never_came_back_passes_every_bound(tmp_path: Path) -> None:
@@ -396,8 +396,8 @@ def test_a_bound_of_what_nobody_could_measure_is_unknown(tmp_path: Path) -> None
     assert "without_acknowledged_write_s was asked for, and could not be measured" in (
         results.unknown or ""
     )
-    assert is_unknown(line_of(results).to_json())
-    assert exit_code_for_lines([line_of(results).to_json()]) == UNKNOWN
+    assert is_unknown(line_of(results))
+    assert exit_code_for_lines([line_of(results)]) == UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
+from kchaos.checkers.run_line import RunLine
 from kchaos.harness.summary.lines import append_line
 from tests.support.run_builder import RunBuilder
 
@@ -44,5 +45,5 @@ def test_a_line_of_a_night_is_on_the_disk_when_the_next_run_begins(
 ) -> None:
     file = tmp_path / "night.jsonl"
     for run in ("first", "second"):
-        append_line(file, {"run": run})
+        append_line(file, RunLine(run=run))
         assert on_disk[file.name] == file.read_bytes()

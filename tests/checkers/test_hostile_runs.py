@@ -12,8 +12,8 @@ from kchaos.checkers.opening import MOST_NESTED_JSON
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.commands import judge_runs
-from kchaos.harness.commands.exits import UNKNOWN, exit_code_for_lines
 from kchaos.harness.commands.judge_runs import judge_paths
+from kchaos.harness.exits import UNKNOWN, exit_code_for_lines
 from kchaos.harness.report import write_report
 from tests.support.hostile_runs import hostile_runs
 from tests.support.kafka_6361_runs import kafka_6361
@@ -67,18 +67,19 @@ def test_each_bad_run_is_a_line_with_its_reason_and_nothing_is_written_elsewhere
         [folder], spark=False, master=None, output=None, offline=True, say=said.append
     )
 
-    by_name = {Path(str(line["run"])).name: line for line in lines}
+    by_name = {Path(line.run).name: line for line in lines}
     assert set(by_name) == {"a-good-one", "z-good-one", *(run.name for run in runs)}
-    assert [name for name, line in by_name.items() if line["expected"]] == [
+    assert [name for name, line in by_name.items() if line.expected] == [
         "a-good-one",
         "entry-with-escapes",
         "z-good-one",
     ]
     for name, pattern in SAID.items():
-        assert (by_name[name]["conforms"], by_name[name]["safe"]) == (None, None), name
-        assert re.search(pattern, str(by_name[name]["unknown"])), by_name[name]["unknown"]
+        line = by_name[name]
+        assert (line.conforms, line.safe) == (None, None), name
+        assert re.search(pattern, str(line.unknown)), line.unknown
     for name in RED:
-        assert by_name[name]["conforms"] is False
+        assert by_name[name].conforms is False
     assert evidence_in(tmp_path) == outside
     shutil.rmtree(folder)
 
@@ -110,9 +111,9 @@ def test_a_judge_that_fails_over_one_run_ends_no_other_run_s_judging(
     )
 
     bad, undrawn, good = lines
-    assert bad["unknown"] == "the judge failed: KeyError('nothing')"
-    assert (undrawn["expected"], undrawn["report"]) == (True, None)
-    assert good["expected"]
-    assert good["report"]
+    assert bad.unknown == "the judge failed: KeyError('nothing')"
+    assert (undrawn.expected, undrawn.report) == (True, None)
+    assert good.expected
+    assert good.report
     assert "this is a defect of kchaos" in "".join(said)
     assert exit_code_for_lines(lines) == UNKNOWN

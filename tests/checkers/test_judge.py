@@ -18,7 +18,7 @@ from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results, results_text, results_to_json, write_judgement
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from kchaos.checkers.run_line import WITHOUT_SERVICE, line_of
-from kchaos.harness.commands.exits import FINDING, UNKNOWN, exit_code_for_lines
+from kchaos.harness.exits import FINDING, UNKNOWN, exit_code_for_lines
 from tests.support.clean_runs import clean_run, clean_snapshot, cluster_of_two, unknown_of
 from tests.support.kafka_6361_runs import BOTH, STOPPED, kafka_6361
 from tests.support.run_builder import RunBuilder, values
@@ -184,7 +184,7 @@ def test_a_healed_and_settled_run_is_unsafe_although_a_step_did_not_hold(tmp_pat
     assert of_kind(results, "divergence")
     assert (results.conforms, results.safe, results.unknown) == (None, False, NOT_HELD)
     assert results.reason == "safe was expected"
-    assert exit_code_for_lines([line_of(results).to_json()]) == FINDING
+    assert exit_code_for_lines([line_of(results)]) == FINDING
 
 
 def test_without_a_settled_end_replicas_that_differ_may_still_become_equal(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_without_a_settled_end_replicas_that_differ_may_still_become_equal(tmp_p
 
     assert of_kind(results, "divergence")
     assert results.safe is None
-    assert exit_code_for_lines([line_of(results).to_json()]) == UNKNOWN
+    assert exit_code_for_lines([line_of(results)]) == UNKNOWN
 
 
 def test_an_error_that_ends_a_fetcher_makes_a_run_unsafe_without_a_settled_end(
@@ -534,6 +534,12 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
         "not_possible": 0,
         "gates": [],
         "faults": [],
+        # A campaign tells these.
+        "kafka": "",
+        "acts": 0,
+        "drawn_s": None,
+        "wall_s": None,
+        "rules": None,
         "run": str(run.path),
         "report": "here.html",
     }

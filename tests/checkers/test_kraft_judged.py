@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ from kchaos.checkers import acts
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge
 from kchaos.checkers.metadata_log import read_node
-from kchaos.checkers.results import Results, is_unknown
+from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.checkers.run_line import line_of
+from kchaos.checkers.run_line import is_unknown, line_of
 from kchaos.checkers.verdict import NOT_PREDICTED
-from kchaos.harness.commands.exits import exit_code_for_lines
+from kchaos.harness.exits import exit_code_for_lines
 from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
 from tests.support.kraft_runs import (
     CONTROLLER,
@@ -432,12 +433,12 @@ def test_a_broker_with_zookeeper_is_not_of_a_kraft_cluster(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_run_with_kraft_is_unknown_only_where_its_safety_is(tmp_path: Path) -> None:
-    safe = line_of(judged(kraft_run(tmp_path / "safe"))).to_json()
-    lost = line_of(judged(kraft_run(tmp_path / "lost"), end=9)).to_json()
-    broken = line_of(_sealed(tmp_path / "broken", _remove("definitions"))).to_json()
-    ours = line_of(judge(clean_snapshot(clean_run(tmp_path / "ours")).seal())).to_json()
+    safe = line_of(judged(kraft_run(tmp_path / "safe")))
+    lost = line_of(judged(kraft_run(tmp_path / "lost"), end=9))
+    broken = line_of(_sealed(tmp_path / "broken", _remove("definitions")))
+    ours = line_of(judge(clean_snapshot(clean_run(tmp_path / "ours")).seal()))
 
     assert [is_unknown(each) for each in (safe, lost, broken, ours)] == [False, False, True, False]
-    assert is_unknown(ours | {"conforms": None, "unknown": "the model gave up"})
+    assert is_unknown(replace(ours, conforms=None, unknown="the model gave up"))
     assert [exit_code_for_lines([each]) for each in (safe, lost, broken)] == [0, 1, 2]
-    assert [each["signs"] for each in (safe, lost)] == [[], ["committed-loss"]]
+    assert [each.signs for each in (safe, lost)] == [(), ("committed-loss",)]

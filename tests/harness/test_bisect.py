@@ -2,17 +2,17 @@
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.releases.versions import RELEASED, Since, parse_version
-from kchaos.checkers.results import Results
-from kchaos.harness.commands import bisect
-from kchaos.harness.commands.bisect import (
+from kchaos.checkers.run_line import FindingLine, RunLine
+from kchaos.harness.campaign import bisection
+from kchaos.harness.campaign.bisection import (
     Border,
     Plays,
     ReleaseSpan,
@@ -27,6 +27,7 @@ from kchaos.harness.commands.bisect import (
 from kchaos.harness.commands.cli import run
 from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.run.scenario import Scenario
+from tests.support.run_lines import found
 
 
 def bad_until(*fixed: str) -> Callable[[str], bool]:
@@ -104,10 +105,7 @@ def test_the_findings_of_a_bug_are_those_that_are_expected_where_it_is(
     assert findings_of_bug(name, case) == kinds
 
 
-DEMOTED = Finding(
-    kind="acknowledged-after-demotion", message="", topic="t", partition=0, brokers=(0,)
-)
-LOSS = Finding(kind="committed-loss", message="", topic="t", partition=0, brokers=(0,))
+DEMOTED, LOSS = found("acknowledged-after-demotion"), found("committed-loss")
 
 
 @pytest.mark.parametrize(
@@ -124,17 +122,9 @@ LOSS = Finding(kind="committed-loss", message="", topic="t", partition=0, broker
     ids=["conformance", "neither", "safety", "another", "file", "safe file", "unknown"],
 )
 def test_a_run_shows_a_bug_by_its_findings(
-    safe: bool | None, findings: list[Finding], kinds: set[str], shows: bool | None
+    safe: bool | None, findings: list[FindingLine], kinds: set[str], shows: bool | None
 ) -> None:
-    results = Results(
-        conforms=None,
-        safe=safe,
-        expected=True,
-        findings=tuple(findings),
-        path=Path(),
-        prediction=None,
-    )
-    assert shows_bug(results, frozenset(kinds)) is shows
+    assert shows_bug(RunLine(safe=safe, findings=tuple(findings)), frozenset(kinds)) is shows
 
 
 def test_releases_with_kraft_alone_are_between_others() -> None:
@@ -257,39 +247,38 @@ def test_what_comes_before_a_release_is_older_than_it(tmp_path: Path) -> None:
     assert [Path(build).name.removeprefix("kafka_2.13-") for build in line] == order
 
 
-class Player:
-    """Plays nothing: answers by the name of the Kafka, and writes no report."""
+class Player(AbstractContextManager[Any]):
+    """Plays nothing: answers by the name of the Kafka."""
 
     def __init__(self, is_bad: Callable[[str], bool]) -> None:
         self.is_bad = is_bad
         self.played: list[str] = []
         self.unread = ""
+        self.warn: Callable[[str], None] = print
 
-    def play(self, scenario: Scenario, *, warn: Callable[[str], None], **_options: Any) -> Any:
+    def play(self, scenario: Scenario) -> RunLine:
         self.played.append(Path(scenario.release).name)
         if self.unread:
-            warn(f"peers of {self.played[-1]} {self.unread}")
-        return SimpleNamespace(path=Path("runs/one"), kafka=self.played[-1])
+            self.warn(f"peers of {self.played[-1]} {self.unread}")
+        is_bad = self.is_bad(self.played[-1])
+        return RunLine(safe=not is_bad, findings=(LOSS,) if is_bad else (), run="runs/one")
 
-    def judge(self, played: Any) -> Results:
-        is_bad = self.is_bad(played.kafka)
-        return Results(
-            conforms=True,
-            safe=not is_bad,
-            expected=True,
-            findings=(LOSS,) if is_bad else (),
-            path=played.path,
-            prediction=None,
-        )
+    def stop(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 def play_with(monkeypatch: pytest.MonkeyPatch, is_bad: Callable[[str], bool]) -> Player:
     player = Player(is_bad)
-    monkeypatch.setattr(bisect, "play", player.play)
-    monkeypatch.setattr(bisect, "judge", player.judge)
-    monkeypatch.setattr(bisect, "write_judgement", lambda *_: None)
+
+    def made(*, warn: Callable[[str], None], has_report: bool, **_options: Any) -> Player:
+        assert not has_report
+        player.warn = warn
+        return player
+
+    monkeypatch.setattr(bisection, "InThisProcess", made)
     of_build = SimpleNamespace(release="0.10.2.2")
-    monkeypatch.setattr(bisect, "fetch", lambda *_, **__: of_build)
+    monkeypatch.setattr(bisection, "fetch", lambda *_, **__: of_build)
     return player
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,7 @@ from kchaos.checkers.evidence.about import marked, short_build
 from kchaos.checkers.judge import judge
 from kchaos.checkers.observations import BrokerStarted, Injected
 from kchaos.checkers.results import Results
-from kchaos.checkers.run_line import line_of
+from kchaos.checkers.run_line import RunLine, line_of
 from kchaos.harness.commands.show import result_lines, table_text
 from kchaos.harness.report.answers import summary
 from kchaos.harness.report.loading import load
@@ -38,7 +37,7 @@ def test_results_name_every_build_that_ran(tmp_path: Path) -> None:
     results = judged(tmp_path / "run", ONE, rolled_to=OTHER)
 
     assert results.build == f"{ONE}; {OTHER}"
-    assert line_of(results).to_json()["build"] == results.build
+    assert line_of(results).build == results.build
     assert f"on Kafka 1.1.1: /builds/a sha256:{'a' * 8}; /builds/b sha256:{'b' * 8}" in " ".join(
         line.strip() for line in result_lines(results)
     )
@@ -68,11 +67,8 @@ def test_two_builds_of_one_name_are_told_apart_in_the_table(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("builds", "rows"), [((ONE, ONE), 1), ((ONE, OTHER), 2)])
 def test_rates_put_only_runs_of_one_build_together(builds: tuple[str, str], rows: int) -> None:
-    line: dict[str, Any] = {
-        **{"release": "1.1.1", "entry": "chaos", "case": "mixed", "conforms": True, "safe": True}
-    }
-
-    assert len(rates_of([line | {"build": build} for build in builds])) == rows
+    lines = [RunLine(release="1.1.1", entry="chaos", case="mixed", build=each) for each in builds]
+    assert len(rates_of(lines)) == rows
 
 
 def test_a_report_s_head_names_what_brokers_were_rolled_to(tmp_path: Path) -> None:
@@ -105,7 +101,7 @@ def test_what_brokers_were_rolled_to_is_named_with_the_outcome_and_in_the_table(
     assert rolled.outcome.startswith("Kafka 1.1.1, rolled to 2.0.1: ")
     assert plain.outcome.startswith("Kafka 1.1.1: ")
     assert "1.1.1, rolled to 2.0.1" in " ".join(table_text([rolled]).split())
-    assert line_of(rolled).to_json()["ran"] == "1.1.1, rolled to 2.0.1"
+    assert line_of(rolled).ran == "1.1.1, rolled to 2.0.1"
 
 
 def test_a_report_s_head_says_nothing_of_rolls_where_there_was_none(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from kchaos.checkers.judge import judge
 from kchaos.checkers.run_line import line_of
+from kchaos.harness.campaign.campaign import judged
 from kchaos.harness.catalogue import CATALOGUE, entry_named, in_order, scenario_of
-from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario, with_points
@@ -53,17 +53,15 @@ def test_an_entry_gives_what_it_says_and_conforms(
     options = play_options(tmp_path, new_jvms=(name, case, release) in ON_NEW_JVMS)
     run = play(scenario, options=options, say=said.append)
     played = judged(run, said.append)
-    shown = "\n".join(
-        [str(played.results.unknown), played.results.reason, *map(str, played.results.findings)]
-    )
+    shown = "\n".join([str(played.unknown), played.reason, *map(str, played.findings)])
     assert scenario.expectation is not None
-    assert played.results.conforms is conformance_of(scenario), shown
-    assert played.results.safe is scenario.expectation["safe"], shown
-    assert played.results.expected is True, shown
-    assert played.results.expectation_from == "scenario"
-    assert all(witness.found for witness in played.results.witness)
+    assert played.conforms is conformance_of(scenario), shown
+    assert played.safe is scenario.expectation["safe"], shown
+    assert played.expected is True, shown
+    assert played.expectation_from == "scenario"
+    assert all(witness.found for witness in played.witness)
     assert said, "nothing was told while it happened"
-    played_with_processes[name, case, release] = line_of(played.results).to_json()
+    played_with_processes[name, case, release] = line_of(played).to_json()
 
 
 @pytest.mark.slow

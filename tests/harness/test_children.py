@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import RunLine
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.system.waiting import await_until
-from kchaos.harness.commands import children
-from kchaos.harness.commands.children import Children, play_many
+from kchaos.harness.campaign import children
+from kchaos.harness.campaign.campaign import Campaign
+from kchaos.harness.campaign.children import Children
 from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.runner import RunOptions
@@ -33,65 +35,76 @@ KCHAOS = [sys.executable, "-m", "kchaos"]
 IMPORTED = "from kchaos.harness.commands.forking import serve"
 
 
+class Plays(AbstractContextManager[Any]):
+    """Player of a test, which plays as a function says."""
+
+    def __init__(self, played: Callable[[Scenario], object]) -> None:
+        self.played = played
+        self.stopped = threading.Event()
+
+    def play(self, scenario: Scenario) -> RunLine:
+        self.played(scenario)
+        return RunLine(seed=scenario.seed, run="a-run")
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def run_all(
+    player: Plays, keep: Callable[[Scenario, RunLine], None], side_by_side: int = 2, **more: Any
+) -> list[Scenario]:
+    campaign = Campaign(player=player, side_by_side=side_by_side)
+    return campaign.run(SCENARIOS, lambda scenario: scenario, keep, **more)
+
+
 def test_so_many_are_played_at_once_and_each_is_told() -> None:
     both_play = threading.Barrier(2, timeout=30)
     told: list[tuple[int, Any]] = []
-
-    def play(scenario: Scenario) -> dict[str, Any]:
-        both_play.wait()
-        return {"seed": scenario.seed}
-
-    def done(scenario: Scenario, line: Any) -> None:
-        told.append((scenario.seed, line["seed"]))
-
-    play_many(SCENARIOS, play, side_by_side=2, done=done, stop=lambda: None)
+    player = Plays(lambda _: both_play.wait())
+    assert run_all(player, lambda scenario, line: told.append((scenario.seed, line.seed))) == []
     assert sorted(told) == [(seed, seed) for seed in range(6)]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, UsageError("no")])
 def test_after_an_error_what_plays_is_stopped_and_nothing_else_starts(error: Any) -> None:
     started: list[int] = []
-    stopped = threading.Event()
 
-    def play(scenario: Scenario) -> dict[str, Any]:
+    def played(scenario: Scenario) -> None:
         started.append(scenario.seed)
         if scenario.seed:
-            assert stopped.wait(30)
-        return {}
+            assert player.stopped.wait(30)
 
-    def done(_scenario: Scenario, _line: Any) -> None:
+    def keep(_scenario: Scenario, _line: RunLine) -> None:
         raise error
 
+    player = Plays(played)
     with pytest.raises(type(error) if isinstance(error, Exception) else error):
-        play_many(SCENARIOS, play, side_by_side=2, done=done, stop=stopped.set)
-    assert stopped.is_set()
+        run_all(player, keep)
+    assert player.stopped.is_set()
     assert len(started) <= 3
 
 
-@pytest.mark.parametrize(
-    ("errors", "worst"),
-    [
-        ({0: RuntimeError, 3: RuntimeError}, 0),
-        ({0: RunUnknown, 3: RunUnknown}, 0),
-        ({0: RunUnknown, 3: RuntimeError}, 3),
-    ],
-)
-def test_a_play_without_a_result_is_told_when_the_others_are_over_and_a_defect_first(
-    errors: dict[int, type[Exception]], worst: int
-) -> None:
-    told: list[int] = []
+def test_a_lost_play_is_an_unknown_run_and_a_defect_is_raised_when_the_others_are_over() -> None:
+    kept: dict[int, RunLine] = {}
 
-    def play(scenario: Scenario) -> dict[str, Any]:
-        if error := errors.get(scenario.seed):
+    def played(scenario: Scenario) -> None:
+        if error := {0: RunUnknown, 3: RuntimeError}.get(scenario.seed):
             raise error(f"seed {scenario.seed} gave none")
-        return {"seed": scenario.seed}
 
-    def done(_scenario: Scenario, line: Any) -> None:
-        told.append(line["seed"])
+    def keep(scenario: Scenario, line: RunLine) -> None:
+        kept[scenario.seed] = line
 
-    with pytest.raises(errors[worst], match=f"2 of 6 plays failed: seed {worst} gave none"):
-        play_many(SCENARIOS, play, side_by_side=1, done=done, stop=lambda: None)
-    assert sorted(told) == [1, 2, 4, 5]
+    with pytest.raises(RuntimeError, match="1 of 6 plays failed: seed 3 gave none"):
+        run_all(Plays(played), keep)
+    assert sorted(kept) == [0, 1, 2, 4, 5]
+    assert (kept[0].run, kept[0].unknown) == ("", "seed 0 gave none")
+    kept.clear()
+    run_all(
+        Plays(played), keep, failed=lambda scenario, error: RunLine(unknown=f"it failed: {error}")
+    )
+    assert kept[3].unknown == "it failed: seed 3 gave none"
 
 
 @pytest.fixture
@@ -150,11 +163,11 @@ def test_a_child_that_fails_says_why(
 def test_a_childs_line_is_found_among_warnings(
     monkeypatch: pytest.MonkeyPatch, child_that_runs: Callable[[str], Children]
 ) -> None:
-    monkeypatch.setattr(children, "line_of_run", lambda path: RunLine(run=path.name, steps=7))
+    monkeypatch.setattr(children, "line_at", lambda path: RunLine(run=str(path), steps=7))
     line = {"run": "runs/x", "report": "x.html"}
     code = f"print('a warning'); print('{json.dumps(line)}'); print('another'); raise SystemExit(1)"
     played = child_that_runs(code).play(SCENARIOS[0])
-    assert (played["run"], played["report"], played["steps"]) == ("runs/x", "x.html", 7)
+    assert (played.run, played.steps) == ("runs/x", 7)
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ from typing import Any
 import click
 import pytest
 
+from kchaos.harness.campaign.schedules import Schedules
 from kchaos.harness.commands.cli import cli
-from kchaos.harness.commands.nightly import Night
 
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).parents[2]
@@ -124,10 +124,10 @@ def test_the_parts_of_a_recipe_are_the_shards_and_the_summary_has_all(recipe: Pa
     ]
     seeds = set()
     for part in range(1, parts + 1):
-        schedules = Night(
+        due = Schedules(
             kafkas=("2.8.2",), seed=1, mixes={"cuts": 1}, steps=1, gated=True, shard=(part, parts)
-        ).schedules({"2.8.2": "2.8.2"})
-        seeds |= {next(schedules)[0] for _ in range(5)}
+        ).due({"2.8.2": "2.8.2"})
+        seeds |= {next(due).seed for _ in range(5)}
     assert len(seeds) == 5 * parts
 
 

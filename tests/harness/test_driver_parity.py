@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kchaos.harness.commands.reproduce import judged
+from kchaos.checkers.run_line import line_of
+from kchaos.harness.campaign.campaign import judged
 from kchaos.harness.run.runner import RunOptions, play
 from tests.support.drivers import play_options
 from tests.support.plays_of_ci import (
@@ -24,10 +25,10 @@ pytestmark = [pytest.mark.docker, pytest.mark.cluster, pytest.mark.usefixtures("
 _OWN = ("driver", "seconds", "service", "run", "started_at", "report", "played_by")
 
 
-def line_of(cell: Cell, options: RunOptions) -> dict[str, Any]:
+def played_line(cell: Cell, options: RunOptions) -> dict[str, Any]:
     played = judged(play(scenario_of_cell(cell), options=options, say=print), print)
-    assert all(witness.found for witness in played.results.witness)
-    return played.line
+    assert all(witness.found for witness in played.witness)
+    return line_of(played).to_json()
 
 
 def compared(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,10 +50,10 @@ def compared(line: Mapping[str, Any]) -> dict[str, Any]:
 def test_both_drivers_give_the_same_verdict_and_findings(
     cell: Cell, tmp_path: Path, played_with_processes: dict[Cell, dict[str, Any]]
 ) -> None:
-    containers = line_of(cell, RunOptions(runs_directory=tmp_path, driver="docker"))
+    containers = played_line(cell, RunOptions(runs_directory=tmp_path, driver="docker"))
     # A second try plays both.
     options = play_options(tmp_path, new_jvms=cell in ON_NEW_JVMS)
-    processes = played_with_processes.pop(cell, None) or line_of(cell, options)
+    processes = played_with_processes.pop(cell, None) or played_line(cell, options)
     assert containers["driver"] == "docker"
     assert processes["driver"] == options.driver != "docker"
     assert compared(containers) == compared(processes)

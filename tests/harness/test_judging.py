@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,13 @@ import pytest
 import kchaos
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.judge import judge as real_judge
+from kchaos.checkers.run_line import FindingLine, RunLine, line_at
 from kchaos.harness.commands import judge_runs
-from kchaos.harness.commands.exits import (
-    exit_code_for_lines,
-    exit_code_of,
-    machine_error_in,
-    refusal_text,
-)
 from kchaos.harness.commands.judge_runs import judge_paths, spark_agrees
+from kchaos.harness.exits import exit_code_for_lines, exit_code_of, machine_error_in, refusal_text
 from kchaos.harness.run.directories import find_runs
 from tests.support.kafka_6361_runs import kafka_6361
+from tests.support.run_lines import found
 
 
 def finished_run(path: Path) -> Path:
@@ -28,7 +26,7 @@ def finished_run(path: Path) -> Path:
     return kafka_6361(path, "n20", "2.0.1").path
 
 
-def judged(*paths: Path) -> tuple[list[dict[str, Any]], list[str]]:
+def judged(*paths: Path) -> tuple[list[RunLine], list[str]]:
     """The object of `--json` for each run, and what was said."""
     said: list[str] = []
     lines = judge_paths(paths, spark=False, master=None, output=None, offline=True, say=said.append)
@@ -79,10 +77,9 @@ def test_a_damaged_run_among_good_ones_is_an_unknown_line_and_hides_no_other(
     finished_run(tmp_path / "c")
     (tmp_path / "b" / "run.json").unlink()
     lines, said = judged(tmp_path)
-    answers = [(line["conforms"], line["safe"], line["expected"]) for line in lines]
+    answers = [(line.conforms, line.safe, line.expected) for line in lines]
     assert answers == [(True, True, True), (None, None, False), (True, True, True)]
-    assert [Path(line["run"]).name for line in lines] == ["a", "b", "c"]
-    assert set(lines[1]) == set(lines[0])
+    assert [Path(line.run).name for line in lines] == ["a", "b", "c"]
     (complaint,) = [line for line in said if "cannot be judged" in line]
     assert complaint.startswith(f"{tmp_path / 'b'} ")
     assert "run.json is missing" in complaint
@@ -92,7 +89,7 @@ def test_a_damaged_run_among_good_ones_is_an_unknown_line_and_hides_no_other(
 def test_the_verdict_is_said_once_by_the_line_of_the_run(tmp_path: Path) -> None:
     lines, said = judged(finished_run(tmp_path / "run"))
 
-    assert (lines[0]["conforms"], lines[0]["safe"]) == (True, True)
+    assert (lines[0].conforms, lines[0].safe) == (True, True)
     assert [line.strip() for line in said if "conforms" in line] == []
     assert any("permitted-loss" in line for line in said)
 
@@ -114,7 +111,7 @@ def test_a_judgement_that_the_machine_refuses_to_keep_makes_no_run_unknown(
     (run / "judgements").rmdir()
     (run / "judgements").write_text("")
     lines, _ = judged(run)
-    assert (lines[0]["safe"], "no judgement can be written" in lines[0]["unknown"]) == (None, True)
+    assert (lines[0].safe, "no judgement can be written" in str(lines[0].unknown)) == (None, True)
 
 
 @pytest.mark.slow
@@ -134,7 +131,7 @@ def test_each_run_is_told_before_the_next_is_judged(
         [tmp_path], spark=False, master=None, output=None, offline=True, say=lambda _: None
     )
 
-    assert [(Path(next(lines)["run"]).name, len(begun)) for _ in range(2)] == [("a", 1), ("b", 2)]
+    assert [(Path(next(lines).run).name, len(begun)) for _ in range(2)] == [("a", 1), ("b", 2)]
     assert next(lines, None) is None
 
 
@@ -143,7 +140,7 @@ def test_evidence_that_changed_after_the_seal_is_unknown(tmp_path: Path) -> None
     segment = tmp_path / "a/snapshots/final/broker-0/t-0/00000000000000000000.log"
     segment.write_bytes(segment.read_bytes()[:-1])
     (line,), said = judged(tmp_path)
-    assert (line["conforms"], line["safe"], line["expected"]) == (None, None, False)
+    assert (line.conforms, line.safe, line.expected) == (None, None, False)
     assert exit_code_for_lines([line]) == 2
     assert any("unknown: " in each for each in said)
 
@@ -163,7 +160,7 @@ def agreement(
 ) -> tuple[bool, list[str]]:
     """Whether both agree when Spark gives plain Python's lines, changed for some runs."""
     lines, _ = judged(runs)
-    spark = [line | changed.get(Path(line["run"]).name, {}) for line in lines]
+    spark = [replace(line, **changed.get(Path(line.run).name, {})) for line in lines]
 
     def in_tasks(_runs: Any, **_options: Any) -> Any:
         return spark
@@ -171,15 +168,6 @@ def agreement(
     monkeypatch.setattr(judge_runs, "_with_spark", in_tasks)
     said: list[str] = []
     return spark_agrees([runs], offline=True, say=said.append), said
-
-
-FINDING = {
-    "kind": "divergence",
-    "partition": "t-0",
-    "brokers": [0, 1],
-    "first_offset": 1,
-    "last_offset": 2,
-}
 
 
 @pytest.mark.slow
@@ -190,8 +178,8 @@ FINDING = {
         {"safe": None},
         {"safe": False, "expected": False},
         {"expected": None},
-        {"findings": [FINDING]},
-        {"findings": []},
+        {"findings": (found("divergence"),)},
+        {"findings": ()},
     ],
     ids=["conforms", "unknown", "unsafe", "expected", "other-finding", "no-finding"],
 )
@@ -213,12 +201,22 @@ def test_spark_that_says_the_same_agrees(tmp_path: Path, monkeypatch: pytest.Mon
     assert (agrees, said) == (True, ["Spark agrees with plain Python on 1 of 1 runs"])
 
 
-def test_findings_are_the_same_in_any_order_and_other_ones_in_no_order() -> None:
-    other = FINDING | {"first_offset": 7, "last_offset": 7}
-    assert judge_runs._kinds([FINDING, other]) == judge_runs._kinds([other, FINDING])
-    assert judge_runs._kinds([FINDING]) != judge_runs._kinds([FINDING, FINDING])
-    for name, value in (("kind", "hole"), ("brokers", [0, 2]), ("last_offset", 3)):
-        assert judge_runs._kinds([FINDING]) != judge_runs._kinds([FINDING | {name: value}])
+def test_findings_are_the_same_in_any_order_and_other_ones_in_no_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished_run(tmp_path / "a")
+    first, other = found("divergence"), found("divergence", first_offset=7)
+    judged(tmp_path)
+    plain = replace(line_at(tmp_path / "a"), findings=(first, other))
+    monkeypatch.setattr(judge_runs, "line_at", lambda _: plain)
+
+    def agrees(*findings: FindingLine) -> bool:
+        return agreement(tmp_path, monkeypatch, {"a": {"findings": findings}})[0]
+
+    assert agrees(other, first)
+    assert not agrees(first, first)
+    for more in ({"kind": "hole"}, {"brokers": (0, 2)}, {"last_offset": 3}):
+        assert not agrees(first, replace(other, **more))
 
 
 # -- exit codes ---------------------------------------------------------------------------------

@@ -18,26 +18,28 @@ from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import MANIFEST
 from kchaos.clusters.disk import mounting
 from kchaos.clusters.errors import MachineError
-from kchaos.harness.commands import nightly as module
+from kchaos.harness.campaign import campaign, children, night, schedules
+from kchaos.harness.campaign.night import Limits, Night, seed_in
+from kchaos.harness.campaign.schedules import Schedules
 from kchaos.harness.commands.cli import run as kchaos
-from kchaos.harness.commands.exits import USAGE
-from kchaos.harness.commands.nightly import Limits, Night, bytes_in, nightly, seconds_in, seed_of
+from kchaos.harness.commands.cli_options import bytes_in, seconds_in
 from kchaos.harness.errors import UsageError
+from kchaos.harness.exits import USAGE
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.runner import RunOptions, delete_run, link_latest
 from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.summary.lines import LINES, LOCK, read_lines, was_killed
+from kchaos.harness.summary.lines import LINES, LOCK, append_line, read_lines, was_killed
 from tests.golden.stored import unpacked
 from tests.support.stored_plays import StoredPlays
 
 pytestmark = pytest.mark.slow
 
-NIGHT = Night(kafkas=("2.8.2",), seed=7, mixes={"cuts": 1.0}, steps=2, gated=True)
+PLAN = Schedules(kafkas=("2.8.2",), seed=7, mixes={"cuts": 1.0}, steps=2, gated=True)
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_releases", lambda kafkas, *_: {kafka: kafka for kafka in kafkas})
+    monkeypatch.setattr(schedules, "fetch", lambda kafka, **_: SimpleNamespace(release=kafka))
 
 
 @pytest.fixture(scope="module")
@@ -50,25 +52,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture
-def play(runs: list[Path], tmp_path: Path) -> Any:
+def play(runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Plays a night of stored runs into `tmp_path`/night; the stand-in is its attribute."""
     folder = tmp_path / "night"
     stored = StoredPlays(runs, folder)
+    monkeypatch.setattr(children, "Children", lambda **_: stored)
 
     def play(**more: Any) -> Any:
-        limits = more.pop("limits", Limits(for_s=None, runs=4, keep=None, max_bytes=None))
         given: dict[str, Any] = {
+            "plan": PLAN,
             "folder": folder,
-            "limits": limits,
-            "side_by_side": 1,
-            "baseline": None,
-            "fail_on": (),
-            "options": RunOptions(runs_directory=folder),
+            "limits": Limits(for_s=None, runs=4, keep=None, max_bytes=None),
             "say": lambda _: None,
             "done": lambda _: None,
-            "player": lambda _: stored,
         }
-        return nightly(more.pop("night", NIGHT), **{**given, **more})
+        night = Night(**{**given, **more})
+        return night.play(side_by_side=1, options=RunOptions(runs_directory=folder))
 
     play.stored, play.folder = stored, folder  # type: ignore[attr-defined]
     return play
@@ -86,9 +85,9 @@ def test_a_night_has_seeds_lines_a_summary_and_an_answer(play: Any) -> None:
         *("night.json", "night.jsonl", "summary.html", "summary.md", "summary.json", "junit.xml")
     }
     lines = list(read_lines(play.folder / LINES))
-    assert [(line["seed"], line["mix"], line["safe"]) for line in lines[:2]] == [
-        (7, "cuts", False),
-        (8, "cuts", True),
+    assert [(line.acts, line.kafka, line.safe) for line in lines[:2]] == [
+        (2, "2.8.2", False),
+        (2, "2.8.2", True),
     ]
     assert json.loads((play.folder / "night.json").read_text())["seed"] == 7
 
@@ -105,45 +104,47 @@ def test_the_time_of_drawing_is_told_apart_and_counts_for_the_budget(
     def before(_number: int) -> None:
         now[0] += 50
 
-    monkeypatch.setattr(module, "draw", drawn)
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(schedules, "draw", drawn)
+    for module in (campaign, night):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     play.stored.before = before
     # After two of them 61 s are left, which is less than one of them has taken.
     play(limits=Limits(for_s=187.0, runs=4, keep=None, max_bytes=None))
     lines = list(read_lines(play.folder / LINES))
-    assert [(line["wall_s"], line["drawn_s"]) for line in lines] == [(50, 13)] * 2
+    assert [(line.wall_s, line.drawn_s) for line in lines] == [(50, 13)] * 2
 
 
 def test_the_same_values_give_the_same_schedules_and_each_kafka_every_seed() -> None:
-    night = Night(kafkas=("a", "b"), seed=3, mixes={"x": 1, "y": 2}, steps=1, gated=True)
+    plan = replace(PLAN, kafkas=("a", "b"), seed=3, mixes={"x": 1, "y": 2})
     releases = {"a": "2.8.2", "b": "3.9.1"}
-    first, again = night.schedules(releases), night.schedules(releases)
+    first, again = plan.due(releases), plan.due(releases)
     drawn = [next(first) for _ in range(60)]
     assert drawn == [next(again) for _ in range(60)]
-    assert [each[:2] for each in drawn[:4]] == [(3, "a"), (3, "b"), (4, "a"), (4, "b")]
-    mixes = [mix for _, _, mix in drawn]
-    assert 20 < mixes.count("y") < 60
+    assert [(each.seed, each.kafka) for each in drawn[:4]] == [
+        (3, "a"),
+        (3, "b"),
+        (4, "a"),
+        (4, "b"),
+    ]
+    assert 20 < [each.mix for each in drawn].count("y") < 60
 
 
 def test_a_night_with_kraft_has_the_mixes_that_are_drawn_there() -> None:
     mixes = {"walks": 1.0, "mixed": 1.0}
-    with_kraft = Night(
-        kafkas=("a",), seed=3, mixes=mixes, steps=1, gated=True, mode="kraft"
-    ).schedules({"a": "3.9.1"})
-    either = replace(NIGHT, mixes=mixes).schedules({"2.8.2": "2.8.2"})
+    with_kraft = replace(PLAN, kafkas=("a",), mixes=mixes, mode="kraft").due({"a": "3.9.1"})
+    either = replace(PLAN, mixes=mixes).due({"2.8.2": "2.8.2"})
 
-    assert {next(with_kraft)[2] for _ in range(20)} == {"mixed"}
-    assert {next(either)[2] for _ in range(20)} == {"walks", "mixed"}
+    assert {next(with_kraft).mix for _ in range(20)} == {"mixed"}
+    assert {next(either).mix for _ in range(20)} == {"walks", "mixed"}
     with pytest.raises(UsageError, match="walks: nothing of that is drawn for 4"):
-        replace(NIGHT, mixes={"walks": 1.0}).mixes_of("4.4.0")
+        replace(PLAN, mixes={"walks": 1.0}).mixes_of("4.4.0")
 
 
 def test_shards_share_all_seeds_and_no_seed() -> None:
     seeds = []
     for part in (1, 2, 3):
-        night = Night(kafkas=("a",), seed=10, mixes={"x": 1}, steps=1, gated=True, shard=(part, 3))
-        schedules = night.schedules({"a": "2.8.2"})
-        seeds.append([next(schedules)[0] for _ in range(4)])
+        due = replace(PLAN, seed=10, shard=(part, 3)).due({"2.8.2": "2.8.2"})
+        seeds.append([next(due).seed for _ in range(4)])
     assert sorted(seed for part in seeds for seed in part) == list(range(10, 22))
 
 
@@ -189,7 +190,7 @@ def test_a_play_that_could_not_end_in_time_is_not_begun(
     play: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("kchaos.harness.commands.nightly.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
 
     def took(number: int) -> None:
         now[0] += 100 if number == 1 else 40
@@ -203,8 +204,8 @@ def test_what_plays_when_the_budget_is_used_up_is_ended(
     play: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("kchaos.harness.commands.nightly.time.monotonic", lambda: now[0])
-    monkeypatch.setattr(module, "_LOOK_S", 0.01)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr(campaign, "_LOOK_S", 0.01)
 
     killed_before = play.folder / "killed-before"
     killed_before.mkdir(parents=True)
@@ -221,7 +222,7 @@ def test_what_plays_when_the_budget_is_used_up_is_ended(
     play.stored.before = hang
     summary = play(limits=Limits(for_s=500, runs=None, keep=None, max_bytes=None))
     assert "ended without a result: seed 8 on 2.8.2 (cuts)" in summary.warnings[0]
-    assert [line["run"] for line in summary.lines] == ["run-1", "killed-before"]
+    assert [line.run for line in summary.lines] == ["run-1", "killed-before"]
     # It is played again; what was killed before stays, and is told by each summary.
     left = {path.name for path in play.folder.iterdir() if (path / "run.json").is_file()}
     assert left == {"run-1", "killed-before"}
@@ -287,7 +288,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_night_ends_it_and_no_run_that_en
     limits = Limits(for_s=None, runs=20, keep=None, max_bytes=None)
     with pytest.raises(OSError, match="No space left on device"):
         play(limits=limits)
-    ended = [line["run"] for line in read_lines(small_disk / LINES)]
+    ended = [line.run for line in read_lines(small_disk / LINES)]
     assert 1 < len(ended) < 20
     # The stand-in leaves what a play leaves: a run without its manifest, of that schedule.
     half = small_disk / f"run-{len(ended) + 1}"
@@ -298,8 +299,8 @@ def test_a_disk_that_is_full_in_the_middle_of_a_night_ends_it_and_no_run_that_en
     subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
     more = Limits(for_s=None, runs=len(ended) + 1, keep=None, max_bytes=None)
     summary = play(limits=more)
-    assert [line["run"] for line in summary.lines] == [*ended, f"run-{len(ended) + 2}"]
-    seeds = [line["seed"] for line in read_lines(small_disk / LINES)]
+    assert [line.run for line in summary.lines] == [*ended, f"run-{len(ended) + 2}"]
+    seeds = [line.seed for line in read_lines(small_disk / LINES)]
     assert seeds == [7 + number for number in range(len(ended) + 1)]
 
 
@@ -330,10 +331,9 @@ def test_a_night_leans_towards_what_its_baseline_had_seldom_and_goes_on_as_it_be
     play(limits=Limits(for_s=None, runs=1, keep=None, max_bytes=None))
     file = tmp_path / "before.jsonl"
     (line,) = read_lines(play.folder / LINES)
-    with file.open("w") as written:
-        for _ in range(10):
-            faults = [["KillBroker kill-1", 0, 1]]
-            written.write(json.dumps(line | {"run": f"r{_}", "faults": faults}) + "\n")
+    for number in range(10):
+        faults = (("KillBroker kill-1", 0.0, 1.0),)
+        append_line(file, replace(line, run=f"r{number}", faults=faults))
     shutil.rmtree(play.folder)
     limits = Limits(for_s=None, runs=2, keep=None, max_bytes=None)
     play(limits=limits, baseline=file)
@@ -346,7 +346,7 @@ def test_a_night_leans_towards_what_its_baseline_had_seldom_and_goes_on_as_it_be
     play(limits=Limits(for_s=None, runs=3, keep=None, max_bytes=None))
     assert json.loads((play.folder / "night.json").read_text())["leaning"] == told
     (with_rules, *_) = read_lines(play.folder / LINES)
-    assert "KIP-101" in with_rules["rules"]["in_force"]
+    assert "KIP-101" in (with_rules.rules or {})["in_force"]
 
 
 def test_a_night_goes_on_where_it_ended(play: Any) -> None:
@@ -354,7 +354,7 @@ def test_a_night_goes_on_where_it_ended(play: Any) -> None:
     summary = play(limits=Limits(for_s=None, runs=4, keep=None, max_bytes=None))
     assert [line.seed for line in play.stored.played] == [7, 8, 9, 10]
     assert len(summary.lines) == 4
-    assert seed_of(play.folder, None) == 7
+    assert seed_in(play.folder) == 7
 
 
 def test_a_play_that_fails_is_unknown_and_the_night_goes_on(play: Any) -> None:
@@ -365,7 +365,7 @@ def test_a_play_that_fails_is_unknown_and_the_night_goes_on(play: Any) -> None:
     play.stored.before = fail
     summary = play(fail_on=["unknown"])
     assert summary.answer == "unknown"
-    assert [line["unknown"] for line in summary.failing] == [
+    assert [line.unknown for line in summary.failing] == [
         "the play failed: a play ended with exit code 70"
     ]
     assert len(summary.lines) == 4
@@ -374,9 +374,9 @@ def test_a_play_that_fails_is_unknown_and_the_night_goes_on(play: Any) -> None:
 def test_another_night_in_the_folder_is_refused_and_stays(play: Any) -> None:
     play()
     before = (play.folder / "night.json").read_bytes()
-    other = Night(kafkas=("3.9.1",), seed=7, mixes={"cuts": 1.0}, steps=2, gated=True)
+    other = replace(PLAN, kafkas=("3.9.1",))
     with pytest.raises(UsageError, match="has another night \\(kafkas"):
-        play(night=other)
+        play(plan=other)
     assert (play.folder / "night.json").read_bytes() == before
 
 
@@ -400,24 +400,16 @@ def test_slow_disks_are_refused_before_the_first_play_where_no_disk_can_be_slow(
 ) -> None:
     monkeypatch.setattr(mounting, "_DEVICE", play.folder / "no-fuse")
     with pytest.raises(MachineError, match=r"the mix slow-disks cannot be played here: .*no-fuse"):
-        play(night=replace(NIGHT, mixes={"cuts": 1000.0, "slow-disks": 1.0}))
+        play(plan=replace(PLAN, mixes={"cuts": 1000.0, "slow-disks": 1.0}))
     assert not play.folder.exists()
 
 
-def test_a_mix_that_is_not_drawn_with_kraft_is_said_and_the_others_are_played(play: Any) -> None:
-    mixes = {"cuts": 1.0, "mixed": 1.0, "throttles": 1.0}
-    said: list[str] = []
-    play(night=replace(NIGHT, kafkas=("4.1.2",), mixes=mixes), say=said.append)
-    assert [line.seed for line in play.stored.played] == [7, 8, 9, 10]
-    assert "4.1.2: throttles are not drawn with KRaft" in said
-
-
 def test_a_mix_that_is_not_drawn_for_a_release_is_refused_before_the_first_play(play: Any) -> None:
-    night = replace(NIGHT, kafkas=("0.10.2.2",), mixes={"cuts": 1000.0, "upgrades": 1.0})
+    plan = replace(PLAN, kafkas=("0.10.2.2",), mixes={"cuts": 1000.0, "upgrades": 1.0})
     with pytest.raises(
         UsageError, match=r"begins on the release line before 0\.10\.2\.2, and none"
     ):
-        play(night=night)
+        play(plan=plan)
     assert not play.folder.exists()
 
 

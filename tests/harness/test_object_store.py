@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,11 +15,12 @@ from kchaos.checkers.packs import pack, packed
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.store import Place, StoredPlace, files_in, replace
-from kchaos.harness.commands import nightly as module
+from kchaos.harness.campaign import children, schedules
+from kchaos.harness.campaign.night import Limits, Night
+from kchaos.harness.campaign.schedules import Schedules
 from kchaos.harness.commands.cli import run as kchaos
-from kchaos.harness.commands.exits import AS_EXPECTED, MACHINE, UNKNOWN, USAGE
-from kchaos.harness.commands.nightly import Limits, Night, nightly
 from kchaos.harness.errors import UsageError
+from kchaos.harness.exits import AS_EXPECTED, MACHINE, UNKNOWN, USAGE
 from kchaos.harness.report import write_report
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.summary.lines import lines_in
@@ -183,11 +185,11 @@ def test_what_is_no_whole_pack_is_unknown_and_the_others_are_judged(
     assert [line["expected"] for line in lines if not line["unknown"]] == [True, True]
     assert kchaos(["tables", f"{place}", "--output", str(tmp_path)]) == AS_EXPECTED
     capsys.readouterr()
-    told = {line["run"]: line for line in lines_in(place) if line["unknown"]}
+    told = {line.run: line for line in lines_in(place) if line.unknown}
     assert told.keys() == bad.keys()
-    for name, line in told.items():
-        assert line["safe"] is None
-        assert f"{bad[name]} cannot be unpacked" in line["unknown"]
+    for name, unread in told.items():
+        assert unread.safe is None
+        assert f"{bad[name]} cannot be unpacked" in str(unread.unknown)
     assert judged(capsys, whole, "--no-spark")[0] == AS_EXPECTED
 
 
@@ -384,25 +386,22 @@ def as_judged(row: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture
 def play(runs: list[RunDirectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Plays a night of stored runs; the stand-in is its attribute."""
-    monkeypatch.setattr(module, "_releases", lambda kafkas, *_: {kafka: kafka for kafka in kafkas})
+    monkeypatch.setattr(schedules, "fetch", lambda kafka, **_: SimpleNamespace(release=kafka))
 
     def play(name: str, *, before: Any = lambda _: None, **more: Any) -> Any:
         folder = tmp_path / name
         play.stored = StoredPlays([run.path for run in runs], folder)  # type: ignore[attr-defined]
         play.stored.before = before  # type: ignore[attr-defined]
-        return nightly(
-            Night(kafkas=("2.8.2",), seed=7, mixes={"cuts": 1.0}, steps=2, gated=True),
+        monkeypatch.setattr(children, "Children", lambda **_: play.stored)  # type: ignore[attr-defined]
+        night = Night(
+            plan=Schedules(kafkas=("2.8.2",), seed=7, mixes={"cuts": 1.0}, steps=2, gated=True),
             folder=folder,
             limits=Limits(for_s=None, runs=4, keep=0, max_bytes=None),
-            side_by_side=1,
-            baseline=more.pop("baseline", None),
-            fail_on=more.pop("fail_on", ()),
-            options=RunOptions(runs_directory=folder),
             say=lambda _: None,
             done=lambda _: None,
-            player=lambda _: play.stored,  # type: ignore[attr-defined]
             **more,
         )
+        return night.play(side_by_side=1, options=RunOptions(runs_directory=folder))
 
     return play
 

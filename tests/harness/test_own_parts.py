@@ -14,9 +14,9 @@ from typing import Any, cast
 import pytest
 
 from kchaos.faults.api import MemoryJournal
+from kchaos.harness.campaign.cases import cells
 from kchaos.harness.catalogue import Entry, entry_named, scenario_of
 from kchaos.harness.commands.cli import run
-from kchaos.harness.commands.measure import cells
 from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.play.fault_stack import FaultStack
 from kchaos.harness.player.drawing import draw

@@ -12,7 +12,7 @@ from kchaos.checkers.packs import pack, unpack
 from kchaos.checkers.results import results_to_json, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.commands.cli import run as kchaos
-from kchaos.harness.commands.exits import USAGE
+from kchaos.harness.exits import USAGE
 from kchaos.harness.report import write_report
 from kchaos.harness.run.scenario import read_scenario
 from tests.golden.stored import unpacked

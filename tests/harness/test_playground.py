@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from kchaos.harness.commands.exits import FINDING, INTERNAL, UNKNOWN, exit_code_beside
+from kchaos.harness.exits import FINDING, INTERNAL, UNKNOWN, exit_code_beside
 
 
 @pytest.mark.parametrize(

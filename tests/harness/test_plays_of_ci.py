@@ -8,8 +8,8 @@ import pytest
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.clusters.releases import KNOWN_RELEASES, LINES
 from kchaos.faults import FAULTS
+from kchaos.harness.campaign.cases import cells
 from kchaos.harness.catalogue import CATALOGUE
-from kchaos.harness.commands.measure import cells
 from kchaos.harness.steps.scenario_steps import STEPS
 from tests.cases.plays import CASES, STORED_CASES, newest_release
 from tests.support.parsing import parsed

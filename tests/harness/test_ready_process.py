@@ -14,9 +14,9 @@ import pytest
 import kchaos
 from kchaos.clusters.system.interrupts import ENDING_SIGNALS
 from kchaos.clusters.system.processes import kill_by_identity, process_start_time
-from kchaos.harness.commands import ready_process as ready_module
-from kchaos.harness.commands.children import Children
-from kchaos.harness.commands.ready_process import ReadyProcess, ready_process
+from kchaos.harness.campaign import ready_process as ready_module
+from kchaos.harness.campaign.children import Children
+from kchaos.harness.campaign.ready_process import ReadyProcess, ready_process
 from tests.support.processes import MARK, marked
 
 pytestmark = pytest.mark.slow
@@ -152,7 +152,7 @@ def test_a_play_ends_with_whoever_wanted_it(tmp_path: Path) -> None:
     log = tmp_path / "log"
     wanting = (
         "import os, signal; from pathlib import Path; "
-        "from kchaos.harness.commands.ready_process import ready_process\n"
+        "from kchaos.harness.campaign.ready_process import ready_process\n"
         f"process = ready_process(({sys.executable!r}, '-c', {RUN_CODE!r}), "
         f"log_file=Path({str(log)!r}), env=os.environ)\n"
         f"process.start(['import time; time.sleep(600)'], log_file=Path({str(log)!r}), name='')\n"

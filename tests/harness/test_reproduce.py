@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,14 +15,17 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.clusters.errors import ReleaseError
+from kchaos.checkers.run_line import RunLine, line_at
 from kchaos.clusters.system.waiting import await_until
+from kchaos.harness.campaign import children
+from kchaos.harness.campaign.campaign import judged
+from kchaos.harness.campaign.cases import due_cases, measure, play_cases, time_left
+from kchaos.harness.campaign.results_file import ResultsFile
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of, with_brokers
-from kchaos.harness.commands import children, judge_runs
+from kchaos.harness.commands import judge_runs
 from kchaos.harness.commands.cli import run
-from kchaos.harness.commands.measure import measure, results_in
-from kchaos.harness.commands.reproduce import judged, reproduce, time_left
 from kchaos.harness.errors import RunUnknown, UsageError
+from kchaos.harness.exits import exit_code_for_lines
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 from tests.golden.stored import unpacked
@@ -49,24 +53,15 @@ def test_of_plays_at_once_no_time_is_told_until_so_many_are_over() -> None:
 
 
 def test_an_unknown_release_is_refused_before_the_first_cluster_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_arguments: object, **_named: object) -> None:
         raise AssertionError("a cluster was started")
 
-    monkeypatch.setattr("kchaos.harness.commands.reproduce.play", refuse)
-    with pytest.raises(ReleaseError, match=r"7\.0\.0"):
-        reproduce(
-            entry_named("KAFKA-6361"),
-            cases=(),
-            kafkas=("1.1.1", "7.0.0"),
-            runs=1,
-            judged_as=None,
-            side_by_side=1,
-            options=RunOptions(runs_directory=tmp_path),
-            say=lambda _text: None,
-            done=lambda _played: None,
-        )
+    monkeypatch.setattr("kchaos.harness.campaign.campaign.play", refuse)
+    words = ["reproduce", "KAFKA-6361", "--kafka", "1.1.1", "--kafka", "7.0.0"]
+    assert run([*words, "--side-by-side", "1", "--runs-dir", str(tmp_path)]) == 64
+    assert "7.0.0" in capsys.readouterr().err
 
 
 def test_single_brokers_of_an_entry_may_run_another_release() -> None:
@@ -105,14 +100,14 @@ class StoredRuns(AbstractContextManager[Any]):
     The first play ends last. What is in `errors`, by case, is raised.
     """
 
-    lines: dict[str, dict[str, Any]]
+    lines: dict[str, RunLine]
     errors: dict[str, Exception]
     others_ended: threading.Event
     stopped: int
 
     def __init__(self, **_options: Any) -> None: ...
 
-    def play(self, scenario: Scenario) -> dict[str, Any]:
+    def play(self, scenario: Scenario) -> RunLine:
         if scenario.case == "n20" and scenario.release == "1.1.1":
             assert self.others_ended.wait(30)
         if error := self.errors.get(scenario.case):
@@ -131,37 +126,39 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[StoredRuns]:
     for release in ("1.1.1", "2.0.1"):
         golden = unpacked("2.8.2", tmp_path / release)
         (golden.path / "judgements").mkdir(exist_ok=True)
-        lines[release] = judged(golden, lambda _: None).line
+        judged(golden, lambda _: None)
+        lines[release] = line_at(golden.path)
     StoredRuns.lines, StoredRuns.errors, StoredRuns.stopped = lines, {}, 0
     StoredRuns.others_ended = threading.Event()
     monkeypatch.setattr(children, "Children", StoredRuns)
     return StoredRuns
 
 
-def played_at_once(*, runs: int = 1, **more: Any) -> tuple[list[dict[str, Any]], list[str]]:
+def played_at_once() -> tuple[list[RunLine], list[str]]:
     """The lines in the order that was asked for, and what was said."""
     said: list[str] = []
-    ended: list[str] = []
+    ended: list[int] = []
 
-    def done(case: Any) -> None:
-        ended.append(case.results.release)
+    def done(number: int, _line: RunLine) -> None:
+        ended.append(number)
         if len(ended) == 3:
             StoredRuns.others_ended.set()
 
-    played = reproduce(
+    options = RunOptions(offline=True)
+    due = due_cases(
         entry_named("KAFKA-6361"),
         cases=("n20", "n15"),
         kafkas=("1.1.1", "2.0.1"),
-        runs=runs,
+        of_brokers={},
+        runs=1,
         judged_as=None,
-        side_by_side=4,
-        options=RunOptions(offline=True),
+        mode=None,
+        options=options,
         say=said.append,
-        done=done,
-        **more,
     )
+    lines = play_cases(due, side_by_side=4, options=options, say=said.append, done=done)
     assert len(ended) == 4
-    return [case.line for case in played], said
+    return [replace(line, kafka="", drawn_s=None, wall_s=None) for line in lines], said
 
 
 @pytest.mark.slow
@@ -184,9 +181,9 @@ def test_a_play_that_was_killed_is_an_unknown_run_among_the_others(
     lines, _ = played_at_once()
     whole, killed = lines[0], lines[1]
     assert whole == stored.lines["1.1.1"]
-    assert (killed["run"], killed["unknown"]) == ("", "a play was killed by signal 9")
-    assert (killed["case"], killed["release"], killed["expected"]) == ("n15", "1.1.1", False)
-    assert (killed["conforms"], killed["safe"]) == (None, None)
+    assert (killed.run, killed.unknown) == ("", "a play was killed by signal 9")
+    assert (killed.case, killed.release, killed.expected) == ("n15", "1.1.1", False)
+    assert (killed.conforms, killed.safe) == (None, None)
 
 
 def test_a_killed_play_of_a_measurement_is_unknown_and_is_played_again(
@@ -197,7 +194,7 @@ def test_a_killed_play_of_a_measurement_is_unknown_and_is_played_again(
     monkeypatch.setattr(children, "Children", StoredRuns)
     file = tmp_path / "results.jsonl"
     said: list[str] = []
-    code = measure(
+    lines = measure(
         [entry.name],
         runs=2,
         results=file,
@@ -205,7 +202,7 @@ def test_a_killed_play_of_a_measurement_is_unknown_and_is_played_again(
         options=RunOptions(offline=True),
         say=said.append,
     )
-    assert (code, results_in(file)) == (2, [])
+    assert (exit_code_for_lines(lines), ResultsFile(file).lines) == (2, [])
     assert any("NOT as expected" in text and "killed by signal 9" in text for text in said)
 
 
@@ -277,7 +274,7 @@ def test_of_plays_that_were_all_killed_spark_has_none_to_judge(
     monkeypatch.setattr(children, "Children", StoredRuns)
     # Neither Kafka nor Java is needed: no play is begun, and there is nothing to judge.
     monkeypatch.setattr(
-        "kchaos.harness.commands.reproduce.fetch", lambda kafka, **_: SimpleNamespace(release=kafka)
+        "kchaos.harness.campaign.cases.fetch", lambda kafka, **_: SimpleNamespace(release=kafka)
     )
     monkeypatch.setattr(judge_runs, "require_spark", lambda *, offline: Path("java"))
     words = ["reproduce", entry.name, "--runs", "2", "--side-by-side", "2", "--spark", "--offline"]

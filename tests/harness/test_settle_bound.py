@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.harness.commands.children import Children
+from kchaos.harness.campaign.children import Children
 from kchaos.harness.commands.cli import run
 from kchaos.harness.gates.settle_bound import settle_bound
 from kchaos.harness.run.runner import RunOptions
@@ -67,11 +67,11 @@ def test_a_bound_that_was_set_reaches_the_scenario_and_the_children(
 ) -> None:
     taken: list[RunOptions] = []
 
-    def play(_scenario: Any, *, options: RunOptions, say: Any) -> None:
+    def play(_scenario: Any, *, options: RunOptions, **_said: Any) -> None:
         taken.append(options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kchaos.harness.commands.reproduce.play", play)
+    monkeypatch.setattr("kchaos.harness.campaign.campaign.play", play)
     in_turn = "--side-by-side=1"
     command = ["reproduce", "KAFKA-6361", in_turn, "--offline", f"--runs-dir={tmp_path}"]
     assert run([*command, "--settle-bound=90"]) == 130

@@ -15,9 +15,9 @@ from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.clusters.start import tiered
 from kchaos.clusters.start.host import Node
 from kchaos.faults import ConfigureTopic
+from kchaos.harness.campaign.cases import cases_shown
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
 from kchaos.harness.catalogue.kip_405_control import without_tiering
-from kchaos.harness.commands.reproduce import cases_shown
 from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.run.scenario import Scenario, step_from_json, step_to_json
 from kchaos.harness.run.settings import check_settings

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
+from kchaos.harness.campaign.campaign import judged
 from kchaos.harness.commands.cli import run
-from kchaos.harness.commands.reproduce import judged
 from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario, read_scenario
 from kchaos.harness.steps.scenario_steps import (
@@ -232,6 +232,6 @@ def test_the_counterexample_of_1_1_1_is_red_on_real_brokers(
     said: list[str] = []
     run_directory = play(scenario, options=play_options(tmp_path), say=said.append)
     played = judged(run_directory, said.append)
-    shown = [str(played.results.unknown), played.results.reason, *map(str, played.results.findings)]
-    assert (played.results.conforms, played.results.safe) == (True, False), shown
-    assert played.results.expected is True, shown
+    shown = [str(played.unknown), played.reason, *map(str, played.findings)]
+    assert (played.conforms, played.safe) == (True, False), shown
+    assert played.expected is True, shown

@@ -10,7 +10,7 @@ import kchaos
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.state.world import World
-from kchaos.harness.commands.reproduce import judged
+from kchaos.harness.campaign.campaign import judged
 from kchaos.harness.player.shrinking import coherent
 from kchaos.studies.explore import ActedBrokers, ActedCluster, Schedule
 from kchaos.studies.explore.acts import KINDS, waits_for_zookeeper
@@ -426,6 +426,6 @@ def test_a_walk_goes_on_real_brokers_as_the_model_predicts(tmp_path: Path) -> No
     said: list[str] = []
     scenario = drawn(21033, steps=5)
     run_directory = kchaos.play(scenario, options=play_options(tmp_path), say=said.append)
-    results = judged(run_directory, said.append).results
+    results = judged(run_directory, said.append)
     shown = [str(results.unknown), results.reason, *map(str, results.findings)]
     assert (results.conforms, results.safe, results.expected) == (True, True, True), shown

@@ -4,9 +4,10 @@ import shutil
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from kchaos.checkers.run_line import RunLine, line_at
 from kchaos.harness.run.scenario import Scenario
 
 
@@ -19,14 +20,16 @@ class StoredPlays(AbstractContextManager["StoredPlays"]):
         self.stopped = threading.Event()
         self.before: Callable[[int], None] = lambda _: None
 
-    def play(self, scenario: Scenario) -> dict[str, Any]:
+    def play(self, scenario: Scenario) -> RunLine:
         self.played.append(scenario)
         number = len(self.played)
         self.before(number)
         source = self.runs[(number - 1) % len(self.runs)]
         place = self.folder / f"run-{number}"
         shutil.copytree(source, place)
-        return {"run": str(place)}
+        # Its folder tells of the run that was stored.
+        names = {name: getattr(scenario, name) for name in ("entry", "case", "seed")}
+        return replace(line_at(place), **names)
 
     def stop(self) -> None:
         self.stopped.set()

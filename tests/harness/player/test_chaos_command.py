@@ -1,18 +1,19 @@
 """The command that draws and plays: seeds, what is played again, exit codes, what it writes."""
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kchaos.harness.commands import chaos as command
-from kchaos.harness.commands import children
-from kchaos.harness.commands.chaos import RunsWanted, chaos
+from kchaos.checkers.run_line import RunLine
+from kchaos.harness.campaign import children
+from kchaos.harness.campaign import schedules as command
+from kchaos.harness.campaign.schedules import Schedules, chaos, exit_code_of_chaos
 from kchaos.harness.commands.cli_options import default_side_by_side
 from kchaos.harness.errors import RunUnknown, UsageError
-from kchaos.harness.player.drawing import draw
 from kchaos.harness.player.free import FreeRun
 from kchaos.harness.run.own_parts import parts_of_file
 from kchaos.harness.run.runner import RunOptions
@@ -21,6 +22,7 @@ from kchaos.harness.run.scenario import Scenario
 GOOD = {"conforms": True, "safe": True, "expected": True}
 FOUND = {"conforms": False, "safe": True, "expected": False}
 UNKNOWN = {"conforms": None, "safe": None, "expected": False}
+PLAN = Schedules(kafkas=("2.8.2",), seed=5, mixes={"cuts": 1.0}, steps=4, gated=True)
 
 
 class FakeChildren(AbstractContextManager[Any]):
@@ -32,21 +34,21 @@ class FakeChildren(AbstractContextManager[Any]):
 
     def __init__(self, **_options: Any) -> None: ...
 
-    def play(self, scenario: Scenario) -> dict[str, Any]:
+    def play(self, scenario: Scenario) -> RunLine:
         self.played.append((scenario.release, scenario.seed))
         if scenario.seed in self.killed:
             raise RunUnknown("a play was killed by SIGKILL")
-        line = {"entry": "chaos", "case": scenario.case, "release": scenario.release}
-        more: dict[str, Any] = {
-            "unknown": None,
-            "reason": "",
-            "signs": [],
-            "findings": [],
-            "not_possible": 0,
-        }
-        numbers = {"seed": scenario.seed, "seconds": 1.0, "waited_s": 0.5, "steps": 9}
-        answer = self.answers.get(scenario.seed, GOOD)
-        return {**line, **more, **numbers, **answer, "run": f"/x/run-{scenario.seed}"}
+        return RunLine(
+            entry="chaos",
+            case=scenario.case,
+            release=scenario.release,
+            seed=scenario.seed,
+            seconds=1.0,
+            waited_s=0.5,
+            steps=9,
+            run=f"/x/run-{scenario.seed}",
+            **self.answers.get(scenario.seed, GOOD),
+        )
 
     def stop(self) -> None: ...
 
@@ -64,38 +66,23 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChildren]:
 def played(results: Path | None = None, **more: Any) -> tuple[int, list[int]]:
     """The exit code, and the seeds of the lines that were told."""
     told: list[int] = []
-    fail_on = more.pop("fail_on", ())
-    defaults: dict[str, Any] = {
-        "kafkas": ("2.8.2",),
-        "runs": 3,
-        "seed": 5,
-        "steps": 4,
-        "mix": "cuts",
-        "gated": True,
-    }
-    code, lines = chaos(
-        RunsWanted(**(defaults | more)),
+    fail_on, runs, mix = more.pop("fail_on", ()), more.pop("runs", 3), more.pop("mix", "cuts")
+    lines = chaos(
+        replace(PLAN, mixes={mix: 1.0}, **more),
+        runs=runs,
         side_by_side=1,
         results=results,
         options=RunOptions(),
         say=lambda _: None,
-        done=lambda line: told.append(line["seed"]),
-        fail_on=fail_on,
+        done=lambda line: told.append(line.seed or 0),
     )
     assert len(lines) >= len(told)
-    return code, told
+    return exit_code_of_chaos(lines, fail_on), told
 
 
 def test_each_release_gets_the_same_seeds_from_the_first_on(fake: type[FakeChildren]) -> None:
-    assert played(kafkas=("1.1.1", "2.8.2"), runs=2) == (0, [5, 6, 5, 6])
-    assert fake.played == [("1.1.1", 5), ("1.1.1", 6), ("2.8.2", 5), ("2.8.2", 6)]
-
-
-def test_without_a_seed_one_is_taken_and_the_next_runs_follow(fake: type[FakeChildren]) -> None:
-    _, first = played(seed=None)
-    _, second = played(seed=None)
-    assert first == [first[0], first[0] + 1, first[0] + 2]
-    assert first != second
+    assert played(kafkas=("1.1.1", "2.8.2"), runs=2) == (0, [5, 5, 6, 6])
+    assert fake.played == [("1.1.1", 5), ("2.8.2", 5), ("1.1.1", 6), ("2.8.2", 6)]
 
 
 @pytest.mark.parametrize(
@@ -159,26 +146,12 @@ def test_what_the_results_file_has_is_not_played_again_and_still_counts(
     assert "--mix cuts --seed 5 --runs 3 --steps 4`" in page
 
 
-def test_a_schedule_is_drawn_when_its_play_is_due(
-    fake: type[FakeChildren], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    courses: list[tuple[int, int]] = []
-
-    def drawn(seed: int, **named: Any) -> Scenario:
-        courses.append((seed, len(fake.played)))
-        return draw(seed, **named)
-
-    monkeypatch.setattr(command, "draw", drawn)
-    assert played(runs=3) == (0, [5, 6, 7])
-    assert courses == [(5, 0), (6, 1), (7, 2)]
-
-
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         ({"mix": "upgrades", "kafkas": ("2.8.2", "0.10.2.2")}, "the release line before 0.10.2.2"),
         ({"mix": "cats"}, "no mix named 'cats'"),
-        ({"mix": "walks", "kafkas": ("2.8.2", "4.1.2")}, "not drawn for 4.1.2 with KRaft"),
+        ({"mix": "walks", "kafkas": ("2.8.2", "4.1.2")}, "is drawn for 4.1.2 with KRaft"),
         ({"mix": "disks", "free": FreeRun(for_s=60.0)}, "do not run freely with the mix disks"),
         ({"free": FreeRun(for_s=1.0), "mix": "cuts"}, "for 10 s at least"),
     ],
@@ -253,17 +226,9 @@ def test_schedules_without_anything_of_ones_own_are_counted(tmp_path: Path) -> N
 
     def said(own: Path) -> list[str]:
         told: list[str] = []
-        wanted = RunsWanted(
-            kafkas=("2.8.2",),
-            runs=2,
-            seed=5,
-            steps=3,
-            mix="cuts",
-            gated=True,
-            own=(parts_of_file(own),),
-        )
         chaos(
-            wanted,
+            replace(PLAN, steps=3, own=(parts_of_file(own),)),
+            runs=2,
             side_by_side=1,
             results=None,
             options=RunOptions(),

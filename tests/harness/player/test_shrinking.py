@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers import run_line
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.results import Results
-from kchaos.checkers.run_line import signs_of
+from kchaos.checkers.run_line import RunLine, signs_of
 from kchaos.faults import CutLink, ExpireSession, HoldRequests, KillBroker
-from kchaos.harness.commands import shrink as command
-from kchaos.harness.errors import UsageError
+from kchaos.harness.campaign import children
+from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.player.drawing import draw, view_of
 from kchaos.harness.player.legal import illegal_steps
 from kchaos.harness.player.shrinking import PlaysUsedUp, Steps, coherent, shrink
@@ -149,12 +150,16 @@ class FakeChildren(AbstractContextManager[Any]):
     def __init__(self, **_options: Any) -> None:
         self.played = 0
 
-    def play(self, scenario: Any) -> dict[str, Any]:
+    def play(self, scenario: Any) -> RunLine:
         self.played += 1
         shows = type(self).shows(scenario.steps)
-        signs = ["not-as-predicted/batches"] if shows else []
-        answers = {"conforms": not shows, "safe": True, "expected": not shows}
-        return {"run": f"run-{len(scenario.steps)}", "signs": signs, "findings": [], **answers}
+        return RunLine(
+            run=f"run-{len(scenario.steps)}",
+            signs=("not-as-predicted/batches",) if shows else (),
+            conforms=not shows,
+            safe=True,
+            expected=not shows,
+        )
 
     def stop(self) -> None: ...
 
@@ -162,11 +167,12 @@ class FakeChildren(AbstractContextManager[Any]):
 
 
 @pytest.fixture
-def shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, list[str]]]:
+def shrunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, list[str]]]:
     """Runs the command on a run that does not conform; returns exit code and what it wrote."""
     from kchaos.checkers.run_directory import RunDirectory
     from kchaos.clusters.spec import ClusterSpec, brokers_of
-    from kchaos.harness.run.runner import RunOptions
     from kchaos.harness.run.scenario import Scenario
 
     scenario = Scenario(
@@ -180,28 +186,19 @@ def shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
     )
     fields = {"entry": "chaos", "case": "mixed", "release": "2.8.2", "driver": "local", "seed": 3}
     RunDirectory.create(tmp_path / "run", run=fields, scenario=scenario.to_json())
-    monkeypatch.setattr(command, "Children", FakeChildren)
-    monkeypatch.setattr(command, "signs_of", lambda _: ("not-as-predicted/batches",))
+    monkeypatch.setattr(children, "Children", FakeChildren)
+    monkeypatch.setattr(run_line, "signs_of", lambda _: ("not-as-predicted/batches",))
 
     def run(shows: Callable[[Steps], bool], **more: Any) -> tuple[int, list[str]]:
         monkeypatch.setattr(FakeChildren, "shows", staticmethod(shows), raising=False)
-        written: list[str] = []
-        defaults: dict[str, Any] = {
-            "plays": 40,
-            "tries": 1,
-            "side_by_side": 2,
-            "as_json": False,
-            "trust": False,
-        }
-        code = command.shrink(
-            tmp_path / "run",
-            output=tmp_path / "new" / "small.json",
-            options=RunOptions(),
-            say=written.append,
-            write=written.append,
-            **(defaults | more),
-        )
-        return code, written
+        words = ["shrink", str(tmp_path / "run"), "--output", str(tmp_path / "new/small.json")]
+        for name, value in ({"side-by-side": 2} | more).items():
+            words += [f"--{name}", str(value)]
+        code = kchaos(words)
+        written = capsys.readouterr()
+        # Progress begins with the seconds since the start.
+        said = [line[len("  12.3  ") :] for line in written.err.splitlines()]
+        return code, [*said, *filter(None, [written.out])]
 
     return run
 
@@ -237,19 +234,19 @@ def test_used_up_plays_are_said(shrunk: Callable[..., tuple[int, list[str]]]) ->
 def test_no_play_is_left_over_where_schedules_are_left_to_play(
     tries: int, played: int, shrunk: Callable[..., tuple[int, list[str]]]
 ) -> None:
-    _, written = shrunk(lambda steps: steps == STEPS, plays=4, tries=tries, side_by_side=2)
+    _, written = shrunk(lambda steps: steps == STEPS, plays=4, tries=tries)
     assert f"6 of 6 steps after {played} plays: the plays were used up" in written[-1]
 
 
 def test_more_tries_than_plays_are_refused(shrunk: Callable[..., tuple[int, list[str]]]) -> None:
-    with pytest.raises(UsageError, match="3 tries"):
-        shrunk(lambda _: True, plays=2, tries=3)
+    code, _ = shrunk(lambda _: True, plays=2, tries=3)
+    assert code == 64
 
 
 def test_another_finding_than_that_of_the_run_does_not_count(
     shrunk: Callable[..., tuple[int, list[str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "signs_of", lambda _: ("divergence",))
+    monkeypatch.setattr(run_line, "signs_of", lambda _: ("divergence",))
     code, written = shrunk(lambda _: True)
     assert (code, "does not show that again" in written[-1]) == (2, True)
 

@@ -1,7 +1,6 @@
 """Coverage of a night, and the weights that the next one takes from it."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -9,13 +8,13 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.releases.asked import watching_rules
 from kchaos.checkers.model.releases.composition import generation_for, owners_of
 from kchaos.checkers.record import predict_run
+from kchaos.checkers.run_line import RunLine
 from kchaos.harness.summary.exercised import exercised_by, leaning_after, rules_of
 from tests.golden.stored import unpacked
 
 
-def line(*faults: tuple[str, float, float], **more: Any) -> dict[str, Any]:
-    told = {"entry": "chaos", "case": "mixed", "faults": [list(fault) for fault in faults]}
-    return {**told, **more}
+def line(*faults: tuple[str, float, float], case: str = "mixed") -> RunLine:
+    return RunLine(entry="chaos", case=case, faults=faults)
 
 
 def test_a_drawn_fault_goes_by_its_kind_and_another_one_by_its_class() -> None:

@@ -4,6 +4,7 @@ import fcntl
 import json
 import shutil
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ import pytest
 
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
-from kchaos.checkers.run_line import RunLine, bugs_in, line_of_run
+from kchaos.checkers.run_line import RunLine, line_of_run
 from kchaos.checkers.verdict import NOT_PREDICTED
+from kchaos.harness.campaign.campaign import judged
+from kchaos.harness.campaign.summary_files import exit_code_of_summary
 from kchaos.harness.commands.cli import run as kchaos
-from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN, USAGE
-from kchaos.harness.commands.reproduce import judged
-from kchaos.harness.commands.summary import exit_code_of_summary
+from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN, USAGE
 from kchaos.harness.report import write_report
 from kchaos.harness.summary.lines import LINES, LOCK, append_line, lines_in, read_lines
 from kchaos.harness.summary.rates import interval
@@ -24,24 +25,32 @@ from kchaos.harness.summary.rendering import headline, html_of, json_of, junit_o
 from kchaos.harness.summary.summary import Summary, summary_of
 from tests.golden.stored import RUNS, unpacked
 from tests.support.report_runs import Page
+from tests.support.run_lines import found
 
 CLIENTS = RUNS.with_name("clients")
 
 
-def line(run: str = "run-1", **more: Any) -> dict[str, Any]:
-    told = RunLine(run=run, entry="chaos", case="mixed", release="2.8.2").to_json()
-    told |= {"seed": 1, "started_at": 1.79e9, "conforms": True, "safe": True, "expected": True}
-    told |= {"reason": "", "unknown": None, "seconds": 3.0, "waited_s": 1.0, "findings": []}
-    return told | {"gates": [], "faults": [], "report": None, "place": None} | more
+LINE = RunLine(
+    entry="chaos",
+    case="mixed",
+    release="2.8.2",
+    seed=1,
+    started_at=1.79e9,
+    conforms=True,
+    safe=True,
+    expected=True,
+    seconds=3.0,
+    waited_s=1.0,
+)
 
 
-def unsafe(run: str, fingerprint: str = "f1", **more: Any) -> dict[str, Any]:
-    finding: dict[str, Any] = {
-        "fingerprint": fingerprint,
-        "kind": "divergence",
-        "question": "safety",
-    }
-    return line(run, safe=False, findings=[finding | {"message": "a | <b>", "times": 1}], **more)
+def line(run: str = "run-1", **more: Any) -> RunLine:
+    return replace(LINE, run=run, **more)
+
+
+def unsafe(run: str, fingerprint: str = "f1", message: str = "a | <b>", **more: Any) -> RunLine:
+    finding = found("divergence", fingerprint=fingerprint, message=message)
+    return line(run, safe=False, findings=(finding,), **more)
 
 
 def statuses(summary: Summary) -> dict[tuple[str, str], str]:
@@ -57,7 +66,7 @@ def test_bugs_are_new_still_there_and_gone() -> None:
         ("f1", "2.8.2"): "still there",
         ("f3", "2.8.2"): "gone",
     }
-    assert [failing["run"] for failing in summary.failing] == ["c"]
+    assert [failing.run for failing in summary.failing] == ["c"]
     assert summary.answer == "fails"
 
 
@@ -127,9 +136,9 @@ def test_the_only_run_of_a_kind_has_seconds_and_no_median(tmp_path: Path) -> Non
     assert "<summary>1 run</summary>" in html_of(summary, tmp_path)
 
 
-def without_service(run: str, leader: float | None, stall: float | None) -> dict[str, Any]:
+def without_service(run: str, leader: float | None, stall: float | None, **more: Any) -> RunLine:
     seconds = {"without_leader_s": leader, "without_acknowledged_write_s": None}
-    return line(run, service=seconds | {"longest_stall_s": stall})
+    return line(run, service=seconds | {"longest_stall_s": stall}, **more)
 
 
 def test_seconds_without_service_are_told_by_release_and_what_nobody_measured_is_no_zero(
@@ -142,7 +151,7 @@ def test_seconds_without_service_are_told_by_release_and_what_nobody_measured_is
     leader, write, stall = service.seconds.values()
     assert leader is not None
     assert (leader.runs, leader.median_s, leader.longest_s) == (3, 0.4, 7.25)
-    assert leader.longest_run["run"] == "c"
+    assert leader.longest_run.run == "c"
     assert write is None
     assert stall is not None
     assert (stall.runs, stall.longest_s) == (1, 0.0)
@@ -166,7 +175,7 @@ def test_a_kind_that_was_measured_for_another_release_alone_is_said_not_to_be(
     tmp_path: Path,
 ) -> None:
     with_stall = without_service("a", 0.0, 1.5)
-    summary = summary_of([with_stall, without_service("b", 0.0, None) | {"release": "3.9.1"}])
+    summary = summary_of([with_stall, without_service("b", 0.0, None, release="3.9.1")])
     told = markdown_of(summary, tmp_path)
     assert "| 2.8.2 |  | mixed | 1 | 0.0 | 1.5 (a) |" in told
     assert "| 3.9.1 |  | mixed | 1 | 0.0 | not measured |" in told
@@ -248,7 +257,7 @@ def test_a_night_that_was_killed_is_unknown_whether_it_left_a_run_or_not(
         return {line["run"]: line["unknown"] for line in told["lines"] if line["unknown"]}
 
     for run in night.glob("run of *"):
-        append_line(night / LINES, line_of_run(run).to_json())
+        append_line(night / LINES, line_of_run(run))
     # The run that was played when the night was killed is among no lines.
     about = json.loads((night / "run of 1.1.1" / "run.json").read_text())
     (night / "torn/run.json").write_text(json.dumps(about | {"seed": 9}))
@@ -289,7 +298,8 @@ def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Pa
     }
     lines = {line["run"]: line for line in told["lines"]}
     assert "run.json is missing" in lines["torn"]["unknown"]
-    assert [finding["kind"] for finding in bugs_in(lines["run of 1.1.1"])] == ["divergence"]
+    of_safety = [each for each in lines["run of 1.1.1"]["findings"] if each["question"] == "safety"]
+    assert {each["kind"] for each in of_safety} == {"divergence"}
     assert set(lines["torn"]["service"].values()) == {None}
     assert lines["run of 1.1.1"]["service"]["longest_stall_s"] is None
     assert lines["run of 1.1.1"]["gates"][0][0].startswith("step ")
@@ -323,7 +333,7 @@ def test_a_night_is_a_baseline_also_when_its_runs_are_deleted(night: Path, tmp_p
     known = night / "run of 1.1.1"
     before = tmp_path / "before"
     before.mkdir()
-    append_line(before / LINES, line_of_run(known).to_json())
+    append_line(before / LINES, line_of_run(known))
     for baseline in (before, before / LINES):
         summary = summary_of(lines_in(night), baseline=lines_in(baseline), fail_on=["new"])
         assert [bug.status for bug in summary.bugs] == ["still there"]
@@ -347,14 +357,14 @@ def test_a_cut_off_line_is_left_out_one_without_its_end_is_kept_and_a_wrong_one_
     append_line(file, line("a"))
     with file.open("a") as output:
         output.write('{"run": "b", "rel')
-    assert [line["run"] for line in read_lines(file)] == ["a"]
+    assert [line.run for line in read_lines(file)] == ["a"]
     append_line(file, line("c"))
-    assert [line["run"] for line in read_lines(file)] == ["a", "c"]
+    assert [line.run for line in read_lines(file)] == ["a", "c"]
     # An editor may take the end of the last line, and nothing of what it says.
     file.write_bytes(file.read_bytes().rstrip(b"\n"))
-    assert [line["run"] for line in read_lines(file)] == ["a", "c"]
+    assert [line.run for line in read_lines(file)] == ["a", "c"]
     append_line(file, line("d"))
-    assert [line["run"] for line in read_lines(file)] == ["a", "c", "d"]
+    assert [line.run for line in read_lines(file)] == ["a", "c", "d"]
     assert file.read_bytes().count(b"\n") == 3
     file.write_text('{"run": 1}\n')
     assert kchaos(["summary", str(file)]) == USAGE
@@ -373,8 +383,7 @@ def test_bad_input_is_a_usage_error(
 
 def test_what_a_run_says_is_text_in_every_form(tmp_path: Path) -> None:
     hostile = "</td><script>alert(1)</script> | `x` \x1b[2J\x00"
-    bad = unsafe("a", release=hostile, case=hostile)
-    bad["findings"][0]["message"] = hostile
+    bad = unsafe("a", message=hostile, release=hostile, case=hostile)
     summary = summary_of([bad, line("b", safe=None, unknown=hostile)])
     assert "<script>" not in html_of(summary, tmp_path)
     assert "<script>" not in markdown_of(summary, tmp_path)

@@ -16,7 +16,7 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.commands.cli import run as kchaos
-from kchaos.harness.commands.exits import USAGE
+from kchaos.harness.exits import USAGE
 from kchaos.harness.summary.tables import NO_DAY, TABLES, append, columns_page, rows_of
 from tests.golden.stored import unpacked
 

@@ -7,7 +7,7 @@ import pytest
 
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.faults import RollBroker
-from kchaos.harness.commands.cli_upgrade import UPGRADE_MIXES
+from kchaos.harness.commands.upgrade import UPGRADE_MIXES
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.drawing import view_of
 from kchaos.harness.run.scenario import Scenario

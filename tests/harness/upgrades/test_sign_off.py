@@ -13,7 +13,7 @@ import pytest
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results, write_judgement
-from kchaos.harness.commands.upgrade import command_of, rules_of
+from kchaos.harness.campaign.upgrade import command_of, rules_of
 from kchaos.harness.upgrades.procedure import Upgrade
 from kchaos.harness.upgrades.rendering import (
     headline,

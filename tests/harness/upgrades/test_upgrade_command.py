@@ -9,16 +9,18 @@ import pytest
 
 import kchaos
 from kchaos.checkers.results import write_judgement
-from kchaos.harness.commands import upgrade as command
-from kchaos.harness.commands.cli import cli
-from kchaos.harness.commands.upgrade import (
-    UpgradeWanted,
+from kchaos.checkers.run_line import RunLine
+from kchaos.harness.campaign import children
+from kchaos.harness.campaign import upgrade as command
+from kchaos.harness.campaign.upgrade import (
     command_of,
+    exit_code_of_upgrade,
     plan_json,
     plan_lines,
     play_upgrade,
     upgrade_of,
 )
+from kchaos.harness.commands.cli import cli
 from kchaos.harness.seeds import seed_text
 from kchaos.harness.upgrades.procedure import Upgrade
 from tests.golden.stored import unpacked
@@ -149,9 +151,9 @@ class PlaysTheStoredRun(AbstractContextManager[Any]):
 
     def __init__(self, **_options: Any) -> None: ...
 
-    def play(self, scenario: kchaos.Scenario) -> dict[str, Any]:
+    def play(self, scenario: kchaos.Scenario) -> RunLine:
         assert (scenario.entry, scenario.case) == ("upgrade", "2.1.1-to-2.2.2")
-        return {"run": str(stored[0])}
+        return RunLine(run=str(stored[0]))
 
     def stop(self) -> None: ...
 
@@ -168,23 +170,22 @@ def test_runs_are_signed_off_together_and_the_page_is_written_after_each(
     run = unpacked("upgrade-2.1.1", tmp_path)
     write_judgement(run, kchaos.judge(run))
     stored[:] = [run.path]
-    monkeypatch.setattr(command, "Children", PlaysTheStoredRun)
+    monkeypatch.setattr(children, "Children", PlaysTheStoredRun)
     monkeypatch.setattr(command, "fetch", lambda kafka, **_more: Found(kafka))
     said: list[str] = []
 
-    code, told, page = play_upgrade(
-        UpgradeWanted(
-            upgrade=meant(("2.1.1",), ("2.2.2",)),
-            runs=2,
-            seed=1,
-            side_by_side=1,
-            sign_off=tmp_path / "page",
-        ),
+    told, page = play_upgrade(
+        meant(("2.1.1",), ("2.2.2",)),
+        runs=2,
+        seed=1,
+        side_by_side=1,
+        folder=tmp_path / "page",
         options=OPTIONS,
         say=said.append,
         done=lambda _line: None,
     )
 
+    code = exit_code_of_upgrade(told)
     assert (code, told.answer, len(told.runs)) == (0, "green", 2)
     assert page.is_file()
     assert told.digests == {"2.1.1": "sha256:12", "2.2.2": "sha256:12"}

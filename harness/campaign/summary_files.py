@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kchaos.checkers.store import Place
-from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.errors import UsageError
+from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.summary.lines import going_on_in, lines_in
 from kchaos.harness.summary.rendering import headline, write_summary
 from kchaos.harness.summary.summary import (

@@ -12,110 +12,26 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import kchaos
-from kchaos.checkers.run_line import RunLine, line_of_run
+from kchaos.checkers.run_line import RunLine, line_at
 from kchaos.clusters.errors import AwaitTimeout, MachineError
-from kchaos.clusters.system.leftovers import work_directory
 from kchaos.clusters.system.processes import Child
 from kchaos.clusters.system.waiting import await_until
-from kchaos.harness.commands.exits import AS_EXPECTED, FINDING, INTERRUPTED, MACHINE, UNKNOWN, USAGE
-from kchaos.harness.commands.ready_process import SERVE, ReadyProcess, ready_process
+from kchaos.harness.campaign.ready_process import SERVE, ReadyProcess, ready_process
 from kchaos.harness.errors import RunUnknown, UsageError
+from kchaos.harness.exits import AS_EXPECTED, FINDING, INTERRUPTED, MACHINE, UNKNOWN, USAGE
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.summary.lines import Line
-
-_Item = TypeVar("_Item")
-"""Origin of a play: a scenario, or a seed that it is drawn from."""
 
 _PLAY_S = 3600.0
 _STOP_S = 180.0
 _JUDGED = (AS_EXPECTED, FINDING, UNKNOWN)
 _HOME = Path(kchaos.__file__).resolve().parents[1]
-
-
-def play_each(
-    items: Iterable[_Item],
-    scenario_of: Callable[[_Item], Scenario],
-    *,
-    name: str,
-    side_by_side: int,
-    options: RunOptions,
-    done: Callable[[_Item, Line], None],
-) -> None:
-    """Play each in a child, some at a time; call `done` as `play_many` does.
-
-    A play that is killed, or cannot be judged, has the line of an unknown run.
-
-    `scenario_of` returns an item's scenario at its turn, in a thread of its own. `name` is the work
-    directory's, for people.
-
-    Raises:
-        UsageError, MachineError: A play was refused for that reason.
-        RuntimeError, KeyboardInterrupt: As `play_many`.
-    """
-    with work_directory(name) as work, Children(options=options, work=work) as children:
-
-        def play(item: _Item) -> Line:
-            scenario = scenario_of(item)
-            try:
-                return children.play(scenario)
-            except RunUnknown as lost:
-                return lost_line(scenario, str(lost))
-
-        play_many(items, play, side_by_side=side_by_side, done=done, stop=children.stop)
-
-
-def lost_line(scenario: Scenario, why: str) -> Line:
-    """Return the line of a play that ended without a result: no step counts as played."""
-    names = {name: getattr(scenario, name) for name in ("entry", "case", "release", "seed")}
-    return RunLine(**names, unknown=why).to_json()
-
-
-def play_many(
-    items: Iterable[_Item],
-    play: Callable[[_Item], Line],
-    *,
-    side_by_side: int,
-    done: Callable[[_Item, Line], None],
-    stop: Callable[[], None],
-) -> None:
-    """Play all, some at a time; call `done` here with each one once it is judged.
-
-    A play that ends without a result does not keep the others from being played.
-
-    `play` plays and judges once, and returns the run's line.
-
-    Raises:
-        RuntimeError, RunUnknown: The error of a play without a result, when all are over: the first
-            defect, or else the first play that was killed or could not be judged.
-        KeyboardInterrupt: Ctrl-C. Here, as after any other error, `stop` is called and what is
-            under way is waited for.
-    """
-    with ThreadPoolExecutor(max_workers=side_by_side) as pool:
-        futures = {pool.submit(play, item): item for item in items}
-        failed: list[RuntimeError | RunUnknown] = []
-        try:
-            for future in as_completed(futures):
-                error = future.exception()
-                if isinstance(error, RuntimeError | RunUnknown):
-                    failed.append(error)
-                else:
-                    done(futures[future], future.result())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            stop()
-            raise
-    if failed:
-        worst = next((error for error in failed if isinstance(error, RuntimeError)), failed[0])
-        told = f"{len(failed)} of {len(futures)} plays failed: {worst}"
-        raise type(worst)(told) from worst
 
 
 @dataclass(slots=True)
@@ -155,8 +71,8 @@ class Children:
             told = f"interrupted; killed before they could say that they healed: {killed}"
             raise KeyboardInterrupt(told) from error
 
-    def play(self, scenario: Scenario) -> Line:
-        """Play and judge a scenario once; return the run's line.
+    def play(self, scenario: Scenario) -> RunLine:
+        """Plays and judges it once; returns the run's line.
 
         Raises:
             UsageError, MachineError: The child refused for that reason.
@@ -176,8 +92,7 @@ class Children:
             if code == UNKNOWN:
                 raise RunUnknown(_last(said))
             raise RuntimeError(f"a play gave no result:\n{said[-2000:]}")
-        told = line_of_run(Path(str(judged["run"])))
-        return told.to_json() | {name: judged[name] for name in ("run", "report")}
+        return line_at(Path(str(judged["run"])))
 
     def stop(self) -> None:
         """Ask every child to heal and end, and wait for all; kill those that do not."""

@@ -1,11 +1,12 @@
 """Exit codes, and which results and errors mean which."""
 
 import errno
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kchaos.checkers.results import Results
+    from kchaos.checkers.run_line import RunLine
 
 AS_EXPECTED = 0
 FINDING = 1
@@ -24,8 +25,8 @@ _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
 _NO_THREAD = "can't start new thread"
 
 
-def exit_code_for_lines(lines: Iterable[Mapping[str, Any]]) -> int:
-    """Return the exit code for `checkers.run_line.RunLine`s as JSON, one a run.
+def exit_code_for_lines(lines: "Iterable[RunLine]") -> int:
+    """Return the exit code of some runs.
 
     0 if every run is as expected, 1 if one is known not to be, else 2, as for no run at all.
     """
@@ -35,11 +36,11 @@ def exit_code_for_lines(lines: Iterable[Mapping[str, Any]]) -> int:
     return FINDING if FINDING in codes else max(codes)
 
 
-def _code(line: Mapping[str, Any]) -> int:
+def _code(line: "RunLine") -> int:
     # Imported here, since it is needed only when something was judged.
-    from kchaos.checkers.results import is_unknown
+    from kchaos.checkers.run_line import is_unknown
 
-    if line["expected"]:
+    if line.expected:
         return AS_EXPECTED
     return UNKNOWN if is_unknown(line) else FINDING
 

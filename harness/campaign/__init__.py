@@ -1,0 +1,1 @@
+"""Campaigns: what plays many runs, and what each command of them has due."""

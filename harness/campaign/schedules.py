@@ -1,0 +1,297 @@
+"""Schedules that a campaign draws and plays, and `kchaos chaos`, which plays so many of them."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+from kchaos.checkers.acts import Mode
+from kchaos.checkers.evidence.about import marked
+from kchaos.checkers.run_line import RunLine, reason_of
+from kchaos.clusters.front.ready import fetch
+from kchaos.clusters.releases import release_of
+from kchaos.harness.campaign.campaign import Campaign, player_in
+from kchaos.harness.campaign.results_file import ResultsFile
+from kchaos.harness.errors import UsageError
+from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
+from kchaos.harness.player.candidates import fault_kinds_of
+from kchaos.harness.player.drawing import (
+    case_drawn,
+    draw,
+    has_kraft,
+    mixes_not_drawn,
+    no_formats,
+    require_drawable,
+)
+from kchaos.harness.player.free import FreeRun, case_of_free, draw_free, require_free
+from kchaos.harness.player.rates import page_of
+from kchaos.harness.run.own_parts import OwnParts
+from kchaos.harness.run.runner import RunOptions
+from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.seeds import seed_text
+from kchaos.harness.summary.summary import IS_UNKNOWN, UNSAFE, reasons_to_fail
+
+_SEEDS = 1_000_000_000
+_TOLD_FROM_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """A schedule that is drawn when its play is due.
+
+    Attributes:
+        release: The one by which the Kafka is judged.
+    """
+
+    seed: int
+    kafka: str
+    release: str
+    mix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedules:
+    """Plan of a campaign with drawn schedules; the same schedules follow from the same values.
+
+    Attributes:
+        kafkas: Releases or paths; each gets every seed.
+        seed: Of the first schedules.
+        mixes: Each with how often it is drawn beside the others.
+        steps: Acts of a schedule, without its gates.
+        shard: Which part of the seeds, from 1, and of how many.
+        mode: Where clusters keep their metadata; None for what is usual with the release.
+        leaning: How much more often a kind of step is drawn than the mixes say.
+        free: How clients run while faults come by the clock; None for schedules of steps.
+        own: Files and packages with steps and faults that are drawn too.
+    """
+
+    kafkas: tuple[str, ...]
+    seed: int
+    mixes: Mapping[str, float]
+    steps: int
+    gated: bool
+    shard: tuple[int, int] = (1, 1)
+    mode: Mode | None = None
+    leaning: Mapping[str, float] = field(default_factory=dict)
+    free: FreeRun | None = None
+    own: tuple[OwnParts, ...] = ()
+
+    @property
+    def acts(self) -> int:
+        """Length of a schedule: steps, or the seconds for which clients run."""
+        return self.steps if self.free is None else round(self.free.for_s)
+
+    def mixes_of(self, release: str) -> Mapping[str, float]:
+        """Return the mixes that are drawn for a release: with KRaft not all of them are.
+
+        Raises:
+            UsageError: None of them is.
+            ReleaseError: The release has no such mode.
+        """
+        known = release_of(release)
+        left_out = mixes_not_drawn(known, is_kraft=has_kraft(known, self.mode))
+        drawn = {mix: weight for mix, weight in self.mixes.items() if mix not in left_out}
+        if not drawn:
+            raise UsageError(
+                f"{', '.join(self.mixes)}: nothing of that is drawn for {release} with KRaft; take "
+                "--mix mixed"
+            )
+        return drawn
+
+    def require(self, release: str) -> None:
+        """Make sure that each mix is drawn for a release, or known not to be with KRaft.
+
+        Raises:
+            UsageError: One of them is not, such as upgrades of the earliest release.
+            ReleaseError: The release has no such mode.
+        """
+        for mix in self.mixes_of(release):
+            if self.free is None:
+                require_drawable(mix, release, mode=self.mode, own=self.own)
+            else:
+                require_free(self.free, mix, release, mode=self.mode)
+
+    def faults(self, releases: Iterable[str]) -> set[str]:
+        """Return the kinds of faults that are drawn for any of these releases."""
+        return {
+            kind
+            for release in releases
+            for kind in fault_kinds_of(
+                self.mixes_of(release), is_kraft=has_kraft(release_of(release), self.mode)
+            )
+        }
+
+    def due(self, releases: Mapping[str, str]) -> Iterator[Due]:
+        """Yield each schedule, without end; `releases` has, by Kafka, whose rules judge it."""
+        part, parts = self.shard
+        seed = self.seed + part - 1
+        mixes = {kafka: self.mixes_of(releases[kafka]) for kafka in self.kafkas}
+        while True:
+            chance = random.Random(f"mix of {seed}")
+            for kafka in self.kafkas:
+                mix = chance.choices([*mixes[kafka]], [*mixes[kafka].values()])[0]
+                yield Due(seed=seed, kafka=kafka, release=releases[kafka], mix=mix)
+            seed += parts
+
+    def left(self, due: Iterable[Due], played: Iterable[RunLine]) -> Iterator[Due]:
+        """Yield what is due and none of the played runs."""
+        keys = set(map(_key, played))
+        return (each for each in due if _key(self.line_of(each)) not in keys)
+
+    def line_of(self, due: Due) -> RunLine:
+        """Return what is known of a run before it is played."""
+        if self.free is None:
+            case = case_drawn(due.mix, gated=self.gated, mode=self.mode, own=self.own)
+        else:
+            case = case_of_free(self.free, due.mix, self.mode)
+        return RunLine(
+            entry="chaos",
+            case=case,
+            release=due.release,
+            kafka=due.kafka,
+            seed=due.seed,
+            acts=self.acts,
+        )
+
+    def draw(self, due: Due) -> Scenario:
+        """Draw a schedule."""
+        if self.free is not None:
+            return draw_free(
+                due.seed,
+                self.free,
+                kafka=due.kafka,
+                mix=due.mix,
+                release=due.release,
+                mode=self.mode,
+            )
+        return draw(
+            due.seed,
+            kafka=due.kafka,
+            steps=self.steps,
+            mix=due.mix,
+            gated=self.gated,
+            release=due.release,
+            mode=self.mode,
+            leaning=self.leaning,
+            own=self.own,
+        )
+
+    def begins(self, releases: Iterable[str]) -> Iterator[str]:
+        """Yield what is said before the first play: which mixes draw less on these releases."""
+        for release in releases:
+            if left_out := self.mixes.keys() - self.mixes_of(release).keys():
+                yield f"{release}: {', '.join(sorted(left_out))} are not drawn with KRaft"
+            yield from filter(None, (no_formats(mix, release) for mix in self.mixes))
+
+
+def releases_of(
+    plan: Schedules, options: RunOptions, say: Callable[[str], None]
+) -> Mapping[str, str]:
+    """Return the release by which each Kafka is judged, if each mix is drawn for it.
+
+    Raises:
+        UsageError: A mix is not drawn for a release.
+        ReleaseError: A Kafka is of no known release.
+    """
+    releases = {
+        kafka: release_of(
+            fetch(kafka, driver=options.driver, offline=options.offline, say=say).release
+        ).judged_as
+        for kafka in plan.kafkas
+    }
+    for release in releases.values():
+        plan.require(release)
+    return releases
+
+
+def any_seed() -> int:
+    """Return a seed for a campaign that names none."""
+    return random.SystemRandom().randrange(_SEEDS)
+
+
+def chaos(
+    plan: Schedules,
+    *,
+    runs: int,
+    side_by_side: int,
+    results: Path | None,
+    options: RunOptions,
+    say: Callable[[str], None],
+    done: Callable[[RunLine], None],
+) -> list[RunLine]:
+    """Draw and play; return the lines of the runs.
+
+    `runs` is for each Kafka. `results` is a file of lines to resume, or None: runs in it are not
+    played again, each run appends a line, and its table is written beside it; a play without a
+    result appends none. `done` is called with each run's line.
+    """
+    releases = releases_of(plan, options, say)
+    for sentence in plan.begins(releases.values()):
+        say(sentence)
+    all_due = [*islice(plan.due(releases), runs * len(releases))]
+    wanted = {_key(plan.line_of(due)) for due in all_due}
+    file = None if results is None else ResultsFile(results)
+    lines = [] if file is None else [line for line in file.lines if _key(line) in wanted]
+    missing = [*plan.left(all_due, lines)]
+    say(f"{len(missing)} of {len(all_due)} schedules to play, seeds from {seed_text(plan.seed)} on")
+    plain: list[Scenario] = []
+    ended = 0
+
+    def drawn(due: Due) -> Scenario:
+        scenario = plan.draw(due)
+        if not scenario.own_parts:
+            plain.append(scenario)
+        say(f"== {due.kafka}: {scenario.title}")
+        return scenario
+
+    def keep(due: Due, line: RunLine) -> None:
+        nonlocal ended
+        ended += 1
+        line = replace(line, kafka=due.kafka, acts=plan.acts)
+        lines.append(line)
+        if file is not None:
+            file.append(line)
+        say(f"{ended} of {len(missing)}: {_told(line)}")
+        done(line)
+
+    with player_in("chaos", options) as player:
+        Campaign(player=player, side_by_side=side_by_side).run(missing, drawn, keep)
+    if plan.own and plain:
+        say(
+            f"{len(plain)} of {len(missing)} had nothing of your own: it is drawn more often "
+            "with a greater weight in DRAWN, or with more --steps"
+        )
+    if file is not None:
+        file.write_page(page_of, say)
+    return lines
+
+
+def exit_code_of_chaos(lines: Sequence[RunLine], fail_on: Sequence[str]) -> int:
+    """Return the exit code of many runs.
+
+    `fail_on` has reasons of `summary.FAIL_ON` except new findings. None fails a run that is unsafe
+    or not as the model predicts.
+    """
+    reasons = {reason for line in lines for reason in reasons_to_fail(line, fail_on or (UNSAFE,))}
+    if reasons - {IS_UNKNOWN}:
+        return FINDING
+    if fail_on:
+        return UNKNOWN if reasons or not lines else AS_EXPECTED
+    return exit_code_for_lines(lines)
+
+
+def _told(line: RunLine) -> str:
+    drawn = line.drawn_s or 0.0
+    told = [
+        f"seed {line.seed} on {marked(line.release, line.build)}: {line.verdict}",
+        f"drawn in {drawn:.1f} s" if drawn >= _TOLD_FROM_S else "",
+        "" if line.seconds is None else f"{line.seconds:.1f} s",
+        line.run,
+    ]
+    reason = reason_of(line)
+    return ", ".join(filter(None, told)) + (f"; {reason}" if reason else "")
+
+
+def _key(line: RunLine) -> tuple[object, ...]:
+    return line.kafka, line.case, line.acts, line.seed
