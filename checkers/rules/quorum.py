@@ -4,19 +4,32 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from kchaos.checkers.acts import PreferredElection, TopicPartition
 from kchaos.checkers.errors import ModelError, ScenarioDataError
+from kchaos.checkers.evidence.about import number_in
 from kchaos.checkers.evidence.links import ARRIVED, LinkMessage
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.formats.metadata_image import MetadataImage
 from kchaos.checkers.formats.metadata_records import MetadataRecord
 from kchaos.checkers.metadata_log import LeaderChange, LogEntry
 from kchaos.checkers.model.controller import quorum as controller
-from kchaos.checkers.model.controller.quorum import Changes, Fields, IsrProposal, Place, Quorum
+from kchaos.checkers.model.controller.quorum import (
+    Changes,
+    Election,
+    Fields,
+    IsrProposal,
+    Place,
+    Quorum,
+)
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.versions import parse_version
+from kchaos.checkers.observations import Act
 
 _CHANGE, _CREATED = "PartitionChangeRecord", "PartitionRecord"
+_BALANCED_S = 300
+"""So often controllers elect preferred replicas by themselves, in seconds, where nothing is set."""
 _OF_FENCED = "election of a fenced broker"
 
 
@@ -71,8 +84,9 @@ def decisions_of_controllers(evidence: RunEvidence) -> Iterator[Finding]:
     **Verifies**: every field of each record about a partition, by the rules of the controllers'
     release and the feature levels of the cluster. With links also that a leader asked for its ISR,
     and that a broker asked to be unfenced or to shut down.
+    Preferred replicas are elected where an act asked for it, or a timer may have.
     **Does not verify**: which replicas and directories somebody chose; that a session had ended;
-    that a preferred election was asked for; the state that a snapshot has of before the log.
+    the state that a snapshot has of before the log.
     """
     names = {name: topic for topic, ids in evidence.topic_ids.items() for name in ids}
     for decision in quorum_decisions(evidence):
@@ -126,14 +140,13 @@ class _Outside:
         proposals: What leaders asked for, by partition.
         previous_epochs: By incarnation the broker epoch that its process tells of the one before.
         heartbeats: Broker epoch, whether the broker wants to be fenced, whether to shut down.
-        asked_unclean: Partitions of which a client may have asked for an unclean election; None for
-            any.
+        asked: By election the partitions of which somebody may have asked for it; None for any.
     """
 
     proposals: Mapping[Place, Sequence[IsrProposal]] | None
     previous_epochs: Mapping[str, int]
     heartbeats: Collection[tuple[int, bool, bool]] | None
-    asked_unclean: Collection[Place] | None
+    asked: Mapping[Election, Collection[Place] | None]
 
 
 def _outside(evidence: RunEvidence) -> _Outside:
@@ -149,7 +162,7 @@ def _outside(evidence: RunEvidence) -> _Outside:
             proposals=_proposals(asked) if _are_seen(evidence, asked) else None,
             previous_epochs=_previous_epochs(arrived),
             heartbeats=_heartbeats(told) if _are_seen(evidence, told) else None,
-            asked_unclean=_asked_unclean(evidence),
+            asked=_asked(evidence),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ScenarioDataError(
@@ -157,12 +170,32 @@ def _outside(evidence: RunEvidence) -> _Outside:
         ) from error
 
 
-def _asked_unclean(evidence: RunEvidence) -> Collection[Place] | None:
-    named = evidence.asked_unclean
-    if named is None:
-        return None
-    ids = evidence.topic_ids
-    return {(topic_id, number) for topic, number in named for topic_id in ids.get(topic, ())}
+def _asked(evidence: RunEvidence) -> Mapping[Election, Collection[Place] | None]:
+    """Return who may have asked: the preferred replica is elected by a controller's timer too."""
+    unclean, ids = evidence.asked_unclean, evidence.topic_ids
+    preferred = {
+        TopicPartition(seen.act.topic, seen.act.partition)
+        for _, seen in lines_of(evidence.observed, Act)
+        if isinstance(seen.act, PreferredElection)
+    }
+    named: Mapping[Election, Collection[TopicPartition] | None] = {
+        Election.PREFERRED: None if unclean is None or _may_balance(evidence) else preferred,
+        Election.UNCLEAN: unclean,
+    }
+    return {
+        election: places
+        if places is None
+        else {(topic_id, number) for topic, number in places for topic_id in ids.get(topic, ())}
+        for election, places in named.items()
+    }
+
+
+def _may_balance(evidence: RunEvidence) -> bool:
+    properties = evidence.scenario.cluster.properties
+    times_ms = [entry.time_ms for entry in evidence.metadata_logs.entries] or [0]
+    interval_s = number_in(properties, "leader.imbalance.check.interval.seconds") or _BALANCED_S
+    is_on = properties.get("auto.leader.rebalance.enable", "true").lower() == "true"
+    return is_on and times_ms[-1] - times_ms[0] >= 1000 * interval_s
 
 
 def _are_seen(evidence: RunEvidence, messages: Sequence[LinkMessage]) -> bool:
@@ -319,13 +352,13 @@ class _Batch:
             yield Decision(kind=event.kind, offset=offset)
             return
         place, fields = next(iter(written.items()))
-        proposals, asked = self.outside.proposals, self.outside.asked_unclean
+        proposals, asked = self.outside.proposals, self.outside.asked
         ways = controller.alone(
             self.quorum,
             place,
             fields,
             None if proposals is None else proposals.get(place, ()),
-            may_ask_unclean=asked is None or place in asked,
+            asked=[each for each, of in asked.items() if of is None or place in of],
         )
         of_event = (
             []

@@ -12,6 +12,7 @@ from kchaos.checkers import acts
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge
 from kchaos.checkers.metadata_log import read_node
+from kchaos.checkers.observations import Act
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import is_unknown, line_of
@@ -204,6 +205,21 @@ def test_what_no_event_explains_denies_conformance_and_names_what_was_possible(
     assert (finding.topic, finding.partition) == ("t", 0)
     assert "the controller wrote Isr [0, 1]" in finding.message
     assert "possible was Isr [0], Leader 0 (fenced)" in finding.message
+
+
+def test_a_preferred_replica_is_elected_where_somebody_asked_for_it(tmp_path: Path) -> None:
+    place = {"PartitionId": 0, "TopicId": TOPIC_IDS["t"]}
+    found = {}
+    for is_asked in (False, True):
+        build = kraft_run(tmp_path / str(is_asked))
+        away = ("PartitionChangeRecord", 2, place | {"Isr": (1,), "Leader": 1})
+        build.records(away, fencing(0, is_fenced=True)).fence(0, is_fenced=False)
+        build.records(("PartitionChangeRecord", 2, place | {"Isr": (1, 0)}))
+        if is_asked:
+            build.observe(Act(act=acts.PreferredElection(topic="t", partition=0), zxid=0), 1)
+        build.records(("PartitionChangeRecord", 2, place | {"Leader": 0}))
+        found[is_asked] = "decision-not-allowed" in kinds(judged(build))
+    assert found == {False: True, True: False}
 
 
 def test_a_change_that_is_missing_is_told_of_the_partition(tmp_path: Path) -> None:

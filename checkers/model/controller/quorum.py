@@ -518,7 +518,7 @@ def alone(
     written: Fields,
     proposals: Collection[IsrProposal] | None,
     *,
-    may_ask_unclean: bool,
+    asked: Collection[Election],
 ) -> Iterator[tuple[str, Fields]]:
     """Yield each event about one partition that may have been, with what it changes.
 
@@ -527,16 +527,16 @@ def alone(
         place: The partition.
         written: What was written: it tells the replicas and directories that somebody chose.
         proposals: What its leaders asked for; None where nobody saw that.
-        may_ask_unclean: Whether a client may have asked for an unclean election.
+        asked: The elections that a client or a timer may have asked for.
     """
     partition = quorum.image.partitions[place]
     seen = _proposed_in(quorum, place, written) if proposals is None else proposals
     for proposal in seen:
         yield "AlterPartition", isr_asked_for(quorum, place, proposal) or {}
-    yield "preferred election", elected(quorum, place, Election.PREFERRED)
-    is_unclean = quorum.election(place) is Election.UNCLEAN
-    if may_ask_unclean or is_unclean:
-        yield "unclean election", elected(quorum, place, Election.UNCLEAN)
+    for election in (Election.PREFERRED, Election.UNCLEAN):
+        # Partitions without a leader get one by a timer, unclean where that is allowed.
+        if election in (*asked, quorum.election(place)):
+            yield f"{election.value} election", elected(quorum, place, election)
     replicas = written.get("Replicas", partition.replicas)
     removing = written.get("RemovingReplicas", ())
     chosen = [replica for replica in replicas if replica not in removing]

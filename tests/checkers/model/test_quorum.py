@@ -313,16 +313,16 @@ def test_a_new_replica_is_in_the_only_directory_of_its_broker() -> None:
 
 
 def test_without_links_a_leader_may_have_asked_for_what_was_written() -> None:
-    ways = dict(alone(quorum(NEW), PLACE, {"Isr": (0, 2)}, None, may_ask_unclean=False))
+    ways = dict(alone(quorum(NEW), PLACE, {"Isr": (0, 2)}, None, asked=()))
     assert ways["AlterPartition"] == {"Isr": (0, 2)}
-    ways = dict(alone(quorum(NEW), PLACE, {"Isr": (0, 2)}, (), may_ask_unclean=False))
+    ways = dict(alone(quorum(NEW), PLACE, {"Isr": (0, 2)}, (), asked=()))
     assert {"Isr": (0, 2)} not in ways.values()
 
 
 def test_a_broker_that_shuts_down_leaves_isrs_again_after_the_controller_moved() -> None:
     state = quorum(NEW, leader=1)
     state.image.brokers[1] = replace(state.image.brokers[1], is_shutting_down=True)
-    ways = [*alone(state, PLACE, {"Isr": (0, 2), "Leader": 0}, (), may_ask_unclean=False)]
+    ways = [*alone(state, PLACE, {"Isr": (0, 2), "Leader": 0}, (), asked=())]
     assert ("shutdown", {"Isr": (0, 2), "Leader": 0}) in ways
 
 
