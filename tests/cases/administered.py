@@ -6,22 +6,7 @@ down gets a leader because somebody asks for it, whatever the settings say, and 
 
 from typing import Any
 
-from kchaos import (
-    AddPartitions,
-    AwaitDecision,
-    AwaitHighWatermark,
-    AwaitState,
-    CancelReassignment,
-    CreateTopic,
-    CutLink,
-    ElectUncleanly,
-    Heal,
-    Inject,
-    KillBroker,
-    MoveReplica,
-    Produce,
-    Reassign,
-)
+import kchaos
 from tests.support.looking import observations, values
 
 RELEASES = {"2.4.1": True, "2.8.2": True, "3.9.1": True}
@@ -31,31 +16,35 @@ LOG_DIRECTORIES = 2
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _T1: dict[str, Any] = {"topic": "t", "partition": 1}
 WITHOUT_FOLDERS = (
-    CreateTopic(topic="t", assignment=((0, 1),)),
-    Produce(operation="first", records=3, acks=-1, **_T0),
-    AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T0),
-    Inject(name="2-cut", fault=CutLink(source=2, target=0)),
-    Reassign(replicas=(0, 1, 2), by="api", is_awaited=False, **_T0),
-    CancelReassignment(**_T0),
-    Heal(name="2-cut"),
-    Produce(operation="cancelled", records=1, acks=-1, **_T0),
-    Reassign(replicas=(2, 1), by="api", **_T0),
-    Produce(operation="reassigned", records=1, acks=-1, **_T0),
-    AddPartitions(topic="t", assignment=((1, 2),)),
-    Produce(operation="both", records=2, acks=-1, **_T1),
-    AwaitHighWatermark(brokers=(1, 2), high_watermark=2, **_T1),
-    Inject(name="2-away", fault=KillBroker(broker=2)),
-    AwaitState(leader=1, isr=(1,), **_T1),
-    Produce(operation="alone", records=1, acks=1, **_T1),
-    Inject(name="1-away", fault=KillBroker(broker=1)),
-    AwaitDecision(leader=-1, **_T1),
-    Heal(name="2-away"),
-    ElectUncleanly(**_T1),
-    Produce(operation="uncleanly", records=1, acks=1, **_T1),
-    Heal(name="1-away"),
-    AwaitState(leader=2, isr=(1, 2), **_T1),
+    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    kchaos.Produce(operation="first", records=3, acks=-1, **_T0),
+    kchaos.AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T0),
+    kchaos.Inject(name="2-cut", fault=kchaos.CutLink(source=2, target=0)),
+    kchaos.Reassign(replicas=(0, 1, 2), by="api", is_awaited=False, **_T0),
+    kchaos.CancelReassignment(**_T0),
+    kchaos.Heal(name="2-cut"),
+    kchaos.Produce(operation="cancelled", records=1, acks=-1, **_T0),
+    kchaos.Reassign(replicas=(2, 1), by="api", **_T0),
+    kchaos.Produce(operation="reassigned", records=1, acks=-1, **_T0),
+    kchaos.AddPartitions(topic="t", assignment=((1, 2),)),
+    kchaos.Produce(operation="both", records=2, acks=-1, **_T1),
+    kchaos.AwaitHighWatermark(brokers=(1, 2), high_watermark=2, **_T1),
+    kchaos.Inject(name="2-away", fault=kchaos.KillBroker(broker=2)),
+    kchaos.AwaitState(leader=1, isr=(1,), **_T1),
+    kchaos.Produce(operation="alone", records=1, acks=1, **_T1),
+    kchaos.Inject(name="1-away", fault=kchaos.KillBroker(broker=1)),
+    kchaos.AwaitDecision(leader=-1, **_T1),
+    kchaos.Heal(name="2-away"),
+    kchaos.ElectUncleanly(**_T1),
+    kchaos.Produce(operation="uncleanly", records=1, acks=1, **_T1),
+    kchaos.Heal(name="1-away"),
+    kchaos.AwaitState(leader=2, isr=(1, 2), **_T1),
 )
-STEPS = (*WITHOUT_FOLDERS[:3], MoveReplica(broker=1, directory=1, **_T0), *WITHOUT_FOLDERS[3:])
+STEPS = (
+    *WITHOUT_FOLDERS[:3],
+    kchaos.MoveReplica(broker=1, directory=1, **_T0),
+    *WITHOUT_FOLDERS[3:],
+)
 
 
 def seen(run, release):

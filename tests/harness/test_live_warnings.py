@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.faults import FastBounce, RollBroker
-from kchaos.faults.api import Fault
+import kchaos
 from kchaos.harness.pytest_plugin import live
 from kchaos.harness.pytest_plugin.options import PluginSettings
-from kchaos.harness.steps.scenario_steps import Inject
 
 PROTOCOL = "inter.broker.protocol.version"
 
@@ -20,23 +17,23 @@ class FakeCluster:
     """Two brokers that become what a roll makes of them, as running ones do."""
 
     def __init__(self, **properties: str) -> None:
-        self.spec = ClusterSpec(
-            brokers=tuple(BrokerSpec(id=broker, kafka="1.1.1") for broker in (0, 1))
+        self.spec = kchaos.ClusterSpec(
+            brokers=tuple(kchaos.BrokerSpec(id=broker, kafka="1.1.1") for broker in (0, 1))
         )
         self.brokers = {
             broker: SimpleNamespace(id=broker, release="1.1.1", properties=dict(properties))
             for broker in (0, 1)
         }
 
-    def inject(self, fault: Fault) -> None:
-        if isinstance(fault, RollBroker):
+    def inject(self, fault: kchaos.Fault) -> None:
+        if isinstance(fault, kchaos.RollBroker):
             broker = self.brokers[fault.broker]
             broker.release = fault.kafka or broker.release
             broker.properties |= dict(fault.properties)
 
 
 def said_of(
-    faults: tuple[Fault, ...], monkeypatch: pytest.MonkeyPatch, **properties: str
+    faults: tuple[kchaos.Fault, ...], monkeypatch: pytest.MonkeyPatch, **properties: str
 ) -> list[str]:
     cluster = FakeCluster(**properties)
     said: list[str] = []
@@ -59,21 +56,21 @@ def said_of(
         say=said.append,
     )
     for number, fault in enumerate(faults):
-        chaos.perform(Inject(name=f"{number}", fault=fault))
+        chaos.perform(kchaos.Inject(name=f"{number}", fault=fault))
     return said
 
 
-ROLLS = (RollBroker(broker=1, kafka="2.0.1"), RollBroker(broker=0, kafka="2.0.1"))
+ROLLS = (kchaos.RollBroker(broker=1, kafka="2.0.1"), kchaos.RollBroker(broker=0, kafka="2.0.1"))
 
 
 def test_a_roll_without_a_pinned_protocol_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    (told,) = said_of((ROLLS[0], FastBounce(broker=1), ROLLS[1]), monkeypatch)
+    (told,) = said_of((ROLLS[0], kchaos.FastBounce(broker=1), ROLLS[1]), monkeypatch)
     assert told.startswith(f"broker 1 (2.0.1) speaks {PROTOCOL} 2.0, its own, since none is set, ")
     assert "which broker 0 (1.1.1) cannot read" in told
 
 
 def test_a_roll_at_the_older_protocol_is_not_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    raised = RollBroker(broker=1, properties=((PROTOCOL, "2.0"),))
+    raised = kchaos.RollBroker(broker=1, properties=((PROTOCOL, "2.0"),))
     assert said_of((*ROLLS, raised), monkeypatch, **{PROTOCOL: "1.1"}) == []
     (told,) = said_of((ROLLS[0], raised), monkeypatch, **{PROTOCOL: "1.1"})
     assert f"broker 1 (2.0.1) speaks {PROTOCOL} 2.0, which broker 0" in told

@@ -2,10 +2,7 @@
 
 import pytest
 
-from kchaos.clusters.system.waiting import await_until
-from kchaos.faults import PreferredElection
-from kchaos.faults.api import MemoryJournal
-from kchaos.faults.errors import NoEffect
+import kchaos
 from tests.support.replicated_topic import Topic
 
 
@@ -13,7 +10,7 @@ def prefer(topic: Topic, *replicas: int) -> None:
     """Make another replica the preferred one; the leader stays."""
     metadata = topic.cluster.metadata
     metadata.reassign(topic.name, 0, replicas)
-    await_until(
+    kchaos.await_until(
         lambda: not metadata.reassigning(),
         timeout_s=60,
         waiting_for=f"the replicas of {topic.name} to be {replicas}",
@@ -21,13 +18,13 @@ def prefer(topic: Topic, *replicas: int) -> None:
     )
 
 
-def check_election(replicas: Topic, journal: MemoryJournal, by: str, done_by: str) -> None:
+def check_election(replicas: Topic, journal: kchaos.MemoryJournal, by: str, done_by: str) -> None:
     """Broker 0 leads; then broker 1 is preferred, and elected."""
     cluster = replicas.cluster
     prefer(replicas, 1, 0)
     before = replicas.state()
     assert before["leader"] == 0
-    fault = PreferredElection(topic=replicas.name, partition=0, by=by)  # type: ignore[arg-type]
+    fault = kchaos.PreferredElection(topic=replicas.name, partition=0, by=by)  # type: ignore[arg-type]
     with fault.inject(cluster, journal) as injection:
         after = replicas.state()
         assert after["leader"] == 1
@@ -38,5 +35,5 @@ def check_election(replicas: Topic, journal: MemoryJournal, by: str, done_by: st
         assert injection.effect["by"] == done_by
     assert replicas.state() == after
     assert replicas.produce(1, acks=-1).error_code == 0
-    with pytest.raises(NoEffect, match=r"broker 1, the preferred replica .* leads already"):
+    with pytest.raises(kchaos.NoEffect, match=r"broker 1, the preferred replica .* leads already"):
         fault.inject(cluster, journal).__enter__()

@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import kchaos
 from kchaos.clusters.docker_driver import kafka_image as kafka_image_module
-from kchaos.clusters.docker_driver.cluster import DockerCluster
 from kchaos.clusters.docker_driver.kafka_image import find_in_image
 from kchaos.clusters.docker_driver.leftovers import remove_run
 from kchaos.clusters.docker_driver.options import base_image
 from kchaos.clusters.docker_driver.owner import RUN
-from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.kafka.distribution import java_of, resolve
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.start.local import LocalCluster
 from tests.support.docker_runs import run_of
 
 if TYPE_CHECKING:
@@ -67,14 +64,14 @@ def test_an_image_with_a_kafka_is_used_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     release = kafka_image.rpartition(":")[2]
-    spec = ClusterSpec(
-        brokers=brokers_of(f"image:{kafka_image}", (0,)),
+    spec = kchaos.ClusterSpec(
+        brokers=kchaos.brokers_of(f"image:{kafka_image}", (0,)),
         mode="kraft" if release == "4.1.2" else None,
     )
     # Neither a base image nor a Java of ours is needed.
     nowhere = "registry.invalid/nobody-has-this:1"
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
-    with DockerCluster(
+    with kchaos.DockerCluster(
         spec, work_directory=tmp_path / "work", image=nowhere, offline=True
     ) as cluster:
         assert cluster.brokers[0].release == release
@@ -107,7 +104,7 @@ def test_a_look_into_an_image_leaves_what_gc_finds_until_it_is_over(
 ) -> None:
     looked: list[str] = []
     monkeypatch.setattr(kafka_image_module, "remove_run", lambda _api, run: looked.append(run))
-    with pytest.raises(ReleaseError):
+    with pytest.raises(kchaos.ReleaseError):
         find_in_image(f"image:{base_image()}", offline=True, say=print)
     label = {"label": f"{RUN}={looked[0]}"}
     assert len(engine.containers(all=True, filters=label)) == 1
@@ -116,12 +113,12 @@ def test_a_look_into_an_image_leaves_what_gc_finds_until_it_is_over(
 
 
 def test_an_image_without_a_kafka_is_refused(tmp_path: Path) -> None:
-    spec = ClusterSpec(brokers=brokers_of(f"image:{base_image()}", (0,)))
-    with pytest.raises(ReleaseError, match="is it a Kafka image"):
-        DockerCluster(spec, work_directory=tmp_path / "work").start()
+    spec = kchaos.ClusterSpec(brokers=kchaos.brokers_of(f"image:{base_image()}", (0,)))
+    with pytest.raises(kchaos.ReleaseError, match="is it a Kafka image"):
+        kchaos.DockerCluster(spec, work_directory=tmp_path / "work").start()
 
 
 def test_processes_cannot_come_from_an_image(tmp_path: Path) -> None:
-    spec = ClusterSpec(brokers=brokers_of("image:apache/kafka:3.7.0", (0,)))
-    with pytest.raises(ReleaseError, match="only --driver docker can start it"):
-        LocalCluster(spec, work_directory=tmp_path / "work").start()
+    spec = kchaos.ClusterSpec(brokers=kchaos.brokers_of("image:apache/kafka:3.7.0", (0,)))
+    with pytest.raises(kchaos.ReleaseError, match="only --driver docker can start it"):
+        kchaos.LocalCluster(spec, work_directory=tmp_path / "work").start()
