@@ -11,7 +11,7 @@ from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
 from kchaos.checkers.formats.point_hit import FETCH_BEGUN, FETCH_COUNTED, ISR_CHECK
 from kchaos.clusters.agent.epoch_points import EPOCH_POINTS
 from kchaos.clusters.agent.point import DISK_OPERATIONS, DiskOperation, Place, Point
-from kchaos.clusters.agent.tier_points import TIER_POINTS
+from kchaos.clusters.agent.tier_points import TIER_POINTS, UNIFIED_LOG
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import KNOWN_RELEASES, Release, release_of
 
@@ -209,6 +209,12 @@ POINTS: Mapping[str, Point] = {
                 Place((2, 2, 0), _REPLICA, "updateLogReadResult", seen=_told("logEndOffset()")),
                 Place((2, 4, 0), _REPLICA, "updateFetchState", seen=f"{_NOW}$0"),
                 Place((3, 7, 0), _REPLICA, "updateFetchStateOrThrow", seen=f"{_NOW}$0"),
+                Place(
+                    (4, 1, 0),
+                    "org.apache.kafka.server.replica.Replica",
+                    "updateFetchStateOrThrow",
+                    seen=f"{_NOW}$0",
+                ),
             ),
         ),
         Point(
@@ -251,6 +257,7 @@ POINTS: Mapping[str, Point] = {
                 Place(
                     (3, 1, 0), "kafka.log.UnifiedLog", "read", reader=_ISOLATION, seen=_LOG_POSITION
                 ),
+                Place((4, 1, 0), UNIFIED_LOG, "read", reader=_ISOLATION, seen=_LOG_POSITION),
             ),
         ),
         *TIER_POINTS,

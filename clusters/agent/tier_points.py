@@ -8,6 +8,8 @@ REMOTE_READ = "remote-read"
 
 _REMOTE_STORE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 
+UNIFIED_LOG = "org.apache.kafka.storage.internals.log.UnifiedLog"
+"""The class of logs since 4.1."""
 TIER_POINTS = (
     Point(
         name=REMOTE_OFFSET,
@@ -19,6 +21,12 @@ TIER_POINTS = (
             Place(
                 (3, 6, 0),
                 "kafka.log.UnifiedLog",
+                "updateHighestOffsetInRemoteStorage",
+                seen='"(" + $0.topicPartition() + ",offset=" + $1 + ")"',
+            ),
+            Place(
+                (4, 1, 0),
+                UNIFIED_LOG,
                 "updateHighestOffsetInRemoteStorage",
                 seen='"(" + $0.topicPartition() + ",offset=" + $1 + ")"',
             ),
