@@ -162,7 +162,9 @@ class Night:
     def _play(self, player: Player, releases: Mapping[str, str], side_by_side: int) -> None:
         """Play side by side. No play is begun that could not end in time, and none goes on then."""
         there = {path.name for path in self.folder.iterdir()}
-        due = self.plan.left(self.plan.due(releases), self._lines)
+        known = {(line.seed, line.kafka) for line in self._lines}
+        drawn = self.plan.due(releases)
+        due: Iterator[Due] = (each for each in drawn if (each.seed, each.kafka) not in known)
         if self.limits.runs is not None:
             due = islice(due, max(0, self.limits.runs - len(self._lines)))
         campaign = Campaign(

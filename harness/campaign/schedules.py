@@ -134,11 +134,6 @@ class Schedules:
                 yield Due(seed=seed, kafka=kafka, release=releases[kafka], mix=mix)
             seed += parts
 
-    def left(self, due: Iterable[Due], played: Iterable[RunLine]) -> Iterator[Due]:
-        """Yield what is due and none of the played runs."""
-        keys = set(map(_key, played))
-        return (each for each in due if _key(self.line_of(each)) not in keys)
-
     def line_of(self, due: Due) -> RunLine:
         """Return what is known of a run before it is played."""
         if self.free is None:
@@ -233,7 +228,8 @@ def chaos(
     wanted = {_key(plan.line_of(due)) for due in all_due}
     file = None if results is None else ResultsFile(results)
     lines = [] if file is None else [line for line in file.lines if _key(line) in wanted]
-    missing = [*plan.left(all_due, lines)]
+    known = set(map(_key, lines))
+    missing = [due for due in all_due if _key(plan.line_of(due)) not in known]
     say(f"{len(missing)} of {len(all_due)} schedules to play, seeds from {seed_text(plan.seed)} on")
     plain: list[Scenario] = []
     ended = 0

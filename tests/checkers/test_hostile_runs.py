@@ -11,6 +11,7 @@ from kchaos.checkers.judge import judge
 from kchaos.checkers.opening import MOST_NESTED_JSON
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.campaign import campaign
 from kchaos.harness.commands import judge_runs
 from kchaos.harness.commands.judge_runs import judge_paths
 from kchaos.harness.exits import UNKNOWN, exit_code_for_lines
@@ -101,7 +102,7 @@ def test_a_judge_that_fails_over_one_run_ends_no_other_run_s_judging(
         return write_report(run)
 
     monkeypatch.setattr(judge_runs, "judge", judge_or_fail)
-    monkeypatch.setattr(judge_runs, "write_report", draw_or_fail)
+    monkeypatch.setattr(campaign, "write_report", draw_or_fail)
     said: list[str] = []
 
     lines = list(

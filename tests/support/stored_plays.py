@@ -27,9 +27,7 @@ class StoredPlays(AbstractContextManager["StoredPlays"]):
         source = self.runs[(number - 1) % len(self.runs)]
         place = self.folder / f"run-{number}"
         shutil.copytree(source, place)
-        # Its folder tells of the run that was stored.
-        names = {name: getattr(scenario, name) for name in ("entry", "case", "seed")}
-        return replace(line_at(place), **names)
+        return replace(line_at(place), seed=scenario.seed)
 
     def stop(self) -> None:
         self.stopped.set()
