@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kchaos.harness.commands import cli_options as opt
 from kchaos.harness.commands.cli_complete import entries, releases
-from kchaos.harness.commands.cli_options import as_json, run_options, runs_directory, sayer, trust
 
 if TYPE_CHECKING:
     from kchaos.harness.run.runner import RunOptions
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="Plays of the releases on both sides of a border.",
 )
-@trust
-@as_json
-@runs_directory
-@run_options
+@opt.trust
+@opt.as_json
+@opt.runs_directory
+@opt.run_options
 def bisect(
     name: str,
     good: str | None,
@@ -68,7 +68,7 @@ def bisect(
     from kchaos.harness.campaign.bisection import confirmed_borders, search_for
     from kchaos.harness.exits import AS_EXPECTED, FINDING
 
-    say = sayer()
+    say = opt.sayer()
     search = search_for(
         name, case, builds, good=good, bad=bad, trusted=trust, options=options, say=say
     )

@@ -7,23 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kchaos.checkers.acts import Mode
-from kchaos.harness.commands.cli_options import (
-    DURATION,
-    MIX_NAMES,
-    SEED,
-    LocalPath,
-    acts_of_schedules,
-    as_json,
-    default_side_by_side,
-    gates_of_schedules,
-    kafkas_of_schedules,
-    mode,
-    own_parts,
-    run_options,
-    runs_directory,
-    sayer,
-    side_by_side,
-)
+from kchaos.harness.commands import cli_options as opt
 
 if TYPE_CHECKING:
     from kchaos.checkers.run_line import RunLine
@@ -34,25 +18,25 @@ _FREE_S, _RATE = 60.0, 10.0
 
 
 @click.command()
-@kafkas_of_schedules
+@opt.kafkas_of_schedules
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
 @click.option(
     "--seed",
-    type=SEED,
+    type=opt.SEED,
     help="Seed of the first run; each further run takes the next number.  [default: any]",
 )
-@acts_of_schedules
+@opt.acts_of_schedules
 @click.option(
     "--mix",
-    type=click.Choice(MIX_NAMES),
+    type=click.Choice(opt.MIX_NAMES),
     metavar="MIX",
     default="mixed",
     show_default=True,
-    help=f"What schedules are mostly made of: {', '.join(MIX_NAMES)}. shutdowns: brokers that "
+    help=f"What schedules are mostly made of: {', '.join(opt.MIX_NAMES)}. shutdowns: brokers that "
     "stop ask their controller first. walks: only acts that the model says are possible. "
     "wide-walks: the same with more that may go wrong.",
 )
-@gates_of_schedules
+@opt.gates_of_schedules
 @click.option(
     "--free",
     "is_free",
@@ -63,7 +47,7 @@ _FREE_S, _RATE = 60.0, 10.0
 @click.option(
     "--for",
     "for_s",
-    type=DURATION,
+    type=opt.DURATION,
     help="With --free: for how long, such as 5m or 90s.  [default: 60s]",
 )
 @click.option(
@@ -82,8 +66,8 @@ _FREE_S, _RATE = 60.0, 10.0
     help="With --free: a command of your own in place of such clients; brokers are in "
     "KCHAOS_BOOTSTRAP_SERVERS, and the topic is t.",
 )
-@own_parts
-@mode
+@opt.own_parts
+@opt.mode
 @click.option(
     "--fail-on",
     type=click.Choice(("unsafe", "not-conforming", "unknown")),
@@ -91,15 +75,15 @@ _FREE_S, _RATE = 60.0, 10.0
     help="What makes a run fail; may be repeated.  [default: all of them, and whatever the model "
     "does not predict]",
 )
-@side_by_side
+@opt.side_by_side
 @click.option(
     "--results",
-    type=LocalPath(dir_okay=False, path_type=Path),
+    type=opt.LocalPath(dir_okay=False, path_type=Path),
     help="File of JSON lines to add to; a table is written beside it.",
 )
-@as_json
-@runs_directory
-@run_options
+@opt.as_json
+@opt.runs_directory
+@opt.run_options
 def chaos(
     kafkas: tuple[str, ...],
     runs: int,
@@ -157,10 +141,10 @@ def chaos(
             own=tuple(map(parts_named, parts)),
         ),
         runs=runs,
-        side_by_side=side_by_side or default_side_by_side(measures_waits=is_free),
+        side_by_side=side_by_side or opt.default_side_by_side(measures_waits=is_free),
         results=results,
         options=options,
-        say=sayer(),
+        say=opt.sayer(),
         done=done,
     )
     if not as_json:

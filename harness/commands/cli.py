@@ -11,21 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kchaos.checkers.store import Place
+from kchaos.harness.commands import cli_options as opt
 from kchaos.harness.commands.bisect import bisect
 from kchaos.harness.commands.chaos import chaos
 from kchaos.harness.commands.cli_complete import entries
 from kchaos.harness.commands.cli_machine import MACHINE_COMMANDS
-from kchaos.harness.commands.cli_options import (
-    RUNS_DIRECTORY,
-    LocalPath,
-    PlaceType,
-    as_json,
-    has_colour,
-    offline,
-    own_parts,
-    runs_directory,
-    sayer,
-)
 from kchaos.harness.commands.cli_releases import versions
 from kchaos.harness.commands.many_runs import pack, summary, tables, unpack
 from kchaos.harness.commands.nightly import nightly
@@ -115,13 +105,13 @@ def cli() -> None:
 @click.argument("words", nargs=-1, metavar="[WORD...]")
 @click.option(
     "--measured",
-    type=LocalPath(dir_okay=False, path_type=Path),
-    default=Path(RUNS_DIRECTORY) / "measurements.jsonl",
+    type=opt.LocalPath(dir_okay=False, path_type=Path),
+    default=Path(opt.RUNS_DIRECTORY) / "measurements.jsonl",
     show_default=True,
     help="Results of kchaos measure: they say when an entry was last seen.",
 )
-@own_parts
-@as_json
+@opt.own_parts
+@opt.as_json
 def list_entries(
     words: tuple[str, ...], measured: Path, parts: tuple[str, ...], as_json: bool
 ) -> None:
@@ -155,7 +145,7 @@ def list_entries(
 
 @cli.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=entries)
-@as_json
+@opt.as_json
 def show(names: tuple[str, ...], as_json: bool) -> None:
     """Tell the story of NAME, a known bug. Its cases, releases and source are told too.
 
@@ -185,7 +175,7 @@ def _entry_json(entry: Any) -> dict[str, Any]:
 
 
 @cli.command()
-@click.argument("runs", nargs=-1, type=PlaceType())
+@click.argument("runs", nargs=-1, type=opt.PlaceType())
 @click.option(
     "--history",
     "histories",
@@ -203,12 +193,12 @@ def _entry_json(entry: Any) -> dict[str, Any]:
 )
 @click.option(
     "--output",
-    type=PlaceType(),
+    type=opt.PlaceType(),
     help="Folder to make for Spark's Parquet files; it may be s3://BUCKET/PREFIX.  [default: "
     "judgements-spark/NNNN beside the first run]",
 )
-@as_json
-@offline
+@opt.as_json
+@opt.offline
 def judge(
     runs: tuple[Place, ...],
     histories: tuple[Path, ...],
@@ -247,7 +237,7 @@ def judge(
 
     def told() -> Iterator["RunLine"]:
         for line in judge_paths(
-            runs, spark=spark, master=master, output=output, offline=offline, say=sayer()
+            runs, spark=spark, master=master, output=output, offline=offline, say=opt.sayer()
         ):
             answers = f"{line.run}: {line.verdict}, as expected: {ANSWERS[line.expected]}"
             click.echo(json.dumps(line.to_json()) if as_json else printable(answers))
@@ -260,7 +250,7 @@ def judge(
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--text", is_flag=True, help="Print it instead, 80 columns wide.")
 @click.option("--open", "opened", is_flag=True, help="Show the page in a browser.")
-@runs_directory
+@opt.runs_directory
 def report(run: Path | None, text: bool, opened: bool, runs_dir: Path) -> None:
     """Write the HTML page of RUN, by default the newest. It is told where that is."""
     if text and opened:
@@ -271,7 +261,7 @@ def report(run: Path | None, text: bool, opened: bool, runs_dir: Path) -> None:
 
     directory = RunDirectory.open(run or newest_run(runs_dir))
     if text:
-        click.echo(text_report(directory, width=80, colour=has_colour()))
+        click.echo(text_report(directory, width=80, colour=opt.has_colour()))
         return
     page = write_report(directory)
     click.echo(str(page))
@@ -280,8 +270,8 @@ def report(run: Path | None, text: bool, opened: bool, runs_dir: Path) -> None:
 
 
 @cli.command()
-@runs_directory
-@as_json
+@opt.runs_directory
+@opt.as_json
 def runs(runs_dir: Path, as_json: bool) -> None:
     """Show the runs that are there, the newest first. Each has its verdict."""
     from kchaos.harness.commands.runs import run_lines, runs_there

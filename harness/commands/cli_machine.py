@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kchaos.checkers.acts import Mode
+from kchaos.harness.commands import cli_options as opt
 from kchaos.harness.commands.cli_complete import releases
-from kchaos.harness.commands.cli_options import mode, offline, run_options, runs_directory, sayer
 from kchaos.harness.printable import printable
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 @click.option("--brokers", type=click.IntRange(1), help="[default: 3, or one for each --kafka]")
 @click.option("--zookeepers", type=click.IntRange(1), default=1, show_default=True)
-@mode
+@opt.mode
 @click.option(
     "--controllers",
     type=click.Choice(["1", "3"]),
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     "BOOTSTRAP_SERVERS; then judge what its clients were promised.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@runs_directory
-@run_options
+@opt.runs_directory
+@opt.run_options
 def up(
     kafkas: tuple[str, ...],
     brokers: int | None,
@@ -82,13 +82,13 @@ def up(
     )
     if not judge:
         playground(
-            spec, driver=options.driver, offline=options.offline, say=sayer(), write=click.echo
+            spec, driver=options.driver, offline=options.offline, say=opt.sayer(), write=click.echo
         )
         return None
     from kchaos.harness.commands.show import result_lines
     from kchaos.harness.exits import exit_code_beside
 
-    results, status = judged_playground(spec, command, options=options, say=sayer())
+    results, status = judged_playground(spec, command, options=options, say=opt.sayer())
     for line in result_lines(results, is_expected=False):
         click.echo(line)
     return exit_code_beside(results, status)
@@ -102,13 +102,13 @@ def up(
     shell_complete=releases,
     help="What the brokers run.",
 )
-@mode
-@offline
+@opt.mode
+@opt.offline
 def compose(kafka: str, mode: Mode | None, offline: bool) -> None:
     """Prepare docker-compose.yml in this folder. Kafka and Java are fetched, .env is written."""
     from kchaos.clusters.docker_driver.compose import write_environment
 
-    say = sayer()
+    say = opt.sayer()
     file = write_environment(kafka, Path.cwd(), mode=mode, offline=offline, say=say)
     click.echo(f"{file} written; now: docker-compose up -d")
 
@@ -133,12 +133,12 @@ def doctor() -> int:
 
 
 @click.command()
-@offline
+@opt.offline
 def repair(offline: bool) -> None:
     """Make a broken cache whole. What is damaged is removed and fetched anew."""
     from kchaos.clusters.kafka.repair import repair_cache
 
-    done = repair_cache(offline=offline, say=sayer())
+    done = repair_cache(offline=offline, say=opt.sayer())
     click.echo("\n".join(done) or "nothing is broken")
 
 

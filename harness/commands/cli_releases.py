@@ -4,8 +4,8 @@ import json
 
 import click
 
+from kchaos.harness.commands import cli_options as opt
 from kchaos.harness.commands.cli_complete import releases
-from kchaos.harness.commands.cli_options import as_json
 
 
 @click.command()
@@ -18,7 +18,7 @@ from kchaos.harness.commands.cli_options import as_json
     help="With --to: how replication differs between two releases.",
 )
 @click.option("--to", "newer", metavar="RELEASE", shell_complete=releases, help="See --from.")
-@as_json
+@opt.as_json
 def versions(fetch: bool, older: str | None, newer: str | None, as_json: bool) -> None:
     """Show how well each Kafka release is known, or how two differ."""
     from kchaos.clusters.releases import release_of

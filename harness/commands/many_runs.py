@@ -6,16 +6,16 @@ from pathlib import Path
 import click
 
 from kchaos.checkers.store import Place, StoredPlace
-from kchaos.harness.commands.cli_options import LocalPath, PlaceType, baseline, fail_on, sayer
+from kchaos.harness.commands import cli_options as opt
 
 
 @click.command()
-@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=PlaceType())
-@baseline
-@fail_on
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=opt.PlaceType())
+@opt.baseline
+@opt.fail_on
 @click.option(
     "--output",
-    type=LocalPath(file_okay=False, path_type=Path),
+    type=opt.LocalPath(file_okay=False, path_type=Path),
     help="Where the files go.  [default: the first DIR, unless it is on an object store]",
 )
 def summary(
@@ -35,21 +35,21 @@ def summary(
     output = output or next((each for each in folders[:1] if isinstance(each, Path)), None)
     if output is None:
         raise click.UsageError(f"say with --output DIR where the summary of {folders[0]} goes")
-    made = summarise(folders, baseline=baseline, fail_on=fail_on, output=output, say=sayer())
+    made = summarise(folders, baseline=baseline, fail_on=fail_on, output=output, say=opt.sayer())
     return exit_code_of_summary(made)
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=PlaceType())
+@click.argument("runs", nargs=-1, required=True, type=opt.PlaceType())
 @click.option(
     "--output",
     required=True,
-    type=PlaceType(file_okay=False),
+    type=opt.PlaceType(file_okay=False),
     help="The folder of the tables, which is made or added to; it may be s3://BUCKET/PREFIX.",
 )
 @click.option(
     "--duckdb",
-    type=LocalPath(dir_okay=False, path_type=Path),
+    type=opt.LocalPath(dir_okay=False, path_type=Path),
     help="A database file for DuckDB to write, with a view of each table.",
 )
 def tables(runs: tuple[Place, ...], output: Place, duckdb: Path | None) -> None:
@@ -75,7 +75,7 @@ def tables(runs: tuple[Place, ...], output: Place, duckdb: Path | None) -> None:
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--output",
-    type=PlaceType(dir_okay=False),
+    type=opt.PlaceType(dir_okay=False),
     help="The archive to make, or the folder on an object store where it goes: s3://BUCKET/PREFIX."
     "  [default: RUN.tar.xz beside the run]",
 )
@@ -102,10 +102,10 @@ def pack(run: Path, output: Place | None) -> None:
 
 
 @click.command()
-@click.argument("archive", type=PlaceType(exists=True, dir_okay=False))
+@click.argument("archive", type=opt.PlaceType(exists=True, dir_okay=False))
 @click.option(
     "--output",
-    type=LocalPath(file_okay=False, path_type=Path),
+    type=opt.LocalPath(file_okay=False, path_type=Path),
     default=Path(),
     help="Where the run goes.  [default: here]",
 )

@@ -9,26 +9,7 @@ import click
 
 from kchaos.checkers.acts import Mode
 from kchaos.checkers.store import Place, StoredPlace, stored_place_of
-from kchaos.harness.commands.cli_options import (
-    DURATION,
-    MIX_NAMES,
-    SEED,
-    LocalPath,
-    PlaceType,
-    Read,
-    acts_of_schedules,
-    as_json,
-    baseline,
-    bytes_in,
-    default_side_by_side,
-    fail_on,
-    gates_of_schedules,
-    kafkas_of_schedules,
-    mode,
-    run_options,
-    sayer,
-    side_by_side,
-)
+from kchaos.harness.commands import cli_options as opt
 
 if TYPE_CHECKING:
     from kchaos.harness.run.runner import RunOptions
@@ -36,8 +17,8 @@ if TYPE_CHECKING:
 
 def _mix(text: str) -> tuple[str, float]:
     name, _, weight = text.partition("=")
-    if name not in MIX_NAMES:
-        raise ValueError(f"no mix is named {name!r}; known: {', '.join(MIX_NAMES)}")
+    if name not in opt.MIX_NAMES:
+        raise ValueError(f"no mix is named {name!r}; known: {', '.join(opt.MIX_NAMES)}")
     if not (weight or "1").isdecimal():
         raise ValueError(f"{text!r}: a weight is a whole number, as in walks=3")
     return name, float(weight or "1")
@@ -60,26 +41,26 @@ def _keep(text: str) -> int | None:
 
 
 @click.command()
-@kafkas_of_schedules
+@opt.kafkas_of_schedules
 @click.option(
     "--for",
     "for_s",
-    type=DURATION,
+    type=opt.DURATION,
     help="How long, such as 2h or 90m. What could not end in time is not begun.",
 )
 @click.option("--runs", type=click.IntRange(1), help="How many schedules in all.")
 @click.option(
     "--output",
-    type=LocalPath(file_okay=False, path_type=Path),
+    type=opt.LocalPath(file_okay=False, path_type=Path),
     default=Path("kchaos-night"),
     show_default=True,
     help="The night's folder, for runs, lines and summary. A night that is there goes on.",
 )
-@baseline
-@fail_on
+@opt.baseline
+@opt.fail_on
 @click.option(
     "--keep",
-    type=Read("failed|all|N", _keep),
+    type=opt.Read("failed|all|N", _keep),
     default="failed",
     show_default=True,
     help="Which runs stay on disk of those in which nothing is wrong: none, all, the newest N.",
@@ -87,44 +68,44 @@ def _keep(text: str) -> int | None:
 @click.option(
     "--max-size",
     "max_bytes",
-    type=Read("SIZE", bytes_in),
+    type=opt.Read("SIZE", opt.bytes_in),
     help="What runs may take on disk, such as 2G. The last run that shows a bug is never deleted: "
     "rather than that the night ends.",
 )
 @click.option(
     "--shard",
-    type=Read("PART/PARTS", _shard),
+    type=opt.Read("PART/PARTS", _shard),
     default="1/1",
     help="Play only these seeds, such as 2/5; needs --seed, the same for all parts.",
 )
-@click.option("--seed", type=SEED, help="Of the first schedules.  [default: any]")
+@click.option("--seed", type=opt.SEED, help="Of the first schedules.  [default: any]")
 @click.option(
     "--mix",
     "mixes",
-    type=Read("MIX[=WEIGHT]", _mix),
+    type=opt.Read("MIX[=WEIGHT]", _mix),
     multiple=True,
     help="May be repeated.  [default: mixed=4, walks=2, and each other one but rare, "
     "upgrades, slow-disks and wide-walks]",
 )
-@acts_of_schedules
-@gates_of_schedules
-@side_by_side
+@opt.acts_of_schedules
+@opt.gates_of_schedules
+@opt.side_by_side
 @click.option(
     "--tables",
     "tables_folder",
-    type=PlaceType(file_okay=False),
+    type=opt.PlaceType(file_okay=False),
     help="Add the runs to the Parquet tables in this folder, as kchaos tables does; it may be "
     "s3://BUCKET/PREFIX.",
 )
 @click.option(
     "--store",
-    type=Read("s3://BUCKET/PREFIX", stored_place_of),
+    type=opt.Read("s3://BUCKET/PREFIX", stored_place_of),
     help="In the end put what stays of the night on an object store, in a place of its own: lines, "
     "summary, and a pack of each run that is kept.",
 )
-@as_json
-@mode
-@run_options
+@opt.as_json
+@opt.mode
+@opt.run_options
 def nightly(
     kafkas: tuple[str, ...],
     for_s: float | None,
@@ -178,11 +159,11 @@ def nightly(
         fail_on=fail_on,
         tables=tables_folder,
         store=store,
-        say=sayer(),
+        say=opt.sayer(),
         done=lambda line: click.echo(json.dumps(line.to_json())) if as_json else None,
     )
     made = night.play(
-        side_by_side=side_by_side or default_side_by_side(),
+        side_by_side=side_by_side or opt.default_side_by_side(),
         options=replace(options, runs_directory=output),
     )
     return exit_code_of_summary(made)
@@ -192,5 +173,5 @@ def _usual_mixes() -> dict[str, float]:
     """Return the mixes of a night without `--mix`, each with its weight."""
     # Slow disks need FUSE, two others another release; wide walks take long to draw.
     seldom = ("rare", "upgrades", "slow-disks", "wide-walks")
-    usual = {name: 1.0 for name in MIX_NAMES if name not in seldom}
+    usual = {name: 1.0 for name in opt.MIX_NAMES if name not in seldom}
     return usual | {"mixed": 4.0, "walks": 2.0}

@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kchaos.checkers.acts import Mode
+from kchaos.harness.commands import cli_options as opt
 from kchaos.harness.commands.cli_complete import cases_of_entry, entries, releases
-from kchaos.harness.commands.cli_options import (
-    LocalPath,
-    as_json,
-    default_side_by_side,
-    mode,
-    run_options,
-    runs_directory,
-    sayer,
-    side_by_side,
-    trust,
-)
 from kchaos.harness.printable import printable
 
 if TYPE_CHECKING:
@@ -80,11 +70,11 @@ def _of_brokers(_: Any, __: Any, values: tuple[str, ...]) -> dict[int, str]:
     help="Whether a Spark job judges all runs together at the end (not with --json).  "
     "[default: from 400 runs on, where Spark is installed]",
 )
-@mode
-@side_by_side
-@as_json
-@runs_directory
-@run_options
+@opt.mode
+@opt.side_by_side
+@opt.as_json
+@opt.runs_directory
+@opt.run_options
 def reproduce(
     name: str,
     kafkas: tuple[str, ...],
@@ -114,7 +104,7 @@ def reproduce(
     entry = entry_named(name)
     if judged_as is not None:
         judging_release_of(judged_as)
-    say = sayer()
+    say = opt.sayer()
     spark = not as_json and with_spark(spark, runs=runs, offline=options.offline, say=say)
 
     def done(_number: int, line: "RunLine") -> None:
@@ -136,7 +126,7 @@ def reproduce(
     )
     lines = play_cases(
         due,
-        side_by_side=side_by_side or default_side_by_side(),
+        side_by_side=side_by_side or opt.default_side_by_side(),
         options=options,
         say=say,
         done=done,
@@ -161,10 +151,10 @@ def reproduce(
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--typed", hidden=True, help="What the user typed, when kchaos calls itself.")
-@trust
-@as_json
-@runs_directory
-@run_options
+@opt.trust
+@opt.as_json
+@opt.runs_directory
+@opt.run_options
 def replay(run: Path, typed: str | None, trust: bool, as_json: bool, options: "RunOptions") -> int:
     """Play the scenario of a run, or of a scenario file, once more."""
     from kchaos.harness.campaign.campaign import InThisProcess, results_of
@@ -173,7 +163,7 @@ def replay(run: Path, typed: str | None, trust: bool, as_json: bool, options: "R
     from kchaos.harness.run.settings import named_kafkas, trusted_scenario
 
     scenario = trusted_scenario(run / "scenario.json" if run.is_dir() else run, trust=trust)
-    say, command = sayer(), tuple(json.loads(typed)) if typed else ()
+    say, command = opt.sayer(), tuple(json.loads(typed)) if typed else ()
     for kafka in (name for name in named_kafkas(scenario) if not name[:1].isdigit() or "/" in name):
         say(f"it starts the Kafka in {kafka}: Ctrl-C if that is none of yours")
     line = InThisProcess(options=replace(options, command=command), say=say).play(scenario)
@@ -189,12 +179,12 @@ def replay(run: Path, typed: str | None, trust: bool, as_json: bool, options: "R
 )
 @click.option(
     "--results",
-    type=LocalPath(dir_okay=False, path_type=Path),
+    type=opt.LocalPath(dir_okay=False, path_type=Path),
     help="File of JSON lines to add to.  [default: measurements.jsonl in --runs-dir]",
 )
-@side_by_side
-@runs_directory
-@run_options
+@opt.side_by_side
+@opt.runs_directory
+@opt.run_options
 def measure(
     names: tuple[str, ...],
     runs: int | None,
@@ -215,8 +205,8 @@ def measure(
         names,
         runs=runs,
         results=results or options.runs_directory / RESULTS,
-        side_by_side=side_by_side or default_side_by_side(),
+        side_by_side=side_by_side or opt.default_side_by_side(),
         options=options,
-        say=sayer(),
+        say=opt.sayer(),
     )
     return exit_code_for_lines(lines)

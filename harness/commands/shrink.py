@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kchaos.harness.commands.cli_options import (
-    LocalPath,
-    as_json,
-    default_side_by_side,
-    run_options,
-    runs_directory,
-    sayer,
-    side_by_side,
-    trust,
-)
+from kchaos.harness.commands import cli_options as opt
 
 if TYPE_CHECKING:
     from kchaos.harness.run.runner import RunOptions
@@ -35,14 +26,14 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--output",
-    type=LocalPath(dir_okay=False, path_type=Path),
+    type=opt.LocalPath(dir_okay=False, path_type=Path),
     help="Scenario file to write.  [default: RUN-shrunk.json beside the run]",
 )
-@side_by_side
-@trust
-@as_json
-@runs_directory
-@run_options
+@opt.side_by_side
+@opt.trust
+@opt.as_json
+@opt.runs_directory
+@opt.run_options
 def shrink(
     run: Path,
     plays: int,
@@ -68,7 +59,7 @@ def shrink(
     from kchaos.harness.exits import UNKNOWN, exit_code_for_lines
     from kchaos.harness.run.settings import trusted_scenario
 
-    say = sayer()
+    say = opt.sayer()
     directory = RunDirectory.open(run.resolve())
     scenario = trusted_scenario(directory.path / "scenario.json", trust=trust)
     if tries > plays:
@@ -82,7 +73,7 @@ def shrink(
         signs=signs,
         plays=plays,
         tries=tries,
-        side_by_side=side_by_side or default_side_by_side(),
+        side_by_side=side_by_side or opt.default_side_by_side(),
         file=output or directory.path.parent / f"{directory.name}-shrunk.json",
         say=say,
     )

@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kchaos.harness.commands import cli_options as opt
 from kchaos.harness.commands.cli_complete import releases
-from kchaos.harness.commands.cli_options import (
-    SEED,
-    LocalPath,
-    as_json,
-    default_side_by_side,
-    run_options,
-    runs_directory,
-    sayer,
-    side_by_side,
-)
 
 if TYPE_CHECKING:
     from kchaos.harness.run.runner import RunOptions
@@ -77,23 +68,23 @@ UPGRADE_MIXES = (
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How many.")
 @click.option(
     "--seed",
-    type=SEED,
+    type=opt.SEED,
     help="Of the first run; each further one takes the next number.  [default: any]",
 )
 @click.option(
     "--unsupported", is_flag=True, help="Play also what Kafka does not support, to see the cost."
 )
 @click.option("--plan", is_flag=True, help="Say what would be played, and play nothing.")
-@side_by_side
+@opt.side_by_side
 @click.option(
     "--sign-off",
     "sign_off",
-    type=LocalPath(file_okay=False, path_type=Path),
+    type=opt.LocalPath(file_okay=False, path_type=Path),
     help="Folder of the page.  [default: sign-off-PAIR-SEED beside the runs]",
 )
-@as_json
-@runs_directory
-@run_options
+@opt.as_json
+@opt.runs_directory
+@opt.run_options
 def upgrade(
     older: tuple[str, ...],
     newer: tuple[str, ...],
@@ -130,7 +121,7 @@ def upgrade(
     )
     from kchaos.harness.upgrades.rendering import json_of
 
-    say = sayer()
+    say = opt.sayer()
     meant = upgrade_of(
         older,
         newer,
@@ -151,7 +142,7 @@ def upgrade(
         meant,
         runs=runs,
         seed=any_seed() if seed is None else seed,
-        side_by_side=side_by_side or default_side_by_side(measures_waits=not stepped),
+        side_by_side=side_by_side or opt.default_side_by_side(measures_waits=not stepped),
         folder=sign_off,
         options=options,
         say=say,

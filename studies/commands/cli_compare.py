@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kchaos.harness.commands.cli_options import SEED, LocalPath, sayer
+from kchaos.harness.commands import cli_options as opt
 
 
 @click.command()
@@ -17,7 +17,7 @@ from kchaos.harness.commands.cli_options import SEED, LocalPath, sayer
     help="What each alternative would have done in a recorded run, in place of the scenarios.",
 )
 @click.option("--schedules", type=click.IntRange(0), help="Random schedules.  [default: 100]")
-@click.option("--seed", type=SEED, default=1, show_default=True, help="Of the first.")
+@click.option("--seed", type=opt.SEED, default=1, show_default=True, help="Of the first.")
 @click.option(
     "--most-states",
     type=click.IntRange(0),
@@ -25,7 +25,7 @@ from kchaos.harness.commands.cli_options import SEED, LocalPath, sayer
 )
 @click.option(
     "--write",
-    type=LocalPath(dir_okay=False, path_type=Path),
+    type=opt.LocalPath(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write it into a Markdown page instead: between its marks, or as a new page.",
 )
@@ -58,7 +58,7 @@ def compare(
     )
     if write is not None:
         refuse_page(write, document)
-    comparison = compare_document(document, run=run, bounds=bounds, say=sayer())
+    comparison = compare_document(document, run=run, bounds=bounds, say=opt.sayer())
     if write is not None:
         write_page(write, comparison)
         return exit_code_for(comparison)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from kchaos.harness.commands import cli_options as opt
 from kchaos.harness.commands.cli_complete import releases
-from kchaos.harness.commands.cli_options import LocalPath, as_json, sayer
 
 PROPERTIES = (
     *("strong-isr", "kept", "agreement", "truncation-ends"),
@@ -103,12 +103,12 @@ PROPERTIES = (
 )
 @click.option(
     "--scenario",
-    type=LocalPath(dir_okay=False, path_type=Path),
+    type=opt.LocalPath(dir_okay=False, path_type=Path),
     help="File for a counterexample that can be played; NAME-2 and so on if it has something else."
     "  [default: explored-RELEASE.json]",
 )
 @click.option("--schedule/--no-schedule", default=True, help="Whether one is searched.")
-@as_json
+@opt.as_json
 def explore(
     releases: tuple[str, ...],
     without: tuple[str, ...],
@@ -167,4 +167,4 @@ def explore(
         memory_mib=memory_mib,
         scenario=(scenario or Path(f"explored-{'-'.join(releases)}.json")) if schedule else None,
     )
-    return explore_release(wanted, as_json=as_json, say=sayer(), write=click.echo)
+    return explore_release(wanted, as_json=as_json, say=opt.sayer(), write=click.echo)
