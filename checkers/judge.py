@@ -60,7 +60,6 @@ from kchaos.checkers.witness import Witness
 
 _T = TypeVar("_T")
 Predict = Callable[[RunEvidence], Prediction]
-_MOST_SAID = 5
 _POSSIBLE, _SEEN_SO_FAR = ", possible was ", ", seen so far: "
 _NUMBERED = re.compile(r"[\w.-]*\d[\w.-]*")
 """Names and offsets: they differ between two runs of one bug."""

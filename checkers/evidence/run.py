@@ -849,10 +849,6 @@ class RunEvidence:
         """Return whether a setting lets brokers delete records by age or log size."""
         return self._is_set(topic, _EXPIRING)
 
-    def may_expire(self, topic: str) -> bool:
-        """Return `may_delete`, including the remote part of a tiered log."""
-        return self._is_set(topic, _EXPIRING)
-
     def _is_set(self, topic: str, names: tuple[str, ...]) -> bool:
         if self._policies(topic) == {"compact"}:
             return False

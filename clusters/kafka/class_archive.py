@@ -148,12 +148,6 @@ def _write_in_background(key: str, distribution: Distribution, java_home: Path) 
         thread.start()
 
 
-def await_archives() -> None:
-    """Return when no archive is being written by this process."""
-    for thread in _under_way.values():
-        thread.join(_WRITE_S)
-
-
 def _write(key: str, distribution: Distribution, java_home: Path) -> None:
     """Write one archive at the lowest priority; at most one process writes the same one.
 

@@ -4,7 +4,7 @@ Both are said before a cluster starts.
 """
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.run.scenario import Scenario, read_scenario
 from kchaos.harness.steps.free_clients import StartWorkload
 from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
+from kchaos.harness.steps.scenario_steps import CreateTopic, Inject, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,23 +101,19 @@ def _named_settings(scenario: Scenario) -> Iterator[tuple[str, str]]:
 def named_kafkas(scenario: Scenario) -> tuple[str, ...]:
     """Return every Kafka of a broker, ZooKeeper or a step, each once, even if one may fail."""
     steps = [step.do if isinstance(step, IfPossible) else step for step in scenario.steps]
-    rolled = [
-        step.fault.kafka
-        for step in steps
-        if isinstance(step, Inject) and isinstance(step.fault, RollBroker) and step.fault.kafka
-    ]
-    return tuple(dict.fromkeys([*sorted(scenario.cluster.kafkas), *rolled]))
+    return tuple(dict.fromkeys([*sorted(scenario.cluster.kafkas), *_rolled_to(steps)]))
 
 
 def kafkas_of(scenario: Scenario) -> tuple[str, ...]:
     """Return every Kafka that the brokers run, at first or later, each once."""
     first = [broker.kafka for broker in scenario.cluster.brokers]
-    later = [
-        step.fault.kafka
-        for step in scenario.steps
-        if isinstance(step, Inject) and isinstance(step.fault, RollBroker) and step.fault.kafka
-    ]
-    return tuple(dict.fromkeys([*first, *later]))
+    return tuple(dict.fromkeys([*first, *_rolled_to(scenario.steps)]))
+
+
+def _rolled_to(steps: Iterable[Step]) -> Iterator[str]:
+    for step in steps:
+        if isinstance(step, Inject) and isinstance(step.fault, RollBroker) and step.fault.kafka:
+            yield step.fault.kafka
 
 
 def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> tuple[str, ...]:
