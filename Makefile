@@ -8,7 +8,7 @@ NO_JVM := not cluster and not spark and not docker
 MEASURED = COVERAGE_FILE=build/coverage $(PYTEST) -m "$(NO_JVM)" --cov kchaos.checkers.model --cov-branch
 # Tests that change stored runs, or leave something of them out.
 CHANGED := tests/mutants/test_mutants.py $(addprefix tests/checkers/model/,test_follow.py \
-	test_isr_requests.py test_list_offsets.py test_refuting.py)
+	test_isr_requests.py test_list_offsets.py test_left_out.py)
 # Without compiled modules every process compiles the whole product and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 

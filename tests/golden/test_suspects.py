@@ -38,7 +38,7 @@ CHANGES = {
     "a batch that the follower dropped": (
         "links.jsonl",
         lambda lines: about(lines[155]).update(NOTHING),
-        "links.jsonl:157: nobody wrote to broker 0, and no answer gave it, more of t-0",
+        "links.jsonl:157: t-0: fetched from 7, possible was 6",
     ),
     "a fetch from one less": (
         "links.jsonl",

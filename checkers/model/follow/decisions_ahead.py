@@ -1,14 +1,10 @@
 """Decisions that a record holds, indexed: an early step must fit those that come later."""
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 from kchaos.checkers.acts import StaleRequest, StopBroker, TopicPartition
 from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.values import events
-
-NO_NUMBER = 1 << 31
-"""Replicas that are needed, where a setting does not say how many: more than there can be."""
 
 
 class DecisionsAhead:
@@ -19,7 +15,6 @@ class DecisionsAhead:
         self._written: dict[tuple[TopicPartition, int, int], list[tuple[int, frozenset[int]]]] = (
             defaultdict(list)
         )
-        self._needed: dict[str, int] = defaultdict(int)
         self._assigned: dict[str, list[tuple[tuple[int, ...], ...]]] = defaultdict(list)
         self._registered = {
             (item.what.target, item.what.broker_epoch): -1
@@ -34,42 +29,23 @@ class DecisionsAhead:
             case events.PartitionState(topic=topic, partition=partition, leader=leader, isr=isr):
                 key = (TopicPartition(topic, partition), leader, decision.leader_epoch)
                 self._written[key].append((index, frozenset(isr)))
-            case events.TopicConfigured(topic=topic, configuration=configuration):
-                setting = dict(configuration).get("min.insync.replicas", "0")
-                needed = int(setting) if setting.isdecimal() else NO_NUMBER
-                self._needed[topic] = max(needed, self._needed[topic])
             case events.TopicCreated(topic=topic, assignment=assignment):
                 self._assigned[topic].append(assignment)
             case events.BrokerRegistered(broker=broker, czxid=czxid):
                 self._registered.setdefault((broker, czxid), index)
 
-    def assignments(self, partition: TopicPartition) -> Iterator[tuple[int, ...]]:
-        """Yield each assignment that the record has of a partition, as broker ids."""
-        for replicas in self._assigned[partition.topic]:
-            if partition.partition < len(replicas):
-                yield replicas[partition.partition]
-
     def is_always_assigned(self, partition: TopicPartition, broker: int) -> bool:
         """Return whether each assignment that a record has of a partition names a broker."""
-        known = list(self.assignments(partition))
-        return bool(known) and all(broker in replicas for replicas in known)
+        assigned = self._assigned[partition.topic]
+        of_partition = [each[partition.partition :][:1] for each in assigned]
+        replicas = [each[0] for each in of_partition if each]
+        return bool(replicas) and all(broker in each for each in replicas)
 
     def is_written(self, state: events.PartitionState, decided: int) -> bool:
         """Return whether one of the first `decided` decisions wrote this state."""
         partition = TopicPartition(state.topic, state.partition)
         written = self._written.get((partition, state.leader, state.leader_epoch), [])
         return any(index < decided and isr == frozenset(state.isr) for index, isr in written)
-
-    def isrs_written(
-        self, partition: TopicPartition, leader: int, leader_epoch: int
-    ) -> Iterator[frozenset[int]]:
-        """Yield the ISRs that decisions wrote for a leader in one of its epochs."""
-        for _, isr in self._written.get((partition, leader, leader_epoch), []):
-            yield isr
-
-    def most_needed(self, topic: str) -> int:
-        """Return the highest min.insync.replicas that a topic has of its own; 0 for none."""
-        return self._needed[topic]
 
     def is_registered(self, broker: int, broker_epoch: int, decided: int) -> bool:
         """Return whether a control request may name this broker epoch after `decided` decisions.

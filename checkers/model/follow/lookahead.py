@@ -695,6 +695,21 @@ class Lookahead:
                     return said
         return None
 
+    def begins_session(self, number: Number, follower: int, source: int, index: int) -> bool:
+        """Return whether a fetch session began on the connection of a Fetch, whole up to an index.
+
+        The first answer there about a partition is one that the links record: a session leaves out
+        only what it said before (FetchSession.CachedPartition, 1.1.1, 2.8.2 and 3.8.0). One that
+        did not begin there may have said it on another connection.
+
+        For the arguments see `would_be_seen`.
+        """
+        items = self._of_pair.get((follower, source), [])
+        before = [what for at, what in items if at < index and what.number[0] == number[0]]
+        return any(isinstance(what, RequestSeen) and what.is_full for what in before) and all(
+            what.is_whole for what in before if isinstance(what, ResponseSeen)
+        )
+
     def high_watermark_to_tell(
         self,
         number: Number | None,
@@ -828,19 +843,6 @@ class Lookahead:
             ErrorCode.UNKNOWN_SERVER_ERROR,
         )
 
-    def first_above(
-        self, leader: int, partition: TopicPartition, high_watermark: int, index: int
-    ) -> tuple[int, Number | None] | None:
-        """Return where a leader is first seen, from an index on, to tell a higher high watermark.
-
-        With it comes the Fetch so answered, None if its answer had no records: then the leader may
-        have counted that before it looked.
-        """
-        for at, number, said in self._fetches_answered(leader, partition, index):
-            if said.high_watermark > high_watermark:
-                return at, None if said.last_offset is None else number
-        return None
-
     def first_told(self, leader: int, partition: TopicPartition, index: int) -> int | None:
         """Return the high watermark that a leader tells first from an index on, with records.
 
@@ -963,41 +965,6 @@ class Lookahead:
             if index <= place < items[at][0]
             for state in sent.states
         )
-
-    def isrs_asked(
-        self, leader: int, partition: TopicPartition, leader_epoch: int, end: int
-    ) -> Iterator[frozenset[int]]:
-        """Yield the ISRs that a leader is seen to ask for in an epoch, before an index."""
-        for at, isr in self._isrs_asked.get((leader, partition, leader_epoch), []):
-            if at < end:
-                yield isr
-
-    def fenced_after(self, leader: int, partition: TopicPartition, told_at: int) -> Iterator[int]:
-        """Yield the followers of which a leader may have counted a Fetch of an older epoch.
-
-        The leader was told the newer epoch at an index. It may have read for the Fetch before, may
-        have counted it in the newer epoch, and refused it then. A Fetch that came once the leader
-        had answered the controller was refused at once. A Fetch that the leader refused after it
-        was told a third epoch is not of this time.
-        """
-        told = [
-            (at, sent.number, state.leader_epoch)
-            for at, sent in self._told[leader]
-            for state in sent.states
-            if at >= told_at and (state.topic, state.partition) == partition
-        ]
-        if not told or told[0][0] != told_at:
-            return
-        taken = self._answered.get(told[0][1], len(self._times))
-        heard = next((at for at, _, epoch in told if epoch > told[0][2]), len(self._times))
-        answers = self._answers.get((leader, partition), [])
-        for at, number, error_code in answers[bisect_left(answers, (told_at,)) :]:
-            is_fenced = error_code == ErrorCode.FENCED_LEADER_EPOCH
-            if at < heard and is_fenced and number in self.responses:
-                # One that the links did not record was asked after the message before it.
-                before = [place for place, known in self._on[number[0]] if known < number[1]]
-                if self._asked_at.get(number, max(before, default=-1)) < taken:
-                    yield self.responses[number].follower
 
 
 def tells_leader(sent: ControlSent, state: PartitionState) -> bool:

@@ -112,8 +112,11 @@ def _is_stuck(
             continue
         # Below what was told before it may yet grow to just that.
         told = lookahead.told_before(number, follower, source, partition, index)
-        is_news = told is not None and (
-            now.high_watermark > told.high_watermark
+        is_news = (
+            partition in lookahead.requests[number].partitions
+            and lookahead.begins_session(number, follower, source, index)
+            if told is None
+            else now.high_watermark > told.high_watermark
             or _moves(world, follower, leader_id, partition, request, told, lookahead, index)
         )
         # From version 3 on one batch is sent, however large (KIP-74).

@@ -26,7 +26,6 @@ from kchaos.checkers.model.follow.observations import Record, Seen, is_action
 from kchaos.checkers.model.follow.observed_steps import Excluded, take, take_decision
 from kchaos.checkers.model.follow.pruning import needed, step_at_once
 from kchaos.checkers.model.follow.reachable import is_out_of_reach, never_answered
-from kchaos.checkers.model.follow.refuting import first_refuted, first_refuted_decision
 from kchaos.checkers.model.follow.unavoidable import Reached, unavoidable
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
@@ -54,8 +53,6 @@ ZooKeeper's are cut to milliseconds, and a link writes a message down before it 
 _MOST_REASONS = 200
 _UNTIL_UNLIKELY = 500
 """States that may explain no more of a run until an unlikely branch is searched."""
-_IF_REFUTED = 1_000
-"""States that may do so once it is known that nothing explains the record."""
 PATIENCE = 4_000
 """States that may do so until a search begins anew in another order, which has half of them."""
 _BACK = (20, 100, 500)
@@ -111,7 +108,7 @@ def follow(
     emptied: EmptiedBy | None = None
     if not search.is_complete:
         emptied = search.emptied_by()
-        if search.gave_up and not search.is_refuted:
+        if search.gave_up:
             emptied = replace(emptied, is_proved=False)
             if search.confirmed < _CONFIRMED_BY:
                 limit = (
@@ -178,9 +175,6 @@ class _Search:
         self.record = record
         self.generations = generations
         self.lookahead = Lookahead(record)
-        self.refuted_decision = first_refuted_decision(record)
-        self.refuted = first_refuted(record, self.lookahead, self.refuted_decision, generations)
-        self.is_refuted = self.refuted is not None or self.refuted_decision is not None
         self.gave_up = False
         self.confirmed = 0
         self.looked_at = 0
@@ -193,14 +187,12 @@ class _Search:
         self._deepest: list[_Node] = []
         self._dead_ends: list[_Step] = []
         self.is_complete = self._is_end(self._furthest.node)
-        self._has_ended = self.is_complete
 
     def run(self) -> _Step:
         """Return the step that explains the whole record, or one that explains most of it."""
-        self.is_complete = self._is_end(self._furthest.node)
         self._search_depth_first()
         for back in _BACK:
-            if not self.gave_up or self.is_refuted or self.confirmed == _CONFIRMED_BY:
+            if not self.gave_up or self.confirmed == _CONFIRMED_BY:
                 break
             before = _depth(self._furthest.node)
             self._search_anew(back)
@@ -271,48 +263,29 @@ class _Search:
                 self._deepest = []
             self._deepest.append(node)
         self.is_complete = self._is_end(node)
-        self._has_ended = self.is_complete or self._is_refuted(node)
 
     def _is_over(self, patience: int) -> bool:
         """Return whether a search ends: with the record, or since nothing more is explained."""
-        if self._has_ended:
+        if self.is_complete:
             return True
-        if self.is_refuted:
-            patience = min(patience, _IF_REFUTED)
         self.gave_up = self.looked_at - self._progress >= patience
         return self.gave_up
 
     def emptied_by(self) -> EmptiedBy:
         """Return what nothing explains after the states that explain the most, and why not."""
-        for node in self._deepest:
-            if self.refuted_decision == node.decided:
-                reason = self._why_not(node, True)
-                if reason is not None:
-                    return reason
         reasons: dict[EmptiedBy, None] = {}
         for node in self._deepest[:_MOST_REASONS]:
-            order = (False,) if self._has_come_to_refuted(node) else self._order(node)
-            for decided in order[:1]:
+            for decided in self._order(node)[:1]:
                 reason = self._why_not(node, decided)
                 if reason is not None:
                     reasons[reason] = None
         # Where a broker could have got on, what it would have said then tells more.
         telling = [exclusion for exclusion in reasons if not exclusion.is_pending] or list(reasons)
-        whys = dict.fromkeys(exclusion.why for exclusion in telling[:3])
-        has_come = any(map(self._has_come_to_refuted, self._deepest))
-        if self.refuted is not None and (has_come or self.gave_up):
-            index, why = self.refuted
-            item = self.record.seen[index]
-            is_known = has_come and telling and not telling[0].is_pending
-            known = ["; or ".join(whys)] if is_known else []
-            return EmptiedBy(
-                source=item.source, what=type(item.what).__name__, why="; ".join((*known, why))
-            )
         if not telling or telling[0].is_pending:
             telling = [*self._why_no_further()] or telling
-            whys = dict.fromkeys(exclusion.why for exclusion in telling[:3])
         if not telling:
             return EmptiedBy(source="", what="the end of the run", why="it was never reached")
+        whys = dict.fromkeys(exclusion.why for exclusion in telling[:3])
         return replace(telling[0], why="; or ".join(whys))
 
     def _why_no_further(self) -> Iterator[EmptiedBy]:
@@ -337,16 +310,6 @@ class _Search:
                 item = self.record.decided[before.node.decided]
             promised = tuple(note for note in step.notes if isinstance(note, Promise))
             yield Reached(node.state, item, promised)
-
-    def _is_refuted(self, node: _Node) -> bool:
-        """Return whether what no state explains may come next: no other state gets beyond it."""
-        if self.refuted_decision == node.decided and self._order(node) == (True,):
-            return True
-        return self._has_come_to_refuted(node)
-
-    def _has_come_to_refuted(self, node: _Node) -> bool:
-        is_there = self.refuted is not None and node.seen == self.refuted[0]
-        return is_there and False in self._order(node)
 
     def _is_end(self, node: _Node) -> bool:
         return node.seen == len(self.record.seen) and node.decided == len(self.record.decided)
