@@ -25,7 +25,7 @@ WITHOUT_SERVICE = {
     "longest_stall_s": "longest stall",
 }
 """Kinds of time without service, and their names for people."""
-KILLED = "it did not end: what played it was killed"
+KILLED = "it did not end: its process was killed"
 ANSWERS = {True: "yes", False: "no", None: "unknown"}
 """An answer in words."""
 _NOT_JUDGED = "nobody judged it: kchaos judge"
