@@ -7,6 +7,7 @@ CheckError
 ├── CheckpointError      a small text file of a broker's does not have its documented shape
 ├── ModelError           an action that the model's own state makes impossible
 ├── ComparisonError      a comparison that does not exist or does not fit what was asked
+├── SignatureError       a seal cannot be signed, or nobody can look at its signature
 ├── StoreError           an object store cannot be asked, refuses, or breaks off
 ├── ExplorerError        in `studies.explorer.errors`: a bound, a rule or a process that fails
 └── SparkError           Spark cannot do it
@@ -44,6 +45,10 @@ class ComparisonError(CheckError):
 
 class StoreError(CheckError):
     """An object store cannot be used, or has not what it should; the message names the place."""
+
+
+class SignatureError(CheckError):
+    """A seal cannot be signed here; the message has what ssh-keygen says."""
 
 
 class SparkError(CheckError):

@@ -36,6 +36,7 @@
       outcome.json        how the run ended: finished, or why it is unknown; seconds, and how many
                           of them were spent waiting
       manifest.json       the seal: format, and size and SHA-256 of each file above; written last
+      manifest.json.sig   the signature of the seal, where it was asked for (`checkers.signatures`)
       judgements/NAME/    prediction.json, findings.jsonl, results.json
       report.html         the page of the newest judgement; it can be made again at any time
 
@@ -43,9 +44,9 @@
 scenario's cluster makes, with every field that kchaos writes: what lacks one is unknown, and the
 answer names it (`checkers.evidence.files`). What clients sent is in `history.jsonl` alone.
 
-Evidence is everything but `judgements/` and `report.html`. It is appended to while the run goes on
-and never touched after the seal. Who plays it holds a lock on the directory (flock) until it is
-judged. A judgement is written under a temporary name, then renamed: it is
+Evidence is everything but `judgements/`, `report.html` and the signature. It is appended to while
+the run goes on and never touched after the seal. Who plays it holds a lock on the directory (flock)
+until it is judged. A judgement is written under a temporary name, then renamed: it is
 there whole or not at all, and no earlier one is overwritten.
 """
 
@@ -67,6 +68,7 @@ FORMAT = 3
 MANIFEST = "manifest.json"
 JUDGEMENTS = "judgements"
 REPORT = "report.html"
+SIGNATURE = "manifest.json.sig"
 _HOLD = Hold()
 """Locks on the runs that this process plays."""
 
@@ -333,7 +335,8 @@ class RunDirectory:
         files = (entry.path for entry in entries(self.path) if entry.is_file())
         names = (file.removeprefix(root) for file in files)
         for parts in sorted(name.split(os.sep) for name in names):
-            if parts[0] not in (JUDGEMENTS, MANIFEST, REPORT) and not parts[0].startswith("."):
+            is_beside = parts[0] in (JUDGEMENTS, MANIFEST, REPORT, SIGNATURE)
+            if not is_beside and not parts[0].startswith("."):
                 yield os.path.join(*parts), os.path.join(self.path, *parts)
 
     def _refuse_when_sealed(self, name: str) -> None:

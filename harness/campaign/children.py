@@ -181,6 +181,8 @@ class Children:
         arguments += ["--runs-dir", str(options.runs_directory), "--driver", options.driver]
         if options.settle_bound_s is not None:
             arguments += ["--settle-bound", str(options.settle_bound_s)]
+        if options.sign_with is not None:
+            arguments += ["--sign", str(options.sign_with.absolute())]
         arguments += ["--typed", json.dumps(list(options.command or sys.argv))]
         return arguments + ["--offline"] * options.offline
 

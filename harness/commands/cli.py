@@ -197,6 +197,12 @@ def _entry_json(entry: Any) -> dict[str, Any]:
     help="Folder to make for Spark's Parquet files; it may be s3://BUCKET/PREFIX.  [default: "
     "judgements-spark/NNNN beside the first run]",
 )
+@click.option(
+    "--signed-by",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Public keys, one a line: a run whose seal none of them signed is unknown.",
+)
 @opt.as_json
 @opt.offline
 def judge(
@@ -205,6 +211,7 @@ def judge(
     master: str | None,
     spark: bool | None,
     output: Place | None,
+    signed_by: Path | None,
     as_json: bool,
     offline: bool,
 ) -> int:
@@ -228,6 +235,8 @@ def judge(
             if histories
             else "--master and --output are Spark's: leave them out, or --no-spark"
         )
+    if signed_by is not None and (histories or spark or master is not None or output is not None):
+        raise click.UsageError("--signed-by is for runs that plain Python judges")
     if histories:
         judged = [judge_history(file) for file in histories]
         for run in judged:
@@ -237,7 +246,13 @@ def judge(
 
     def told() -> Iterator["RunLine"]:
         for line in judge_paths(
-            runs, spark=spark, master=master, output=output, offline=offline, say=opt.sayer()
+            runs,
+            spark=spark,
+            master=master,
+            output=output,
+            offline=offline,
+            say=opt.sayer(),
+            signed_by=signed_by,
         ):
             answers = f"{line.run}: {line.verdict}, as expected: {ANSWERS[line.expected]}"
             click.echo(json.dumps(line.to_json()) if as_json else printable(answers))

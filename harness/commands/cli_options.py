@@ -175,6 +175,13 @@ settle_bound = click.option(
     help="For how long nothing may change, once all is healed, before replication counts as "
     "stopped.  [default: 1.5 times the brokers' longest time-out]",
 )
+sign_with = click.option(
+    "--sign",
+    "sign_with",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="KEY",
+    help="A key of OpenSSH, private or of an agent, that signs the seal of each run.",
+)
 patience = click.option(
     "--patience",
     type=click.FloatRange(1, 1000),
@@ -243,20 +250,33 @@ def run_options(command: Callable[..., _Answer]) -> Callable[..., _Answer]:
     @offline
     @settle_bound
     @patience
+    @sign_with
     @functools.wraps(command)
     def with_options(
         *,
         driver: str,
         offline: bool,
         settle_bound_s: float | None,
+        sign_with: Path | None,
         runs_dir: Path = Path(RUNS_DIRECTORY),
         **rest: Any,
     ) -> _Answer:
         # It imports too much for `--help`.
+        from kchaos.checkers.errors import SignatureError
+        from kchaos.checkers.signatures import signature_of
         from kchaos.harness.run.runner import RunOptions
 
+        try:
+            if sign_with is not None:
+                signature_of(b"", sign_with)
+        except SignatureError as error:
+            raise click.UsageError(str(error)) from error
         options = RunOptions(
-            runs_directory=runs_dir, offline=offline, driver=driver, settle_bound_s=settle_bound_s
+            runs_directory=runs_dir,
+            offline=offline,
+            driver=driver,
+            settle_bound_s=settle_bound_s,
+            sign_with=sign_with,
         )
         return command(options=options, **rest)
 

@@ -14,6 +14,7 @@ from kchaos.checkers.packs import run_at
 from kchaos.checkers.results import Results, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import FindingLine, RunLine, line_at, line_of, reason_of
+from kchaos.checkers.signatures import require_signature
 from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.kafka.class_archive import spark_archive
@@ -39,6 +40,7 @@ def judge_paths(
     output: Place | None,
     offline: bool,
     say: Callable[[str], None],
+    signed_by: Path | None = None,
 ) -> Iterator[RunLine]:
     """Judge every run; yield the line of each, and keep none of them.
 
@@ -47,7 +49,8 @@ def judge_paths(
     `spark` selects Spark, whose `output` folder of Parquet files is by default the next number in
     `judgements-spark/` beside the first run, and whose `master` is by default this machine.
     Otherwise each run directory gets a judgement beside its evidence, and a pack none. None selects
-    Spark from `SPARK_FROM` runs on if installed, or with a master or an output.
+    Spark from `SPARK_FROM` runs on if installed, or with a master or an output. With `signed_by`, a
+    file of public keys, plain Python judges runs that one of them signed; others are unknown.
 
     Raises:
         UsageError: A path is no run directory and holds none; or the output is there already.
@@ -59,6 +62,8 @@ def judge_paths(
         raise UsageError(
             f"{output} exists, and no judgement is written over: name another --output"
         )
+    if signed_by is not None:
+        spark = False
     if spark is None and (master is not None or output is not None):
         spark = True
     if with_spark(spark, runs=len(runs), offline=offline, say=say):
@@ -68,14 +73,14 @@ def judge_paths(
         if plain:
             yield from _with_spark(plain, master=master, output=output, offline=offline, say=say)
         runs = odd
-    elif len(runs) == 1 and isinstance(runs[0], Path):
+    elif len(runs) == 1 and isinstance(runs[0], Path) and signed_by is None:
         RunDirectory.open(runs[0])
     for run in runs:
-        yield _line_of(run, say)
+        yield _line_of(run, say, signed_by)
 
 
-def _line_of(run: Place, say: Callable[[str], None]) -> RunLine:
-    """Judges one run in plain Python; among others, one that is no run is an unknown line.
+def _line_of(run: Place, say: Callable[[str], None], signed_by: Path | None = None) -> RunLine:
+    """Judge one run in plain Python; a folder that is no run becomes an unknown line.
 
     So is one over which the judge itself fails: the others are judged.
 
@@ -85,6 +90,8 @@ def _line_of(run: Place, say: Callable[[str], None]) -> RunLine:
     try:
         with run_at(run) as path:
             directory = RunDirectory.open(path)
+            if signed_by is not None:
+                require_signature(directory, signed_by)
             results = judge(directory)
         if isinstance(run, Path):
             _write(directory, results)

@@ -18,7 +18,8 @@ from kchaos.checkers.evidence.about import OUTCOME, BrokerAbout, Outcome, RunAbo
 from kchaos.checkers.evidence.hits import HITS
 from kchaos.checkers.evidence.links import LINKS
 from kchaos.checkers.json_form import to_json
-from kchaos.checkers.run_directory import FORMAT, RunDirectory
+from kchaos.checkers.run_directory import FORMAT, MANIFEST, RunDirectory
+from kchaos.checkers.signatures import digest_of, sign
 from kchaos.clusters.api import Cluster
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited, explained
 from kchaos.clusters.front.drivers import make_cluster
@@ -56,6 +57,7 @@ class RunOptions:
         settle_bound_s: For how long nothing may change before replication counts as stopped; None
             for what the brokers' time-outs need.
         command: What the user typed, for the record; the replay command is made from the run.
+        sign_with: A key of OpenSSH that signs the seal of each run; None for no signature.
     """
 
     runs_directory: Path = Path("kchaos-runs")
@@ -63,6 +65,7 @@ class RunOptions:
     driver: str = "local"
     settle_bound_s: float | None = None
     command: tuple[str, ...] = ()
+    sign_with: Path | None = None
 
 
 def play(
@@ -91,6 +94,7 @@ def play(
         ScenarioError: A broker would refuse a setting, or a step is none that this cluster could
             take; no run was made.
         RunDirectoryError: The run directory cannot be written.
+        SignatureError: The seal cannot be signed.
         KeyboardInterrupt: Ctrl-C; everything is healed and stopped, the run stays unsealed.
     """
     scenario = replace(scenario, cluster=with_points(scenario.cluster, scenario.steps))
@@ -117,9 +121,14 @@ def play(
         try:
             stack.enter_context(cluster)
         except (BrokerExited, AwaitTimeout) as error:
-            return _never_came_up(scenario, cluster, options, distributions, started, error)
-        now = begin(scenario, cluster, options=options, started=started, say=say)
-        return _finished(scenario, now, started, options.settle_bound_s)
+            run = _never_came_up(scenario, cluster, options, distributions, started, error)
+        else:
+            now = begin(scenario, cluster, options=options, started=started, say=say)
+            run = _finished(scenario, now, started, options.settle_bound_s)
+    say(f"sealed: {MANIFEST} has the SHA-256 {digest_of(run)}")
+    if options.sign_with is not None:
+        sign(run, options.sign_with)
+    return run
 
 
 def _say_what_judges(
