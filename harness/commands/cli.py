@@ -264,17 +264,23 @@ def judge(
 @cli.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--text", is_flag=True, help="Print it instead, 80 columns wide.")
+@click.option("--jira", is_flag=True, help="Print a comment for a ticket, in Jira's markup.")
 @click.option("--open", "opened", is_flag=True, help="Show the page in a browser.")
 @opt.runs_directory
-def report(run: Path | None, text: bool, opened: bool, runs_dir: Path) -> None:
-    """Write the HTML page of RUN, by default the newest. It is told where that is."""
-    if text and opened:
-        raise click.UsageError("--text prints the report and --open shows it: give either")
+def report(run: Path | None, text: bool, jira: bool, opened: bool, runs_dir: Path) -> None:
+    """Write the HTML page of RUN, by default the newest, and print its path."""
+    if text + jira + opened > 1:
+        raise click.UsageError("--text and --jira print, and --open shows the page: give one")
     from kchaos.checkers.run_directory import RunDirectory
     from kchaos.harness.commands.runs import newest_run
     from kchaos.harness.report import text_report, write_report
+    from kchaos.harness.report.loading import load
+    from kchaos.harness.report.whose import jira_text
 
     directory = RunDirectory.open(run or newest_run(runs_dir))
+    if jira:
+        click.echo(printable(jira_text(load(directory))), nl=False)
+        return
     if text:
         click.echo(text_report(directory, width=80, colour=opt.has_colour()))
         return

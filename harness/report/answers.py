@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.findings import KINDS, Kind, Question
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.witness import Witness
@@ -228,3 +229,23 @@ def tickets_of(loaded: Loaded) -> tuple[str, ...]:
 def title_of(loaded: Loaded) -> str:
     """Return the entry's title, if the run has one."""
     return loaded.scenario.title or loaded.run.title
+
+
+def held(loaded: Loaded) -> tuple[Kind, ...]:
+    """Return the kinds of findings that the judge looked for and did not find.
+
+    A question that is unknown has none, and tiers and a quorum are looked at where there are any.
+    """
+    results = loaded.results
+    if results is None:
+        return ()
+    answer = {Question.SAFETY: results.safe, Question.CONFORMANCE: results.conforms}
+    found = {finding.kind for finding in loaded.findings}
+    return tuple(
+        kind
+        for kind in KINDS.values()
+        if answer.get(kind.question) is not None
+        and kind.name not in found
+        and (loaded.evidence.is_tiered or not kind.name.startswith("tier-"))
+        and (loaded.evidence.is_kraft or kind.name not in ("fenced-leader", "two-controllers"))
+    )

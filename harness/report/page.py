@@ -31,6 +31,7 @@ from kchaos.harness.report.templates import templates
 from kchaos.harness.report.text import damaged_text
 from kchaos.harness.report.tier_drawing import drawn_readings
 from kchaos.harness.report.time_drawing import draw_time
+from kchaos.harness.report.whose import next_commands, whose
 
 MOST_FINDINGS = 300
 MOST_MOMENTS = 600
@@ -114,7 +115,7 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "versions": _versions(loaded),
         "brokers": _brokers(loaded),
         "command": loaded.run.command,
-        "replay": answers.replay_of(loaded),
+        "next_commands": next_commands(loaded),
     }
 
 
@@ -128,6 +129,7 @@ def _verdict(loaded: Loaded, views: Sequence[PartitionView]) -> dict[str, Any]:
         "tickets": answers.tickets_of(loaded),
         "outcome": answers.outcome_of(loaded),
         "headline": answers.headline(loaded),
+        "whose": whose(loaded),
         "summary": answers.summary(loaded),
         "story": [_sentence(line) for line in story] if len(story) <= MOST_TOLD else [],
         "answers": answers.answers_of(loaded),
@@ -138,6 +140,7 @@ def _verdict(loaded: Loaded, views: Sequence[PartitionView]) -> dict[str, Any]:
         "expectation": answers.expectation_of(loaded),
         "witnesses": answers.witnesses_of(loaded),
         "findings": finding_views(in_order(loaded.findings)[:MOST_FINDINGS], views),
+        "held": answers.held(loaded),
         "findings_left_out": max(0, len(loaded.findings) - MOST_FINDINGS),
     }
 

@@ -26,6 +26,7 @@ from kchaos.harness.report.rounds import Pair, observed_rounds, predicted_rounds
 from kchaos.harness.report.sections import sections_of
 from kchaos.harness.report.service import not_measured, service_tables
 from kchaos.harness.report.tier_text import tier_sections
+from kchaos.harness.report.whose import next_commands, whose
 from kchaos.harness.report.witness_text import witness_text
 
 MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS, MOST_REQUESTS = 30, 24, 80, 12, 40
@@ -99,8 +100,10 @@ def _whole(loaded: Loaded, paper: Paper) -> str:
         paper.heading("Compared in no run")
         for each in left_out:
             paper.add(each, indent=2, hang=2, style="quiet")
-    paper.heading("Replay")
-    paper.add_command(answers.replay_of(loaded), indent=2)
+    paper.heading("Next")
+    for command, purpose in next_commands(loaded):
+        paper.add(f"To {purpose}:", indent=2, style="quiet")
+        paper.add_command(command, indent=4)
     return paper.text()
 
 
@@ -111,6 +114,8 @@ def _head(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None:
         paper.add(answers.title_of(loaded), style="quiet")
     for each in answers.answers_of(loaded):
         paper.add(f"{each.symbol} {each.words}", style=each.answer)
+    if whose(loaded):
+        paper.add(whose(loaded))
     for warning in answers.warnings(loaded):
         paper.add()
         paper.add(f"! {warning}", style="unknown", hang=2)
@@ -174,6 +179,8 @@ def _findings(paper: Paper, loaded: Loaded) -> None:
         style = _STYLES[finding.question.value]
         paper.add(f"* {'  '.join(part for part in parts if part)}", style=style, hang=2)
         paper.add(finding.message, indent=4)
+    if count := len(answers.held(loaded)):
+        paper.add(f"Looked for and not found: {count} kinds of findings.", indent=2, style="quiet")
     left = len(loaded.findings) - MOST_FINDINGS
     if left > 0:
         paper.add(f"{left} more are in the judgement's findings.jsonl", indent=2)

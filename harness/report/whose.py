@@ -1,0 +1,61 @@
+"""Whose an unsafe run is, and the commands that come next."""
+
+import shlex
+from collections.abc import Sequence
+
+from kchaos.checkers.outcome import worst_first
+from kchaos.harness.report.answers import outcome_of, replay_of
+from kchaos.harness.report.cause.causes import cause_of_run
+from kchaos.harness.report.loading import Loaded
+from kchaos.harness.report.sections import sections_of
+
+_MOST_SENTENCES = 6
+_WHOSE = {
+    True: "Kafka's own: Kafka {ran} does this by its rules, which the model predicts. It is no "
+    "regression of yours.",
+    False: "Not by the rules of Kafka {ran}: the run is not as the model predicts. It is a "
+    "regression, a change of a build, or a bug that no rule describes.",
+    None: "Unsafe by its bytes. Whether Kafka {ran} does this by its rules is unknown.",
+}
+
+
+def whose(loaded: Loaded) -> str:
+    """Return a sentence that says whose an unsafe run is; "" of any other run."""
+    results = loaded.results
+    if results is None or results.safe is not False or not worst_first(loaded.findings):
+        return ""
+    return _WHOSE[results.conforms].format(ran=results.ran or loaded.run.release)
+
+
+def next_commands(loaded: Loaded) -> Sequence[tuple[str, str]]:
+    """Return commands with what each is for, the likeliest first."""
+    here = shlex.quote(str(loaded.directory.path))
+    commands = [(replay_of(loaded), "run it again")]
+    if whose(loaded):
+        commands.append((f"kchaos shrink {here}", "leave out steps while it shows the same"))
+        worst = worst_first(loaded.findings)[0].kind
+        commands.append((f"kchaos list {worst}", "list known bugs that end so"))
+        commands.append((f"kchaos report --jira {here}", "write a comment for a ticket"))
+        commands.append((f"kchaos pack {here}", "make one small file to attach"))
+    return commands
+
+
+def jira_text(loaded: Loaded) -> str:
+    """Return a comment for a ticket in Jira's markup, ending in a newline."""
+    lines = [f"h3. {outcome_of(loaded)}", whose(loaded)]
+    for step in cause_of_run(loaded)[-_MOST_SENTENCES:]:
+        since = "" if step.time is None else f"{step.time - loaded.started_at:.3f} s: "
+        lines.append(f"# {since}{step.text}{' *This decided it.*' if step.is_fatal else ''}")
+    name = shlex.quote(loaded.directory.name)
+    lines += [
+        f"{section.title}: {', '.join(row.text for row in section.rows)}."
+        for section in sections_of(loaded)
+        if section.name == "alike"
+    ]
+    lines += [
+        f"Attach {loaded.directory.name}.tar.xz (kchaos pack) and report.html. To run it again:",
+        "{noformat}",
+        f"kchaos unpack {name}.tar.xz && kchaos replay {name}",
+        "{noformat}",
+    ]
+    return "\n".join(filter(None, lines)) + "\n"

@@ -1,0 +1,84 @@
+"""Whose an unsafe run is, which known bugs end alike, and the commands that come next."""
+
+from pathlib import Path
+
+import pytest
+
+from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.commands.cli import run as kchaos
+from kchaos.harness.report import text_report
+from kchaos.harness.report.answers import held
+from kchaos.harness.report.loading import load
+from kchaos.harness.report.page import render
+from kchaos.harness.report.sections import sections_of
+from kchaos.harness.report.whose import next_commands, whose
+from tests.support.report_runs import DIVERGENCE, diverged, judge_as, prediction_of
+
+
+def unsafe(folder: Path, **answers: bool | None) -> RunDirectory:
+    run = diverged(folder / "run").seal()
+    return judge_as(run, findings=[DIVERGENCE], prediction=prediction_of(run), **answers)
+
+
+@pytest.mark.parametrize(
+    ("conforms", "sentence"),
+    [
+        (True, "Kafka's own: Kafka 1.1.1 does this by its rules"),
+        (False, "Not by the rules of Kafka 1.1.1"),
+        (None, "Whether Kafka 1.1.1 does this by its rules is unknown"),
+    ],
+)
+def test_an_unsafe_run_says_whose_it_is(
+    conforms: bool | None, sentence: str, tmp_path: Path
+) -> None:
+    run = unsafe(tmp_path, conforms=conforms)
+    assert sentence in whose(load(run))
+    assert sentence in " ".join(text_report(run).split())
+    assert sentence.replace("'", "&#39;") in render(run)
+
+
+def test_known_bugs_of_the_release_line_with_that_finding_end_alike(tmp_path: Path) -> None:
+    run = unsafe(tmp_path)
+    (section,) = (each for each in sections_of(load(run)) if each.name == "alike")
+    assert "KIP-279-3 (gone in 2.0.0)" in [row.text for row in section.rows]
+    assert "KAFKA-6361" not in [row.group for row in section.rows]
+    assert "KIP-279-3 (gone in 2.0.0)" in render(run)
+    commands = {purpose: command for command, purpose in next_commands(load(run))}
+    assert commands["list known bugs that end so"] == "kchaos list divergence"
+    assert commands["make one small file to attach"] == f"kchaos pack {run.path}"
+
+
+def test_a_safe_run_is_nobody_s_and_resembles_none(tmp_path: Path) -> None:
+    loaded = load(unsafe(tmp_path, safe=True))
+    assert whose(loaded) == ""
+    assert [each for each in sections_of(loaded) if each.name == "alike"] == []
+    assert [purpose for _, purpose in next_commands(loaded)] == ["run it again"]
+
+
+def test_the_comment_for_a_ticket_has_outcome_cause_and_replay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = unsafe(tmp_path)
+    assert kchaos(["report", "--jira", str(run.path)]) == 0
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading.startswith("h3. ")
+    assert "brokers 0 and 1 hold different records of t-0" in heading
+    assert lines[-3:] == [
+        "{noformat}",
+        "kchaos unpack run.tar.xz && kchaos replay run",
+        "{noformat}",
+    ]
+    assert len(lines) < 15
+    assert any(line.endswith("*This decided it.*") for line in lines)
+    assert kchaos(["report", "--jira", "--text", str(run.path)]) == 64
+
+
+def test_a_page_has_the_kinds_that_were_looked_for_and_not_found(tmp_path: Path) -> None:
+    names = [kind.name for kind in held(load(unsafe(tmp_path, conforms=None)))]
+    assert "committed-loss" in names
+    assert {"divergence", "tier-orphan", "fenced-leader", "not-as-predicted"} & {*names} == set()
+    text = f"Looked for and not found: {len(names)} kinds of findings"
+    run = RunDirectory.open(tmp_path / "run")
+    assert text in render(run)
+    assert text in text_report(run)
+    assert held(load(judge_as(run, safe=None, conforms=None))) == ()
