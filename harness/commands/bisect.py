@@ -56,7 +56,7 @@ def bisect(
     as_json: bool,
     options: "RunOptions",
 ) -> int:
-    """Find between which releases or builds a bug came or went. Each is played.
+    """Find the releases or builds that introduced or fixed a bug. Each is played.
 
     NAME is a bug of `kchaos list` or a file of Python that has one, FILE a run or a scenario. The
     first releases of the lines between --good and --bad are bisected, and then the lines that have

@@ -147,7 +147,7 @@ def list_entries(
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=entries)
 @opt.as_json
 def show(names: tuple[str, ...], as_json: bool) -> None:
-    """Tell the story of NAME, a known bug. Its cases, releases and source are told too.
+    """Describe NAME, a known bug: its cases, releases and source.
 
     `kchaos list` has the names. NAME may be a file of Python that has an entry.
     """
@@ -268,9 +268,9 @@ def judge(
 @click.option("--open", "opened", is_flag=True, help="Show the page in a browser.")
 @opt.runs_directory
 def report(run: Path | None, text: bool, jira: bool, opened: bool, runs_dir: Path) -> None:
-    """Write the HTML page of RUN, by default the newest, and print its path."""
+    """Write the HTML page of RUN, by default the newest. Its path is printed."""
     if text + jira + opened > 1:
-        raise click.UsageError("--text and --jira print, and --open shows the page: give one")
+        raise click.UsageError("--text and --jira print, and --open shows the page: give either")
     from kchaos.checkers.run_directory import RunDirectory
     from kchaos.harness.commands.runs import newest_run
     from kchaos.harness.report import text_report, write_report
@@ -294,7 +294,7 @@ def report(run: Path | None, text: bool, jira: bool, opened: bool, runs_dir: Pat
 @opt.runs_directory
 @opt.as_json
 def runs(runs_dir: Path, as_json: bool) -> None:
-    """Show the runs that are there, the newest first. Each has its verdict."""
+    """List the runs, newest first. Each has its verdict."""
     from kchaos.harness.commands.runs import run_lines, runs_there
 
     there = runs_there(runs_dir)

@@ -120,7 +120,7 @@ _WRAPPER = TextWrapper(
 
 @click.command()
 def doctor() -> int:
-    """Say what this machine can do."""
+    """Check what this machine can run."""
     from kchaos.clusters.front.doctor import examine
     from kchaos.harness.exits import AS_EXPECTED, MACHINE
 
@@ -135,7 +135,7 @@ def doctor() -> int:
 @click.command()
 @opt.offline
 def repair(offline: bool) -> None:
-    """Make a broken cache whole. What is damaged is removed and fetched anew."""
+    """Repair a broken cache. What is damaged is removed and fetched anew."""
     from kchaos.clusters.kafka.repair import repair_cache
 
     done = repair_cache(offline=offline, say=opt.sayer())
@@ -144,7 +144,7 @@ def repair(offline: bool) -> None:
 
 @click.command()
 def gc() -> int:
-    """Remove what dead runs of kchaos left behind, and only that."""
+    """Remove only the leftovers of dead runs."""
     from kchaos.clusters.docker_driver.leftovers import collect as collect_containers
     from kchaos.clusters.system.leftovers import gc as collect
     from kchaos.harness.exits import AS_EXPECTED, MACHINE

@@ -24,7 +24,7 @@ def summary(
     fail_on: tuple[str, ...],
     output: Path | None,
 ) -> int:
-    """Write what the runs in folders say together. That is a page, Markdown, JSON and JUnit XML.
+    """Summarise the runs in folders. That is a page, Markdown, JSON and JUnit XML.
 
     A DIR is a night's folder or any other with judged runs; several are shards of one night. It may
     be a place on an object store, s3://BUCKET/PREFIX, with what kchaos nightly --store left there.

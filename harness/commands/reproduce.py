@@ -192,7 +192,7 @@ def measure(
     side_by_side: int | None,
     options: "RunOptions",
 ) -> int:
-    """Play entries many times unattended; go on where it stopped.
+    """Play entries many times unattended, resuming after a stop.
 
     Every run appends a line to the results file; the table made of it is written beside it. The
     seconds of a run grow with --side-by-side.

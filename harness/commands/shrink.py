@@ -44,7 +44,7 @@ def shrink(
     as_json: bool,
     options: "RunOptions",
 ) -> int:
-    """Leave out steps of a run while it still shows the same.
+    """Remove steps of a run while it still shows the same.
 
     A smaller schedule shows the same if it has findings of the same kinds, about conformance or
     else about safety. For an unknown run the reason must be the same. Each is played on real
