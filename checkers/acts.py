@@ -16,6 +16,8 @@ ZooKeeperCutStyle = Literal["silent", "reset", "dropped"]
 Direction = Literal["request", "response"]
 Manner = Literal["hold", "delay", "skip", "fail"]
 """Fate of a thread at a point: it waits until it is let on, or so long, or turns back."""
+ZooKeeperEnd = Literal["stop", "kill", "lose", "pause"]
+"""How a member of ZooKeeper ends: SIGTERM, SIGKILL, the same and without its data, SIGSTOP."""
 Mode = Literal["zookeeper", "kraft"]
 """Where a cluster keeps its metadata."""
 Readers = Literal["all", "followers", "consumers"]
@@ -161,6 +163,22 @@ class LoseEpochs:
     broker: int
     topic: str
     partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoseFile:
+    """A file of a stopped broker's log directory is gone, or ends early.
+
+    Attributes:
+        file: Its path in the log directory, such as "t-0/partition.metadata".
+        kept_bytes: Where it ends now; None if it is gone.
+        directory: The place of the log directory in `log.dirs`, from 0 on.
+    """
+
+    broker: int
+    file: str
+    kept_bytes: int | None = None
+    directory: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,6 +367,21 @@ class HealZooKeeper:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndZooKeeper:
+    """A member of ZooKeeper, by its number from 1 on, ends or stands still."""
+
+    member: int
+    manner: ZooKeeperEnd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartZooKeeper:
+    """A member of ZooKeeper that ended is started, or goes on."""
+
+    member: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DisconnectNetwork:
     """The broker's own network is taken away; each other broker is cut from it by a `CutLink`."""
 
@@ -474,6 +507,9 @@ Act = (
     ModelledAct
     | CutZooKeeper
     | HealZooKeeper
+    | LoseFile
+    | EndZooKeeper
+    | StartZooKeeper
     | DisconnectNetwork
     | ReconnectNetwork
     | ExpireSession

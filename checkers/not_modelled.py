@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kchaos.checkers.acts import LoseTail, StaleRequest, StartBroker, TopicPartition
+from kchaos.checkers.acts import LoseFile, LoseTail, StaleRequest, StartBroker, TopicPartition
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.links import LinkMessage, partition_details
+from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.follow import observations
@@ -21,6 +22,7 @@ from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.events import TopicCreated, TopicDeleted
+from kchaos.checkers.observations import Act
 
 _CERTAIN = ("ClientAnswered", "HighWatermarkObserved")
 """Observations that no such rule explains, and then what rules compare with the prediction."""
@@ -129,6 +131,11 @@ def not_modelled(evidence: RunEvidence) -> Iterator[NotModelled]:
             f"nobody sees the requests that the controller sends to broker {broker} because of it",
             places=places,
         )
+    for file, places in _together(_lost_files(evidence)):
+        yield NotModelled(
+            why=f"LoseFile may be why: what a broker makes of the loss of {file} is not followed",
+            places=places,
+        )
     for topic, places in _together(_made_again(evidence, releases)):
         yield NotModelled(
             why=f"KAFKA-9198 may be why: topic {topic} was made "
@@ -160,6 +167,12 @@ def _asked_to_shut_down(evidence: RunEvidence) -> Iterator[tuple[int, Reach]]:
         late = timed.event
         if isinstance(late, StaleRequest) and late.api == "ControlledShutdown":
             yield late.broker, Reach(since=_begin(timed))
+
+
+def _lost_files(evidence: RunEvidence) -> Iterator[tuple[str, Reach]]:
+    for line, begun in lines_of(evidence.observed, Act):
+        if isinstance(begun.act, LoseFile):
+            yield begun.act.file, Reach(since=line.time)
 
 
 def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[tuple[str, Reach]]:

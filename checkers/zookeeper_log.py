@@ -82,7 +82,10 @@ class _Ephemerals:
 
 
 def read_ensemble(members: Sequence[Sequence[tuple[str, bytes]]]) -> tuple[ZnodeChange, ...]:
-    """Return the changes of the member with the highest zxid; none without members.
+    """Return the changes of a member with the highest zxid; none without members.
+
+    A member that was away, or lost its data, may have got transactions as a snapshot. So it is the
+    one with most transactions.
 
     Args:
         members: Name and content of each file of each member, by ascending zxid of the name; the
@@ -101,10 +104,12 @@ def read_ensemble(members: Sequence[Sequence[tuple[str, bytes]]]) -> tuple[Znode
     **Does not verify**: that no transaction is missing between two; the digest of 3.6 and later.
     """
     read = [list(_all_transactions(files)) for files in members]
-    last_zxids = [
-        max((transaction.zxid for _, _, transaction in member), default=-1) for member in read
-    ]
-    return tuple(_all_changes(read[last_zxids.index(max(last_zxids))])) if read else ()
+    if not members:
+        return ()
+    seen = [[transaction.zxid for _, _, transaction in member] for member in read]
+    last = max(max(each, default=-1) for each in seen)
+    most = max(range(len(read)), key=lambda at: (last in seen[at], len(seen[at])))
+    return tuple(_all_changes(read[most]))
 
 
 def zxids(files: Iterable[tuple[str, bytes]]) -> Iterator[int]:

@@ -1,6 +1,6 @@
 """Protocols that every driver offers: clusters, brokers, and what can be done to them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
@@ -167,6 +167,32 @@ class Broker(Killable, Pausable, Restartable, Injectable, Collectable, Protocol)
         """The protocols of this module that it fulfils."""
 
 
+class ZooKeeperNode(Killable, Pausable, Protocol):
+    """One member of ZooKeeper."""
+
+    @property
+    def index(self) -> int:
+        """Its number, from 1 on, as its ``myid`` says."""
+
+    @property
+    def ensemble(self) -> int:
+        """How many members there are."""
+
+    @property
+    def data(self) -> Path:
+        """The folder of its ``dataDir``; its logs and snapshots are in ``version-2`` there."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process exists (a paused one does)."""
+
+    def start(self) -> None:
+        """Start its process anew and return at once."""
+
+    def mode(self) -> str:
+        """Return "standalone", "leader" or "follower"; empty while it does not serve."""
+
+
 @runtime_checkable
 class Cluster(Protocol):
     """A running cluster; leaving its context stops everything it started."""
@@ -190,6 +216,10 @@ class Cluster(Protocol):
     @property
     def zookeeper_addresses(self) -> tuple[tuple[str, int], ...]:
         """(host, port) of each ZooKeeper member, directly and not through links."""
+
+    @property
+    def zookeeper_members(self) -> Sequence[ZooKeeperNode]:
+        """The ZooKeeper members, member 1 first; none with KRaft."""
 
     @property
     def controllers(self) -> Mapping[int, Broker]:

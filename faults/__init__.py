@@ -10,6 +10,7 @@ from kchaos.faults.configuration.throttle_replication import (
 )
 from kchaos.faults.disk.fail_log_directory import FailLogDirectory as FailLogDirectory
 from kchaos.faults.disk.lose_epochs import LoseEpochs as LoseEpochs
+from kchaos.faults.disk.lose_file import LoseFile as LoseFile
 from kchaos.faults.disk.lose_tail import LoseTail as LoseTail
 from kchaos.faults.disk.slow_disk import SlowDisk as SlowDisk
 from kchaos.faults.disk.tear_epochs import TearEpochs as TearEpochs
@@ -35,6 +36,9 @@ from kchaos.faults.wire.isolate_broker import IsolateBroker as IsolateBroker
 from kchaos.faults.wire.stale_request import StaleRequest as StaleRequest
 from kchaos.faults.zookeeper.cut_zookeeper import CutZooKeeper as CutZooKeeper
 from kchaos.faults.zookeeper.expire_session import ExpireSession as ExpireSession
+from kchaos.faults.zookeeper.members import KillZooKeeper as KillZooKeeper
+from kchaos.faults.zookeeper.members import PauseZooKeeper as PauseZooKeeper
+from kchaos.faults.zookeeper.members import StopZooKeeper as StopZooKeeper
 from kchaos.faults.zookeeper.preferred_election import PreferredElection as PreferredElection
 
 FAULTS: _Mapping[str, type[_Any]] = {

@@ -16,6 +16,14 @@ from kchaos.faults.observation import observe_broker
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _KRAFT = "KRaft controllers keep this cluster's metadata"
 _ZOOKEEPER = "ZooKeeper keeps this cluster's metadata"
+FILE = "the file"
+"""Beginning of a sentence against a file, as it is known before the start."""
+_NO_MEMBER = "ZooKeeper has no member"
+NO_MAJORITY = (
+    "without it no more than half of ZooKeeper's members go on, and nobody could read what the "
+    "cluster decides: take three members; CutZooKeeper keeps a broker from all of them"
+)
+_KNOWN_BEFORE = (_KRAFT, _ZOOKEEPER, _NO_MEMBER, NO_MAJORITY, FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +64,7 @@ class ClusterView:
         brokers: By id.
         controller: The broker that `/controller` names, or the KRaft controllers' leader, or None.
         controllers: KRaft controllers by id; none where ZooKeeper keeps the metadata.
+        zookeepers: Members of ZooKeeper by number, each with whether it runs and is not paused.
         cuts: What is cut at the links, by the cut's name.
         holds: What is held at the links, by the hold's name.
         point_holds: What is held at points inside brokers, by the hold's name.
@@ -66,6 +75,7 @@ class ClusterView:
     brokers: Mapping[int, BrokerView]
     controller: int | None = None
     controllers: Mapping[int, BrokerView] = field(default_factory=dict)
+    zookeepers: Mapping[int, bool] = field(default_factory=dict)
     cuts: Mapping[str, CutLink | CutZooKeeper] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
     point_holds: Mapping[str, HoldPoint] = field(default_factory=dict)
@@ -89,6 +99,10 @@ def view_of(cluster: Cluster) -> ClusterView:
         brokers={broker.id: _broker_view(cluster, broker) for broker in cluster.brokers.values()},
         controller=cluster.metadata.controller(),
         controllers={node.id: _broker_view(cluster, node) for node in cluster.controllers.values()},
+        zookeepers={
+            member.index: member.is_running and not member.is_paused
+            for member in cluster.zookeeper_members
+        },
         cuts={} if cluster.links is None else cluster.links.cuts,
         holds={} if cluster.links is None else cluster.links.holds,
         point_holds={} if cluster.gate is None else cluster.gate.holds,
@@ -183,10 +197,20 @@ def needs_kraft(view: ClusterView, instead: str) -> str:
     return "" if view.is_kraft else f"{_ZOOKEEPER}: {instead}"
 
 
-def refused_by_mode(fault: Any, controllers: Iterable[int], releases: Mapping[int, str]) -> str:
+def no_such_member(view: ClusterView, member: int) -> str:
+    """Return a sentence if ZooKeeper has no member of that number."""
+    if member in view.zookeepers:
+        return ""
+    return f"{_NO_MEMBER} {member}: it has {sorted(view.zookeepers)}"
+
+
+def refused_by_mode(
+    fault: Any, controllers: Iterable[int], releases: Mapping[int, str], zookeepers: int
+) -> str:
     """Return why a fault cannot act with ZooKeeper or with KRaft, before the start, or "".
 
-    The cluster has these KRaft controllers, none with ZooKeeper, and these releases by broker.
+    The cluster has these KRaft controllers, none with ZooKeeper, these releases by broker, and so
+    many members of ZooKeeper.
     """
     any_release = next(iter(releases.values()))
 
@@ -197,9 +221,10 @@ def refused_by_mode(fault: Any, controllers: Iterable[int], releases: Mapping[in
     view = ClusterView(
         brokers={broker: node(broker) for broker in releases},
         controllers={controller: node(controller) for controller in controllers},
+        zookeepers=dict.fromkeys(range(1, zookeepers + 1), True),
     )
     why_not = str(fault.available(view))
-    return why_not if why_not.startswith((_KRAFT, _ZOOKEEPER)) else ""
+    return why_not if why_not.startswith(_KNOWN_BEFORE) else ""
 
 
 def unlinked(view: ClusterView) -> str:

@@ -31,8 +31,8 @@ _CHANGES = "/config/changes/config_change_"
 _REASSIGNMENT = "/admin/reassign_partitions"
 _DELETIONS = "/admin/delete_topics"
 _PREFERRED_ELECTION = "/admin/preferred_replica_election"
-_LOOKS_S = 5.0
-"""So long what is only read is asked for again, when its member of the ensemble ends meanwhile."""
+_LOOKS_S = 30.0
+"""So long a read is repeated: the client notices after 20 s that its member stands still."""
 
 
 class _Seen(threading.local):

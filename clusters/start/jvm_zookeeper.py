@@ -2,7 +2,8 @@
 
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from kchaos.clusters.errors import BrokerExited
@@ -17,11 +18,58 @@ HEAP_MIB = 96
 
 @dataclass(slots=True)
 class ZooKeeperMember:
-    """One member; ``index`` counts from 1 as ``myid`` does."""
+    """One member of ``ensemble``; ``index`` counts from 1 as ``myid`` does.
+
+    ``spawn`` starts its process. See ``clusters.api.ZooKeeperNode``.
+    """
 
     index: int
     node: Node
-    process: Process
+    ensemble: int
+    spawn: Callable[[], Process]
+    process: Process = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Start its process and return at once."""
+        self.process = self.spawn()
+
+    def kill(self) -> None:
+        """End the process with SIGKILL and return once it is gone."""
+        self.process.kill()
+
+    def stop(self, timeout_s: float = 60) -> None:
+        """End the process with SIGTERM and return once it is gone."""
+        self.process.stop(timeout_s)
+
+    def pause(self) -> None:
+        """Freeze the process."""
+        self.process.pause()
+
+    def resume(self) -> None:
+        """Let the process go on."""
+        self.process.resume()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its process is frozen."""
+        return self.process.is_paused
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process exists."""
+        return self.process.exit_code is None
+
+    @property
+    def data(self) -> Path:
+        """Its dataDir."""
+        return self.directory / "data"
+
+    def mode(self) -> str:
+        """Return what it is; empty while it does not serve."""
+        return self.ask("srvr").partition("Mode: ")[2].split("\n")[0]
 
     @property
     def address(self) -> tuple[str, int]:
@@ -126,8 +174,8 @@ def start_zookeepers(
             temporary=node.directory / "tmp",
             arguments=["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(configuration)],
         )
-        process = spawn(node, command, node.directory / "console.log")
-        members.append(ZooKeeperMember(index=index, node=node, process=process))
+        start = partial(spawn, node, command, node.directory / "console.log")
+        members.append(ZooKeeperMember(index=index, node=node, ensemble=len(nodes), spawn=start))
     return members
 
 

@@ -22,10 +22,13 @@ class KillBroker:
         end_session: Also end the session that it leaves behind, so that the controller sees the
             death at once and not after `zookeeper.session.timeout.ms`. With KRaft the broker is
             fenced at once, and its next process waits for `broker.session.timeout.ms` all the same.
+        await_return: Whether healing waits for the broker to be ready. Else something can happen
+            while it starts: it is killed in its recovery, or held at a point (`HoldPoint`).
     """
 
     broker: int
     end_session: bool = True
+    await_return: bool = True
 
     lasting: ClassVar[bool] = True
     performs: ClassVar[tuple[type[acts.Act], ...]] = (
@@ -54,5 +57,6 @@ class KillBroker:
             act=acts.StopBroker(broker=self.broker, clean=False),
             end=broker.kill,
             end_session=self.end_session,
+            await_return=self.await_return,
         ) as injection:
             yield injection

@@ -27,6 +27,7 @@ def down(
     act: StopBroker,
     end: Callable[[], None],
     end_session: bool,
+    await_return: bool = True,
 ) -> Iterator[Injection]:
     """End the broker's process, yield once its registration is gone, start it on leaving.
 
@@ -38,6 +39,7 @@ def down(
         act: What ends it.
         end: Ends the process, and returns once it is gone.
         end_session: Whether to end the session too that it leaves behind.
+        await_return: Whether leaving waits for the broker to be ready, and not for its start alone.
     """
     before = observe_broker(cluster, broker.id)
     is_injected = False
@@ -57,7 +59,8 @@ def down(
         )
     finally:
         heal = start_again if is_injected else undo_unfinished
-        heal(cluster, journal, broker, above_czxid=before.czxid or 0)
+        above = before.czxid or 0
+        heal(cluster, journal, broker, above_czxid=above, await_return=await_return)
 
 
 def start_again(
@@ -69,6 +72,7 @@ def start_again(
     kafka: str | None = None,
     properties: Mapping[str, str] | None = None,
     judged_as: str | None = None,
+    await_return: bool = True,
 ) -> None:
     """Start the broker, and wait until it answers with a greater czxid.
 
@@ -87,6 +91,8 @@ def start_again(
     logged = log.stat().st_size if log.is_file() else 0
     with journal.acting(start_of(broker)):
         broker.start()
+    if not await_return:
+        return
     broker.await_ready()
     if broker.id in cluster.controllers:
         after = observe_broker(cluster, broker.id)
@@ -113,7 +119,12 @@ def _recovery(log: Path, logged: int) -> tuple[str, ...]:
 
 
 def undo_unfinished(
-    cluster: Cluster, journal: Journal, broker: Broker, *, above_czxid: int
+    cluster: Cluster,
+    journal: Journal,
+    broker: Broker,
+    *,
+    above_czxid: int,
+    await_return: bool = True,
 ) -> None:
     """Restore the broker after an interrupted injection.
 
@@ -126,7 +137,7 @@ def undo_unfinished(
     # If the session cannot be ended it still expires, which the new start waits for.
     with contextlib.suppress(NoEffect):
         end_registered_session(cluster, journal, observe_broker(cluster, broker.id))
-    start_again(cluster, journal, broker, above_czxid=above_czxid)
+    start_again(cluster, journal, broker, above_czxid=above_czxid, await_return=await_return)
 
 
 def start_of(broker: Broker) -> StartBroker:

@@ -99,6 +99,8 @@ _MIXED: dict[str, float] = {
     "kill-controller": 0,
     "pause-controller": 0,
     "delete-topic": 0,
+    "lose-file": 0,
+    "zookeeper": 0,
     "await-retention": 0,
     "fail-directory": 0,
     **dict.fromkeys((*RARE_KINDS, *ADMIN_KINDS), 0),
@@ -145,7 +147,8 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     | {"hold-fetch": 4, "hold-fetch-answers": 4, "hold-epochs": 4, "hold-leader-and-isr": 2},
     "formats": _MIXED
     | {"configure-format": 6, "roll-format": 4, "forge-epochs": 3, "elect": 6, "kill": 3},
-    "disks": _MIXED | {"kill": 5, "stop": 4, "heal": 3, "lose-epochs": 8, "wipe": 6},
+    "disks": _MIXED
+    | {"kill": 5, "stop": 4, "heal": 3, "lose-epochs": 8, "wipe": 6, "lose-file": 3},
     "topics": _MIXED | {"create-topic": 12, "delete-topic": 20, "elect": 5, "heal": 8},
     THROTTLES: _MIXED | {"throttle": 8, "kill": 5, "stop": 3, "heal": 6, "elect": 5},
     LOGS: _MIXED

@@ -338,6 +338,7 @@ def _view_of(cluster: ClusterSpec, kafka: str, release: Release) -> View:
         first_broker=brokers[0] if first is None else first,
         has_epochs=number >= (0, 11),
         outlives_disks=number >= (1, 0) and has_folders,
+        zookeepers=cluster.zookeepers,
         moves_replicas=number >= (1, 1) and has_folders,
         is_asked=number >= (2, 4) and not is_mixed,
         unclean=cluster.properties.get("unclean.leader.election.enable") == "true",

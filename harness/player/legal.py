@@ -31,16 +31,20 @@ from kchaos.faults import (
     HoldRequests,
     IsolateBroker,
     KillBroker,
+    KillZooKeeper,
     LoseEpochs,
+    LoseFile,
     LoseTail,
     MoveController,
     PauseBroker,
+    PauseZooKeeper,
     PreferredElection,
     RollBroker,
     SlowDisk,
     SlowFetchReads,
     StaleRequest,
     StopBroker,
+    StopZooKeeper,
     TearEpochs,
     ThrottleReplication,
     UnregisterBroker,
@@ -74,6 +78,7 @@ from kchaos.harness.steps.topics import DeleteTopic
 MOST_SNAPSHOTS = 3
 MOST_TOPICS = 2
 _MOST_PARTITIONS = 3
+_OF_ZOOKEEPER = (KillZooKeeper, PauseZooKeeper, StopZooKeeper)
 
 
 def refusal(view: View, step: Step) -> str:
@@ -289,6 +294,17 @@ def _tear(view: View, fault: TearEpochs) -> str:
     return _killed(view, fault.broker)
 
 
+def _lose_file(view: View, fault: LoseFile) -> str:
+    return "" if fault.broker not in view.running else f"broker {fault.broker} runs"
+
+
+def _end_member(view: View, fault: Any) -> str:
+    """Return why a member cannot end: more than half of them must go on."""
+    if view.quorum or view.zookeepers < 3:
+        return "there is no member that could be missed"
+    return "a member is away already" if view.faults(*_OF_ZOOKEEPER) else ""
+
+
 def _hold_point(view: View, fault: Any) -> str:
     """Return why a hold is illegal: two of a kind could block the whole broker."""
     if view.faults(*_POINT_FAULTS):
@@ -391,6 +407,8 @@ _FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
     StaleRequest: _stale,
     ThrottleReplication: _throttle,
     LoseEpochs: _lose_epochs,
+    LoseFile: _lose_file,
+    **dict.fromkeys(_OF_ZOOKEEPER, _end_member),
     WipeLogDirectory: _wipe,
     FailLogDirectory: _fail_directory,
     PreferredElection: _elect,

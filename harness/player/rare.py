@@ -21,11 +21,15 @@ from kchaos.faults import (
     HoldPoint,
     HoldRequests,
     IsolateBroker,
+    KillZooKeeper,
+    LoseFile,
     LoseTail,
+    PauseZooKeeper,
     RollBroker,
     SlowDisk,
     SlowFetchReads,
     StaleRequest,
+    StopZooKeeper,
     TearEpochs,
 )
 from kchaos.harness.player.draw import Candidates, Draw, of_each_replica
@@ -88,6 +92,7 @@ ADMIN_KINDS: Mapping[str, float] = {
 """Weight of each in the mix `admin`: what only an administrator asks for."""
 ALSO_RARE: Mapping[str, float] = {
     **dict.fromkeys(("forge-epochs", "configure-format", "roll-format", "wipe"), 1.0),
+    **dict.fromkeys(("lose-file", "zookeeper"), 3.0),
     **dict.fromkeys(("lose-epochs", "delete-topic"), 2.0),
     "kill": 3.0,
 }
@@ -216,6 +221,25 @@ def _reassignments(view: View, _draw: Draw, *, is_awaited: bool = True) -> Itera
                     is_awaited=is_awaited,
                     timeout_s=_STEP_S,
                 )
+
+
+def _lost_files(view: View, draw: Draw) -> Iterator[Step]:
+    for partition in view.partitions:
+        for broker in partition.replicas:
+            for ending in ("index", "timeindex"):
+                file = f"{partition.topic}-{partition.partition}/{0:020d}.{ending}"
+                kept = None if draw.number % 2 else 5
+                fault = LoseFile(broker=broker, file=file, kept_bytes=kept)
+                yield Inject(name=f"lose-file-{draw.number}", fault=fault)
+
+
+def _members(view: View, draw: Draw) -> Iterator[Step]:
+    for member in range(1, view.zookeepers + 1):
+        for fault in (
+            *(KillZooKeeper(member=member), KillZooKeeper(member=member, loses_data=True)),
+            *(StopZooKeeper(member=member), PauseZooKeeper(member=member)),
+        ):
+            yield Inject(name=f"zookeeper-{draw.number}", fault=fault)
 
 
 def _of_each(make: type[CancelReassignment] | type[ElectUncleanly]) -> Candidates:
@@ -399,6 +423,8 @@ RARE_CANDIDATES: Mapping[str, Candidates] = {
     "add-partitions": _more_partitions,
     "elect-uncleanly": _of_each(ElectUncleanly),
     "move-replica": _moved_replicas,
+    "lose-file": _lost_files,
+    "zookeeper": _members,
     "delete-records": _deleted_records,
     "roll-release": _rolls,
     "downgrade-format": _downgrades,

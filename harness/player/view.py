@@ -65,6 +65,7 @@ class View:
         quorum: The KRaft controllers; none with ZooKeeper.
         has_epochs: Whether followers ask for leader epochs (0.11 on).
         outlives_disks: Whether brokers go on when one of their log directories fails.
+        zookeepers: How many members ZooKeeper has.
         moves_replicas: Whether brokers can move replicas between log directories, and have several.
         is_asked: Whether controllers know the requests of an administrator (2.4 on).
         unclean: Whether unclean elections are allowed.
@@ -91,6 +92,7 @@ class View:
     partitions: tuple[PartitionInView, ...] = ()
     has_epochs: bool = True
     outlives_disks: bool = False
+    zookeepers: int = 1
     moves_replicas: bool = False
     is_asked: bool = False
     unclean: bool = False
@@ -132,6 +134,7 @@ def new_view(
     has_epochs: bool,
     unclean: bool,
     outlives_disks: bool = False,
+    zookeepers: int = 1,
     moves_replicas: bool = False,
     is_asked: bool = False,
     formats: tuple[str, ...] = (),
@@ -150,6 +153,7 @@ def new_view(
         quorum=quorum,
         has_epochs=has_epochs,
         outlives_disks=outlives_disks,
+        zookeepers=zookeepers,
         moves_replicas=moves_replicas,
         is_asked=is_asked,
         unclean=unclean,

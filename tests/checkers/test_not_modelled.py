@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.acts import LoseFile, TopicPartition
+from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge, rules_of
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.not_modelled import MATTERS, not_modelled
+from kchaos.checkers.observations import Act
 from kchaos.checkers.rules import Judged
 from tests.golden.stored import BORDERS, HARD, unpacked
 
@@ -106,3 +108,11 @@ def test_a_topic_that_was_made_again_matters_where_appends_look_at_fetches_from_
 ) -> None:
     why = [*not_modelled(RunEvidence(unpacked(name, tmp_path, runs=HARD)))]
     assert len([each for each in why if "KAFKA-9198 may be why" in each.why]) == topics
+
+
+def test_a_lost_file_of_whose_loss_nothing_is_known_is_named_with_its_time() -> None:
+    lost = Act(act=LoseFile(broker=1, file="t-0/partition.metadata"), zxid=7)
+    evidence: Any = SimpleNamespace(events=(), links=(), observed=(Observed(time=5.0, what=lost),))
+    (unfollowed,) = not_modelled(evidence)
+    assert "what a broker makes of the loss of t-0/partition.metadata" in unfollowed.why
+    assert [place.since for place in unfollowed.places] == [5.0]

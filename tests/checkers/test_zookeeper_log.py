@@ -154,6 +154,14 @@ def test_preallocated_zeros_end_the_log() -> None:
     assert len(read_ensemble([[("log.1", content)]])) == 1
 
 
+def test_a_member_that_got_a_snapshot_lacks_transactions_and_another_one_is_read() -> None:
+    made = [transaction(zxid, CREATE, create_body(f"/{zxid}", b"")) for zxid in (1, 2, 3)]
+    members = [[made[0], made[2]], made, made[:2]]
+
+    read = read_ensemble([[("log.1", transaction_log(*each))] for each in members])
+    assert [each.path for each in read] == ["/1", "/2", "/3"]
+
+
 def test_a_torn_tail_ends_the_log_wherever_it_is_cut() -> None:
     first = transaction(1, CREATE, create_body("/a", b"one"))
     second = transaction(2, CREATE, create_body("/b", b"two"))

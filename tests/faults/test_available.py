@@ -59,6 +59,9 @@ def kraft(broker_view: kchaos.BrokerView = UP, **more: Any) -> kchaos.ClusterVie
     return replace(view(broker_view), **named)
 
 
+MEMBERS = view(zookeepers=dict.fromkeys((1, 2, 3), True))
+ONE_IS_AWAY = view(zookeepers={1: True, 2: False, 3: True})
+FILE = kchaos.LoseFile(broker=1, file="t-0/partition.metadata")
 LEGAL: list[tuple[kchaos.Fault, kchaos.ClusterView]] = [
     (kchaos.CutLink(source=0, target=1), view()),
     (kchaos.CutLink(source=0, target=1), view(DOWN)),
@@ -86,6 +89,11 @@ LEGAL: list[tuple[kchaos.Fault, kchaos.ClusterView]] = [
     (TORN, view(DOWN)),
     (kchaos.WipeLogDirectory(broker=1), view(DOWN)),
     (kchaos.MoveController(), view()),
+    (kchaos.KillZooKeeper(member=1), MEMBERS),
+    (kchaos.KillZooKeeper(member=3, loses_data=True), MEMBERS),
+    (kchaos.StopZooKeeper(member=1), MEMBERS),
+    (kchaos.PauseZooKeeper(member=1), MEMBERS),
+    (FILE, view(DOWN)),
     (kchaos.PauseBroker(broker=1), view()),
     (BY_API, view()),
     (kchaos.StopBroker(broker=1), view()),
@@ -156,6 +164,23 @@ AGAINST: list[tuple[kchaos.Fault, kchaos.ClusterView, str]] = [
         "one is 3.9.1",
     ),
     (kchaos.StopBroker(broker=1), view(DOWN), "broker 1 has no process to stop"),
+    (
+        kchaos.PauseZooKeeper(member=2),
+        ONE_IS_AWAY,
+        "member 2 of ZooKeeper is ended or paused already",
+    ),
+    (kchaos.StopZooKeeper(member=4), MEMBERS, "ZooKeeper has no member 4: it has [1, 2, 3]"),
+    (kchaos.KillZooKeeper(member=1), kraft(), "by KillBroker"),
+    (
+        kchaos.KillZooKeeper(member=1),
+        view(zookeepers={1: True}),
+        "without it no more than half of ZooKeeper's members go on",
+    ),
+    (kchaos.StopZooKeeper(member=3), ONE_IS_AWAY, "take three members"),
+    (FILE, view(), "broker 1 runs: kill or stop it before it loses a file"),
+    (replace(FILE, file="../t"), view(DOWN), "the file '../t' is not in a log directory"),
+    (replace(FILE, file="t-0/0.log"), view(DOWN), "is what LoseTail or WipeLogDirectory loses"),
+    (replace(FILE, directory=1), view(DOWN), "broker 1 has no log directory 1"),
     (EPOCHS, view(), "broker 1 runs: kill or stop it before its epoch file is touched"),
     (EPOCHS, view(replace(DOWN, release="0.10.2.2")), "which keeps no leader epochs"),
     (TORN, view(), "broker 1 runs"),

@@ -149,9 +149,12 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have():
         "SlowDisk": {"broker": 7, "operation": "read", "delay_ms": 5},
         "StaleRequest": {"api": "ControlledShutdown", "broker": 7},
         "ThrottleReplication": {"broker": 7, "topic": "t", "bytes_per_second": 1},
+        "LoseFile": {"broker": 7, "file": "t-0/partition.metadata"},
         "LoseTail": {"broker": 7, "topic": "t", "partition": 0, "log_end_offset": 0},
     }
-    for name in FAULTS.keys() - {"ConfigureTopic", "MoveController", "PreferredElection"}:
+    of_no_broker = {"ConfigureTopic", "MoveController", "PreferredElection"}
+    of_no_broker |= {"KillZooKeeper", "PauseZooKeeper", "StopZooKeeper"}
+    for name in FAULTS.keys() - of_no_broker:
         fault = FAULTS[name](**fields.get(name, {"broker": 7}))
         with pytest.raises(
             kchaos.NotAvailable, match=r"the cluster has no broker 7: it has \[0, 1\]"

@@ -55,6 +55,26 @@ def test_a_killed_broker_is_gone_and_comes_back_as_another_process(cluster, obse
     ]
 
 
+def test_a_broker_is_killed_while_it_starts_and_its_disk_loses_a_file(
+    cluster, observe, journal, topic
+):
+    replicas = topic(0, 1)
+    replicas.produce(0, b"first", acks=-1)
+    before, index = observe(1), f"{replicas.name}-0/{0:020d}.index"
+    with kchaos.KillBroker(broker=1, await_return=False).inject(cluster, journal):
+        pass
+    assert cluster.brokers[1].is_running
+    with kchaos.KillBroker(broker=1).inject(cluster, journal):
+        for kept, size in ((5, 5), (None, None), (None, None)):
+            lost = kchaos.LoseFile(broker=1, file=index, kept_bytes=kept)
+            with lost.inject(cluster, journal) as injection:
+                assert injection.effect == {"size_bytes": size}
+        assert injection.before == {"size_bytes": None}
+    assert_reborn(before, observe(1))
+    assert acts(journal).count("LoseFile") == 2
+    replicas.await_state(leader=0, isr=[0, 1])
+
+
 def test_a_stopped_broker_ends_cleanly_loses_nothing_and_comes_back(
     cluster, observe, journal, topic
 ):

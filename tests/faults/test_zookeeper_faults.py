@@ -177,13 +177,18 @@ def test_an_ensemble_goes_on_without_one_member_and_whichever_answers_ends_a_ses
             after = observe_broker(ensemble, 1)
             assert after.session_id not in (None, before.session_id)
             assert czxid_of(after) > czxid_of(before)
-        (first, *_) = ensemble.zookeeper_members
-        first.process.kill()
-        before = observe_broker(ensemble, 1)
-        with kchaos.ExpireSession(broker=1).inject(ensemble, journal):
-            pass
-        assert czxid_of(observe_broker(ensemble, 1)) > czxid_of(before)
-        # Only now has everyone found another member.
+        for away in (
+            kchaos.StopZooKeeper(member=2),
+            kchaos.PauseZooKeeper(member=3),
+            kchaos.KillZooKeeper(member=1, loses_data=True),
+        ):
+            before = observe_broker(ensemble, 1)
+            with away.inject(ensemble, journal) as injection:
+                assert len([mode for mode in injection.effect.values() if mode]) == 2
+                with kchaos.ExpireSession(broker=1).inject(ensemble, journal):
+                    pass
+                assert czxid_of(observe_broker(ensemble, 1)) > czxid_of(before)
+            assert all(member.mode() for member in ensemble.zookeeper_members)
         topic = Topic(ensemble, "made-by-the-others", [1])
         assert topic.produce(1, acks=-1).error_code == 0
         assert topic.log_end(1) == 1

@@ -324,6 +324,7 @@ class StandInCluster:
         self.has_given_addresses = False
         self.why_unlinked = "" if linked else "start it with linked=True"
         self.zookeeper_addresses: tuple[tuple[str, int], ...] = ()
+        self.zookeeper_members: tuple[Any, ...] = ()
         self.brokers = {
             broker: StandInBroker(
                 self,
