@@ -21,7 +21,7 @@ from kchaos.clusters.errors import MachineError
 from kchaos.clusters.front.drivers import why_no_slow_disk
 from kchaos.harness.campaign.campaign import Campaign, Player, player_in
 from kchaos.harness.campaign.nights_on_store import put_night, require_free
-from kchaos.harness.campaign.schedules import Due, Schedules, releases_of
+from kchaos.harness.campaign.schedules import DrawnSchedules, Due, releases_of
 from kchaos.harness.campaign.summary_files import require_baseline, summarise
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import FAULT_KINDS
@@ -71,7 +71,7 @@ class Night:
         done: Called with each run's line.
     """
 
-    plan: Schedules
+    plan: DrawnSchedules
     folder: Path
     limits: Limits
     baseline: Place | None = None

@@ -51,7 +51,7 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedules:
+class DrawnSchedules:
     """Plan of a campaign with drawn schedules; the same schedules follow from the same values.
 
     Attributes:
@@ -181,7 +181,7 @@ class Schedules:
 
 
 def releases_of(
-    plan: Schedules, options: RunOptions, say: Callable[[str], None]
+    plan: DrawnSchedules, options: RunOptions, say: Callable[[str], None]
 ) -> Mapping[str, str]:
     """Return the release by which each Kafka is judged, if each mix is drawn for it.
 
@@ -206,7 +206,7 @@ def any_seed() -> int:
 
 
 def chaos(
-    plan: Schedules,
+    plan: DrawnSchedules,
     *,
     runs: int,
     side_by_side: int,

@@ -114,7 +114,7 @@ def chaos(
     measures for how long they had no service. Exit codes: 0 no run fails, 1 one does, 2 what fails
     is only unknown. A run that is unsafe fails, also where the model predicts it.
     """
-    from kchaos.harness.campaign.schedules import Schedules, any_seed, exit_code_of_chaos
+    from kchaos.harness.campaign.schedules import DrawnSchedules, any_seed, exit_code_of_chaos
     from kchaos.harness.campaign.schedules import chaos as play_chaos
     from kchaos.harness.player.rates import table_text
     from kchaos.harness.run.own_parts import parts_named
@@ -130,7 +130,7 @@ def chaos(
             click.echo(json.dumps(line.to_json()))
 
     lines = play_chaos(
-        Schedules(
+        DrawnSchedules(
             kafkas=kafkas,
             seed=any_seed() if seed is None else seed,
             mixes={mix: 1.0},

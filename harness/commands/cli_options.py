@@ -80,7 +80,7 @@ class PlaceType(click.ParamType[Any]):
             raise click.BadParameter(str(error)) from None
 
 
-class Read(click.ParamType[Any]):
+class ReadBy(click.ParamType[Any]):
     """An option's text as what a function reads in it."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
@@ -120,9 +120,9 @@ def bytes_in(text: str) -> int:
     return int(parts[1]) << {"K": 10, "M": 20, "G": 30}[parts[2]]
 
 
-SEED = Read("SEED", seed_in)
+SEED = ReadBy("SEED", seed_in)
 """A seed, which may name the version of kchaos for which it holds."""
-DURATION = Read("DURATION", seconds_in)
+DURATION = ReadBy("DURATION", seconds_in)
 # Those of harness.player.candidates and walks, which import too much for `--help`.
 MIX_NAMES = (
     *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "formats"),

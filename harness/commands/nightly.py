@@ -60,7 +60,7 @@ def _keep(text: str) -> int | None:
 @opt.fail_on
 @click.option(
     "--keep",
-    type=opt.Read("failed|all|N", _keep),
+    type=opt.ReadBy("failed|all|N", _keep),
     default="failed",
     show_default=True,
     help="Which runs stay on disk of those in which nothing is wrong: none, all, the newest N.",
@@ -68,13 +68,13 @@ def _keep(text: str) -> int | None:
 @click.option(
     "--max-size",
     "max_bytes",
-    type=opt.Read("SIZE", opt.bytes_in),
+    type=opt.ReadBy("SIZE", opt.bytes_in),
     help="What runs may take on disk, such as 2G. The last run that shows a bug is never deleted: "
     "rather than that the night ends.",
 )
 @click.option(
     "--shard",
-    type=opt.Read("PART/PARTS", _shard),
+    type=opt.ReadBy("PART/PARTS", _shard),
     default="1/1",
     help="Play only these seeds, such as 2/5; needs --seed, the same for all parts.",
 )
@@ -82,7 +82,7 @@ def _keep(text: str) -> int | None:
 @click.option(
     "--mix",
     "mixes",
-    type=opt.Read("MIX[=WEIGHT]", _mix),
+    type=opt.ReadBy("MIX[=WEIGHT]", _mix),
     multiple=True,
     help="May be repeated.  [default: mixed=4, walks=2, and each other one but rare, "
     "upgrades, slow-disks and wide-walks]",
@@ -99,7 +99,7 @@ def _keep(text: str) -> int | None:
 )
 @click.option(
     "--store",
-    type=opt.Read("s3://BUCKET/PREFIX", stored_place_of),
+    type=opt.ReadBy("s3://BUCKET/PREFIX", stored_place_of),
     help="In the end put what stays of the night on an object store, in a place of its own: lines, "
     "summary, and a pack of each run that is kept.",
 )
@@ -134,7 +134,7 @@ def nightly(
     is only unknown, or no run is known; 130 after Ctrl-C.
     """
     from kchaos.harness.campaign.night import Limits, Night, seed_in
-    from kchaos.harness.campaign.schedules import Schedules, any_seed
+    from kchaos.harness.campaign.schedules import DrawnSchedules, any_seed
     from kchaos.harness.campaign.summary_files import exit_code_of_summary
 
     if for_s is None and runs is None:
@@ -144,7 +144,7 @@ def nightly(
     if seed is None:
         seed = seed_in(output)
     night = Night(
-        plan=Schedules(
+        plan=DrawnSchedules(
             kafkas=kafkas,
             seed=any_seed() if seed is None else seed,
             mixes=dict(mixes) or _usual_mixes(),

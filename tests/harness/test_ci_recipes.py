@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pytest
 
-from kchaos.harness.campaign.schedules import Schedules
+from kchaos.harness.campaign.schedules import DrawnSchedules
 from kchaos.harness.commands.cli import cli
 
 yaml = pytest.importorskip("yaml")
@@ -124,7 +124,7 @@ def test_the_parts_of_a_recipe_are_the_shards_and_the_summary_has_all(recipe: Pa
     ]
     seeds = set()
     for part in range(1, parts + 1):
-        due = Schedules(
+        due = DrawnSchedules(
             kafkas=("2.8.2",), seed=1, mixes={"cuts": 1}, steps=1, gated=True, shard=(part, parts)
         ).due({"2.8.2": "2.8.2"})
         seeds |= {next(due).seed for _ in range(5)}

@@ -20,7 +20,7 @@ from kchaos.clusters.disk import mounting
 from kchaos.clusters.errors import MachineError
 from kchaos.harness.campaign import campaign, children, night, schedules
 from kchaos.harness.campaign.night import Limits, Night, seed_in
-from kchaos.harness.campaign.schedules import Schedules
+from kchaos.harness.campaign.schedules import DrawnSchedules
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.commands.cli_options import bytes_in, seconds_in
 from kchaos.harness.errors import UsageError
@@ -34,7 +34,7 @@ from tests.support.stored_plays import StoredPlays
 
 pytestmark = pytest.mark.slow
 
-PLAN = Schedules(kafkas=("2.8.2",), seed=7, mixes={"cuts": 1.0}, steps=2, gated=True)
+PLAN = DrawnSchedules(kafkas=("2.8.2",), seed=7, mixes={"cuts": 1.0}, steps=2, gated=True)
 
 
 @pytest.fixture(autouse=True)

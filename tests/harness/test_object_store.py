@@ -17,7 +17,7 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.store import Place, StoredPlace, files_in, replace
 from kchaos.harness.campaign import children, schedules
 from kchaos.harness.campaign.night import Limits, Night
-from kchaos.harness.campaign.schedules import Schedules
+from kchaos.harness.campaign.schedules import DrawnSchedules
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.errors import UsageError
 from kchaos.harness.exits import AS_EXPECTED, MACHINE, UNKNOWN, USAGE
@@ -394,7 +394,9 @@ def play(runs: list[RunDirectory], tmp_path: Path, monkeypatch: pytest.MonkeyPat
         play.stored.before = before  # type: ignore[attr-defined]
         monkeypatch.setattr(children, "Children", lambda **_: play.stored)  # type: ignore[attr-defined]
         night = Night(
-            plan=Schedules(kafkas=("2.8.2",), seed=7, mixes={"cuts": 1.0}, steps=2, gated=True),
+            plan=DrawnSchedules(
+                kafkas=("2.8.2",), seed=7, mixes={"cuts": 1.0}, steps=2, gated=True
+            ),
             folder=folder,
             limits=Limits(for_s=None, runs=4, keep=0, max_bytes=None),
             say=lambda _: None,

@@ -11,7 +11,7 @@ import pytest
 from kchaos.checkers.run_line import RunLine
 from kchaos.harness.campaign import children
 from kchaos.harness.campaign import schedules as command
-from kchaos.harness.campaign.schedules import Schedules, chaos, exit_code_of_chaos
+from kchaos.harness.campaign.schedules import DrawnSchedules, chaos, exit_code_of_chaos
 from kchaos.harness.commands.cli_options import default_side_by_side
 from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.player.free import FreeRun
@@ -22,7 +22,7 @@ from kchaos.harness.run.scenario import Scenario
 GOOD = {"conforms": True, "safe": True, "expected": True}
 FOUND = {"conforms": False, "safe": True, "expected": False}
 UNKNOWN = {"conforms": None, "safe": None, "expected": False}
-PLAN = Schedules(kafkas=("2.8.2",), seed=5, mixes={"cuts": 1.0}, steps=4, gated=True)
+PLAN = DrawnSchedules(kafkas=("2.8.2",), seed=5, mixes={"cuts": 1.0}, steps=4, gated=True)
 
 
 class FakeChildren(AbstractContextManager[Any]):

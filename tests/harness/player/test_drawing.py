@@ -462,7 +462,7 @@ def test_the_first_act_is_a_produce_with_acks_all() -> None:
 
 
 def test_clusters_of_rare_schedules_are_wider_and_differ_in_what_they_leave_out() -> None:
-    drawn_clusters = [drawn(seed, mix=RARE, kafka="3.9.1") for seed in range(60)]
+    drawn_clusters = [drawn(seed, mix=RARE, kafka="3.9.1") for seed in range(80)]
     specs = [scenario.cluster for scenario in drawn_clusters]
     assert {len(spec.brokers) for spec in specs} == {3, 4, 5}
     assert {spec.zookeepers for spec in specs} == {1, 3}

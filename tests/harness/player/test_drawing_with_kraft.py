@@ -29,7 +29,10 @@ NOT_DRAWN = mixes_not_drawn(release_of(RELEASE), is_kraft=True)
 PLAYED = [mix for mix in MIXES if mix not in NOT_DRAWN]
 NODE = frozenset({Killable, Pausable, Restartable, Collectable})
 _ON_DISK = ("LoseEpochs", "WipeLogDirectory", "SlowDisk")
-_RARE = ("IsolateBroker", "LoseTail", "TearEpochs", "HoldPoint", "FreezeFollower", "SlowFetchReads")
+_RARE = (
+    *("IsolateBroker", "LoseTail", "LoseFile", "TearEpochs"),
+    *("HoldPoint", "FreezeFollower", "SlowFetchReads"),
+)
 
 
 def cluster_of(scenario: Scenario, dead: set[int], paused: set[int]) -> ClusterView:
@@ -109,7 +112,7 @@ def test_every_kind_of_fault_of_kraft_is_drawn():
     kinds = Counter(
         (type(step.fault).__name__, getattr(step.fault, "api", ""))
         for mix in PLAYED
-        for seed in range(25)
+        for seed in range(40)
         for step in acts_of(drawn(seed, mix))
         if isinstance(step, Inject)
     )
