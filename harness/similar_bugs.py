@@ -2,7 +2,7 @@
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.findings import Question
-from kchaos.checkers.model.releases.versions import Version, parse_version
+from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.harness.catalogue import entries_there
 from kchaos.harness.catalogue.entry import Entry
 from kchaos.harness.report.loading import Loaded
@@ -17,46 +17,50 @@ _NOTE = (
 def alike_section(loaded: Loaded) -> Section | None:
     """Return known bugs with a finding of the same kind on the release line; None if none.
 
-    Each has the first later release on which it is known not to show.
+    Each has the first release after the last one on which it shows, if such a release is known.
     """
     kinds = {each.kind for each in loaded.findings if each.question is Question.SAFETY}
     try:
-        release = parse_version(loaded.run.release)
+        line = parse_version(loaded.run.release)[:2]
     except ModelError:
         return None
-    if loaded.results is None or loaded.results.safe is not False or not kinds:
+    if loaded.results is None or loaded.results.safe is not False:
         return None
-    rows = []
-    for entry in entries_there().values():
-        if entry.name != loaded.run.entry and _is_red(entry, release, kinds):
-            gone = _gone(entry, release)
-            text = f"{entry.name}{f' (gone in {gone})' if gone else ''}"
-            rows.append(SectionRow(group=entry.name, cells=(gone or "-", entry.title), text=text))
-    columns = ("bug", "gone in", "title")
-    return (
-        Section(
-            name="alike",
-            title="Known bugs that end alike",
-            note=_NOTE,
-            columns=columns,
-            rows=tuple(rows),
-        )
-        if rows
-        else None
+    rows = [
+        _row(entry)
+        for entry in entries_there().values()
+        if entry.name != loaded.run.entry and _is_red(entry, line, kinds)
+    ]
+    if not rows:
+        return None
+    return Section(
+        name="alike",
+        title="Known bugs that end alike",
+        note=_NOTE,
+        columns=("bug", "gone in", "title"),
+        rows=tuple(rows),
+        lead=f"Known bugs that end alike: {', '.join(row.text for row in rows)}.",
     )
 
 
-def _is_red(entry: Entry, release: Version, kinds: set[str]) -> bool:
+def _is_red(entry: Entry, line: tuple[int, ...], kinds: set[str]) -> bool:
     return any(
-        parse_version(other)[:2] == release[:2]
-        and kinds & {found[0] for found in expectation.findings}
-        for (_, other), expectation in entry.expectations.items()
+        parse_version(release)[:2] == line and kinds & {found[0] for found in expectation.findings}
+        for (_, release), expectation in entry.expectations.items()
     )
 
 
-def _gone(entry: Entry, release: Version) -> str:
-    """Return the first later release on which all cases are known to be green, or ""."""
-    green = [other for (_, other), each in entry.expectations.items() if each.is_green]
+def _row(entry: Entry) -> SectionRow:
+    gone = gone_in(entry)
+    text = f"{entry.name} (gone in {gone})" if gone else entry.name
+    return SectionRow(group=entry.name, cells=(gone or "-", entry.title), text=text)
+
+
+def gone_in(entry: Entry) -> str:
+    """Return the first release known to be free of a bug, after the last that shows it; else ""."""
+    red = [release for (_, release), each in entry.expectations.items() if not each.is_green]
+    green = [release for (_, release), each in entry.expectations.items() if each.is_green]
+    last = max(map(parse_version, red))
     return min(
-        (each for each in green if parse_version(each) > release), key=parse_version, default=""
+        (each for each in green if parse_version(each) > last), key=parse_version, default=""
     )

@@ -16,40 +16,75 @@ _SERVES_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KillZooKeeper:
+class _MemberFault:
+    """A member of ZooKeeper does not serve until it is healed; the others go on.
+
+    Attributes:
+        member: Its number, from 1 on, as its `myid` says.
+    """
+
+    member: int
+
+    lasting: ClassVar[bool] = True
+    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.EndZooKeeper, acts.StartZooKeeper)
+
+    @property
+    def _manner(self) -> acts.ZooKeeperEnd:
+        raise NotImplementedError
+
+    def available(self, view: ClusterView) -> str:
+        """Require a member that runs, and more than half of the members beside it."""
+        why_not = needs_zookeeper(view, "its controllers are ended as brokers are, by KillBroker")
+        why_not = why_not or no_such_member(view, self.member)
+        if why_not:
+            return why_not
+        if not view.zookeepers[self.member]:
+            return f"member {self.member} of ZooKeeper is ended or paused already: heal that first"
+        left = sum(view.zookeepers.values()) - 1
+        return "" if 2 * left > len(view.zookeepers) else NO_MAJORITY
+
+    @contextlib.contextmanager
+    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Let the member serve no more; on leaving wait until it serves again."""
+        require_available(self, cluster)
+        members = cluster.zookeeper_members
+        member = next(each for each in members if each.index == self.member)
+        others = [each for each in members if each is not member]
+        before = _modes(members)
+        try:
+            with journal.acting(acts.EndZooKeeper(member=self.member, manner=self._manner)):
+                _END[self._manner](member)
+            _await_service(others)
+            yield Injection(fault=type(self).__name__, before=before, effect=_modes(others))
+        finally:
+            with journal.acting(acts.StartZooKeeper(member=self.member)):
+                if member.is_paused:
+                    member.resume()
+                elif not member.is_running:
+                    member.start()
+            _await_service(members)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillZooKeeper(_MemberFault):
     """A member of ZooKeeper ends by SIGKILL, and is started again on healing.
 
-    More than half of the members have to go on: without them nobody could read what the cluster
-    decides.
+    More than half of the members have to go on: kchaos reads the cluster's decisions from them.
 
     Attributes:
         member: Its number, from 1 on, as its `myid` says.
         loses_data: Whether it starts again with nothing, and gets all from its leader.
     """
 
-    member: int
     loses_data: bool = False
 
-    lasting: ClassVar[bool] = True
-    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.EndZooKeeper, acts.StartZooKeeper)
-
-    def available(self, view: ClusterView) -> str:
-        """Require a member that runs, and more than half of the members beside it."""
-        return _refused(view, self.member)
-
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Kill it; on leaving start it, and wait until it serves."""
-        require_available(self, cluster)
-        manner: acts.ZooKeeperEnd = "lose" if self.loses_data else "kill"
-        with _ended(self, cluster, journal, manner) as injection:
-            if self.loses_data:
-                shutil.rmtree(_member(cluster, self.member).data / "version-2")
-            yield injection
+    @property
+    def _manner(self) -> acts.ZooKeeperEnd:
+        return "lose" if self.loses_data else "kill"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopZooKeeper:
+class StopZooKeeper(_MemberFault):
     """A member of ZooKeeper ends by SIGTERM, and is started again on healing.
 
     Its connections end in order, so that its clients turn to another member at once.
@@ -58,87 +93,39 @@ class StopZooKeeper:
         member: Its number, from 1 on, as its `myid` says.
     """
 
-    member: int
-
-    lasting: ClassVar[bool] = True
-    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.EndZooKeeper, acts.StartZooKeeper)
-
-    def available(self, view: ClusterView) -> str:
-        """Require a member that runs, and more than half of the members beside it."""
-        return _refused(view, self.member)
-
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Stop it; on leaving start it, and wait until it serves."""
-        require_available(self, cluster)
-        with _ended(self, cluster, journal, "stop") as injection:
-            yield injection
+    @property
+    def _manner(self) -> acts.ZooKeeperEnd:
+        return "stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PauseZooKeeper:
-    """A member of ZooKeeper stands still; its connections stay open and nothing is answered.
+class PauseZooKeeper(_MemberFault):
+    """A member of ZooKeeper stands still; its connections stay open, and it answers nothing.
 
     Attributes:
         member: Its number, from 1 on, as its `myid` says.
     """
 
-    member: int
-
-    lasting: ClassVar[bool] = True
-    performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.EndZooKeeper, acts.StartZooKeeper)
-
-    def available(self, view: ClusterView) -> str:
-        """Require a member that runs, and more than half of the members beside it."""
-        return _refused(view, self.member)
-
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
-        """Pause it; on leaving let it go on, and wait until it serves."""
-        require_available(self, cluster)
-        with _ended(self, cluster, journal, "pause") as injection:
-            yield injection
+    @property
+    def _manner(self) -> acts.ZooKeeperEnd:
+        return "pause"
 
 
-_Fault = KillZooKeeper | StopZooKeeper | PauseZooKeeper
-
-
-@contextlib.contextmanager
-def _ended(
-    fault: _Fault, cluster: Cluster, journal: Journal, manner: acts.ZooKeeperEnd
-) -> Iterator[Injection]:
-    members = cluster.zookeeper_members
-    member = _member(cluster, fault.member)
-    before = _modes(members)
-    try:
-        with journal.acting(acts.EndZooKeeper(member=fault.member, manner=manner)):
-            _END[manner](member)
-        others = [each for each in members if each is not member]
-        _await_service(others)
-        yield Injection(fault=type(fault).__name__, before=before, effect=_modes(others))
-    finally:
-        with journal.acting(acts.StartZooKeeper(member=fault.member)):
-            if member.is_paused:
-                member.resume()
-            elif not member.is_running:
-                member.start()
-        _await_service(members)
+def _kill_and_lose(member: ZooKeeperNode) -> None:
+    member.kill()
+    shutil.rmtree(member.data / "version-2")
 
 
 _END: Mapping[acts.ZooKeeperEnd, Callable[[ZooKeeperNode], None]] = {
     "stop": lambda member: member.stop(),
     "kill": lambda member: member.kill(),
-    "lose": lambda member: member.kill(),
+    "lose": _kill_and_lose,
     "pause": lambda member: member.pause(),
 }
 
 
 def _modes(members: Sequence[ZooKeeperNode]) -> dict[str, str]:
     return {str(member.index): member.mode() for member in members}
-
-
-def _member(cluster: Cluster, index: int) -> ZooKeeperNode:
-    return next(each for each in cluster.zookeeper_members if each.index == index)
 
 
 def _await_service(members: Sequence[ZooKeeperNode]) -> None:
@@ -158,13 +145,3 @@ def _await_service(members: Sequence[ZooKeeperNode]) -> None:
 
 def _serve(modes: Sequence[str]) -> bool:
     return all(modes) and "leader" in modes
-
-
-def _refused(view: ClusterView, member: int) -> str:
-    why_not = needs_zookeeper(view, "its controllers are ended as brokers are, by KillBroker")
-    why_not = why_not or no_such_member(view, member)
-    if why_not:
-        return why_not
-    if not view.zookeepers[member]:
-        return f"member {member} of ZooKeeper is ended or paused already: heal that first"
-    return "" if 2 * (sum(view.zookeepers.values()) - 1) > len(view.zookeepers) else NO_MAJORITY

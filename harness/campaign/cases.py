@@ -164,7 +164,7 @@ def measure(
     `measurements.jsonl` among the runs. `side_by_side` is as in `play_cases`.
 
     Returns:
-        The exit code over all lines of the file, and what was killed.
+        All lines of the file, and those of plays that were killed.
     """
     file = ResultsFile(results)
     entries = [entry_named(name) for name in names] or list(CATALOGUE.values())

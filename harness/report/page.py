@@ -31,7 +31,7 @@ from kchaos.harness.report.templates import templates
 from kchaos.harness.report.text import damaged_text
 from kchaos.harness.report.tier_drawing import drawn_readings
 from kchaos.harness.report.time_drawing import draw_time
-from kchaos.harness.report.whose import next_commands, whose
+from kchaos.harness.report.whose import lead_of, next_commands
 
 MOST_FINDINGS = 300
 MOST_MOMENTS = 600
@@ -129,7 +129,7 @@ def _verdict(loaded: Loaded, views: Sequence[PartitionView]) -> dict[str, Any]:
         "tickets": answers.tickets_of(loaded),
         "outcome": answers.outcome_of(loaded),
         "headline": answers.headline(loaded),
-        "whose": whose(loaded),
+        "lead": lead_of(loaded),
         "summary": answers.summary(loaded),
         "story": [_sentence(line) for line in story] if len(story) <= MOST_TOLD else [],
         "answers": answers.answers_of(loaded),

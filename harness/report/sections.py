@@ -33,6 +33,7 @@ class Section:
     Attributes:
         name: Letters alone; the anchor on the page.
         note: One sentence about the table.
+        lead: A sentence for the head of the report, or "".
     """
 
     name: str
@@ -40,6 +41,7 @@ class Section:
     note: str
     columns: tuple[str, ...]
     rows: tuple[SectionRow, ...]
+    lead: str = ""
 
 
 @cache

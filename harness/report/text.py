@@ -26,7 +26,7 @@ from kchaos.harness.report.rounds import Pair, observed_rounds, predicted_rounds
 from kchaos.harness.report.sections import sections_of
 from kchaos.harness.report.service import not_measured, service_tables
 from kchaos.harness.report.tier_text import tier_sections
-from kchaos.harness.report.whose import next_commands, whose
+from kchaos.harness.report.whose import lead_of, next_commands
 from kchaos.harness.report.witness_text import witness_text
 
 MOST_FINDINGS, MOST_SPANS, MOST_MOMENTS, MOST_PARTITIONS, MOST_REQUESTS = 30, 24, 80, 12, 40
@@ -114,8 +114,8 @@ def _head(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None:
         paper.add(answers.title_of(loaded), style="quiet")
     for each in answers.answers_of(loaded):
         paper.add(f"{each.symbol} {each.words}", style=each.answer)
-    if whose(loaded):
-        paper.add(whose(loaded))
+    for sentence in lead_of(loaded):
+        paper.add(sentence)
     for warning in answers.warnings(loaded):
         paper.add()
         paper.add(f"! {warning}", style="unknown", hang=2)

@@ -27,12 +27,18 @@ def whose(loaded: Loaded) -> str:
     return _WHOSE[results.conforms].format(ran=results.ran or loaded.run.release)
 
 
+def lead_of(loaded: Loaded) -> tuple[str, ...]:
+    """Return the sentences at the head of a report: whose the run is, and those of sections."""
+    said = (whose(loaded), *(section.lead for section in sections_of(loaded)))
+    return tuple(filter(None, said))
+
+
 def next_commands(loaded: Loaded) -> Sequence[tuple[str, str]]:
-    """Return commands with what each is for, the likeliest first."""
+    """Return commands with the purpose of each, the likeliest first."""
     here = shlex.quote(str(loaded.directory.path))
     commands = [(replay_of(loaded), "run it again")]
     if whose(loaded):
-        commands.append((f"kchaos shrink {here}", "leave out steps while it shows the same"))
+        commands.append((f"kchaos shrink {here}", "remove steps while it shows the same"))
         worst = worst_first(loaded.findings)[0].kind
         commands.append((f"kchaos list {worst}", "list known bugs that end so"))
         commands.append((f"kchaos report --jira {here}", "write a comment for a ticket"))
@@ -42,20 +48,15 @@ def next_commands(loaded: Loaded) -> Sequence[tuple[str, str]]:
 
 def jira_text(loaded: Loaded) -> str:
     """Return a comment for a ticket in Jira's markup, ending in a newline."""
-    lines = [f"h3. {outcome_of(loaded)}", whose(loaded)]
+    lines = [f"h3. {outcome_of(loaded)}", *lead_of(loaded)]
     for step in cause_of_run(loaded)[-_MOST_SENTENCES:]:
         since = "" if step.time is None else f"{step.time - loaded.started_at:.3f} s: "
         lines.append(f"# {since}{step.text}{' *This decided it.*' if step.is_fatal else ''}")
     name = shlex.quote(loaded.directory.name)
-    lines += [
-        f"{section.title}: {', '.join(row.text for row in section.rows)}."
-        for section in sections_of(loaded)
-        if section.name == "alike"
-    ]
     lines += [
         f"Attach {loaded.directory.name}.tar.xz (kchaos pack) and report.html. To run it again:",
         "{noformat}",
         f"kchaos unpack {name}.tar.xz && kchaos replay {name}",
         "{noformat}",
     ]
-    return "\n".join(filter(None, lines)) + "\n"
+    return "\n".join(lines) + "\n"

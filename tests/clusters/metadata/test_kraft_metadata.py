@@ -312,38 +312,32 @@ def test_who_comes_after_a_dead_controller_is_asked_in_its_place(
     assert asked == ["dead", "alive"]
 
 
-def test_nobody_is_asked_twice_who_may_have_heard_it(
-    tmp_path: Path, definitions: RecordDefinitions, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (NoAnswer("10 s are over"), "controller 100 gave no answer: 10 s are over"),
+        (NotSent("it does not accept connections"), "100 is the controller, and nothing"),
+    ],
+)
+def test_a_controller_that_does_not_answer_is_named_and_asked_once_if_it_may_have_heard_it(
+    error: Exception,
+    said: str,
+    tmp_path: Path,
+    definitions: RecordDefinitions,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = Log(tmp_path / "100", definitions)
     log.lead(100, 1)
     metadata = KraftMetadata(
-        folders={100: log.file.parent}, addresses={100: "slow"}, definitions=definitions
-    )
-
-    def no_answer(*_: Any, **__: Any) -> dict[str, Any]:
-        raise NoAnswer("10 s are over")
-
-    monkeypatch.setattr(kraft, "send_control_request", no_answer)
-    with pytest.raises(MetadataUnavailable, match="controller 100 gave no answer: 10 s are over"):
-        metadata.unregister(0)
-
-
-def test_a_controller_that_is_dead_and_has_no_successor_is_named(
-    tmp_path: Path, definitions: RecordDefinitions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = Log(tmp_path / "100", definitions)
-    log.lead(100, 1)
-    metadata = KraftMetadata(
-        folders={100: log.file.parent}, addresses={100: "dead"}, definitions=definitions
+        folders={100: log.file.parent}, addresses={100: "here"}, definitions=definitions
     )
 
     def refused(*_: Any, **__: Any) -> dict[str, Any]:
-        raise NotSent("it does not accept connections")
+        raise error
 
     monkeypatch.setattr(kraft, "send_control_request", refused)
     monkeypatch.setattr(controller_requests, "_OFFICE_S", 0.0)
-    with pytest.raises(MetadataUnavailable, match=r"100 is the controller, and nothing"):
+    with pytest.raises(MetadataUnavailable, match=said):
         metadata.unregister(0)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.catalogue import CATALOGUE
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.report import text_report
 from kchaos.harness.report.answers import held
@@ -12,6 +13,7 @@ from kchaos.harness.report.loading import load
 from kchaos.harness.report.page import render
 from kchaos.harness.report.sections import sections_of
 from kchaos.harness.report.whose import next_commands, whose
+from kchaos.harness.similar_bugs import gone_in
 from tests.support.report_runs import DIVERGENCE, diverged, judge_as, prediction_of
 
 
@@ -40,12 +42,19 @@ def test_an_unsafe_run_says_whose_it_is(
 def test_known_bugs_of_the_release_line_with_that_finding_end_alike(tmp_path: Path) -> None:
     run = unsafe(tmp_path)
     (section,) = (each for each in sections_of(load(run)) if each.name == "alike")
-    assert "KIP-279-3 (gone in 2.0.0)" in [row.text for row in section.rows]
+    assert "KIP-279-3 (gone in 2.0.1)" in [row.text for row in section.rows]
     assert "KAFKA-6361" not in [row.group for row in section.rows]
-    assert "KIP-279-3 (gone in 2.0.0)" in render(run)
+    assert "KIP-279-3 (gone in 2.0.1)" in render(run)
     commands = {purpose: command for command, purpose in next_commands(load(run))}
     assert commands["list known bugs that end so"] == "kchaos list divergence"
     assert commands["make one small file to attach"] == f"kchaos pack {run.path}"
+
+
+def test_a_bug_is_gone_only_after_the_last_release_that_shows_it() -> None:
+    # 2.0.0 has a case that is green beside one that is red, and so has 3.9.1.
+    names = ("KIP-279-3", "KAFKA-12315", "KAFKA-9144")
+    gone = {name: gone_in(CATALOGUE[name]) for name in names}
+    assert gone == {"KIP-279-3": "2.0.1", "KAFKA-12315": "", "KAFKA-9144": "2.5.1"}
 
 
 def test_a_safe_run_is_nobody_s_and_resembles_none(tmp_path: Path) -> None:
