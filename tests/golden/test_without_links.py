@@ -29,7 +29,7 @@ STORED = {
         "list-offsets-2.8.2",
         "points-2.8.2",
     ),
-    BORDERS: ("kafka-9491-2.4.0", "records-deleted-2.8.2", "stop-replica-2.6.0"),
+    BORDERS: ("records-deleted-2.8.2", "stop-replica-2.6.0"),
     SETTINGS: ("log-directories-1.1.1", "log-directory-failed-3.9.1", "fetchers-1.1.1"),
     ENTRIES: ("KIP-380-upgrade-window",),
     HARD: ("2.3.1-told-late", "2.5.1", "2.8.2", "3.9.1-held-fetch", "3.9.1-session-without-ids"),
