@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.needed import Needed, lack
-from tests.support.second_tries import SecondTries
 
 if TYPE_CHECKING:
     from kchaos.clusters.start.jvm_cluster import JvmCluster
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 ReleaseCluster = Callable[[str], "JvmCluster"]
 
 
+MOST_FLAKY = 2
+"""Tests of a session that may fail once; only tests on clusters are played again."""
 _UNIT_TIMEOUT_S, _SLOW_TIMEOUT_S, _CLUSTER_TIMEOUT_S = 120, 600, 900
 _TESTS = Path(__file__).parent
 _IN_MEMORY, _TESTS_NEED_BYTES = Path("/dev/shm"), 1 << 28
@@ -38,7 +39,7 @@ _MARK = re.compile(r"\bpytest\.mark\.(\w+)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give tests on clusters a second try (`tests/support/second_tries.py`).
+    """Let two tests of a session have a second try; the third that fails has none.
 
     Skip tests that lack a program (`tests/support/needed.py`).
 
@@ -56,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.fsync = stays_with_the_kernel
     if config.getini("tmp_path_retention_policy") == "failed" and can_be_worked_in(_IN_MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
-    config.pluginmanager.register(SecondTries(config))
+    config.option.max_suite_reruns, config.option.rerun_show_tracebacks = MOST_FLAKY, True
     config.pluginmanager.register(Needed())
     config.option.loadscopereorder = False
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -150,7 +151,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Set how long each test may take, which tests one process runs, and their order.
+    """Set how long each test may take, its second try, which tests one process runs, and the order.
 
     Tests that share a cluster, a Spark session or something else that is made once are run by one
     process. Those that share a release's cluster are run one after another, and last: few clusters
@@ -170,6 +171,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_seconds_for(item)))
+        if any(item.get_closest_marker(name) for name in ("cluster", "docker")):
+            item.add_marker(pytest.mark.flaky(reruns=1))
         if shared_by(item):
             item.add_marker(pytest.mark.xdist_group(shared_by(item)))
     shared = [item for item in items if "release_cluster" in getattr(item, "fixturenames", ())]
