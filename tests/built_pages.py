@@ -92,7 +92,7 @@ def _facts(rule: Rule, found: Mapping[str, str]) -> str:
     facts = [f"- Releases: {found[rule.name]}"]
     if rule.protocol:
         facts.append(f"- Inter-broker protocol: {rule.protocol} and later")
-    facts.append(f"- Read in {rule.source}, {rule.tag}")
+    facts.append(f"- Read in {rule.source}")
     facts.append(f"- In the model: {predicted(rule)}")
     return "\n".join(textwrap.fill(fact, 100, subsequent_indent="  ") for fact in facts)
 

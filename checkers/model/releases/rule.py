@@ -35,8 +35,8 @@ class Rule:
         mode: The only mode of a cluster in which it is followed; None for both.
         protocol: The inter-broker protocol from which on it is followed, such as "2.7-IV1"; None
             for any.
-        source: The class of Kafka that has it.
-        tag: A release in which that class was read.
+        source: The class of Kafka that has it, and a release in which that class was read, such
+            as "kafka.cluster.Partition, 2.0.0".
         meaning: A sentence or two, for the page of rules.
         probes: How it is found in Kafka's source; all must hold, and the first says where.
         change: A generation to the same one with the decision points that the rule replaces; None
@@ -60,7 +60,6 @@ class Rule:
     mode: Mode | None = None
     protocol: str | None = None
     source: str = ""
-    tag: str = ""
     meaning: str = ""
     probes: tuple[Probe, ...] = ()
     change: Callable[[Generation], Generation] | None = None
@@ -72,9 +71,7 @@ class Rule:
     def __post_init__(self) -> None:
         """Take the releases together, and refuse a rule that does not say everything."""
         missing = [
-            field
-            for field in ("since", "source", "tag", "meaning", "probes")
-            if not getattr(self, field)
+            field for field in ("since", "source", "meaning", "probes") if not getattr(self, field)
         ]
         if missing:
             raise ModelError(f"the rule {self.name!r} does not say its {', '.join(missing)}")
@@ -84,15 +81,15 @@ class Rule:
             ended = (*self.until, *([WITHOUT_ZOOKEEPER] if self.is_of_zookeeper else []))
             until = Since(*ended) if ended else None
             releases = ReleaseRange(Since(*self.since), until=until)
-            is_in_tag = releases.includes(parse_version(self.tag))
+            was_read_in = releases.includes(parse_version(self.source.partition(", ")[2]))
             if self.protocol is not None:
                 parse_protocol(self.protocol)
         except ModelError as error:
             raise ModelError(f"the rule {self.name!r}: {error}") from error
         if not releases.released():
             raise ModelError(f"the rule {self.name!r} is in no release: {self.since}")
-        if not is_in_tag:
-            raise ModelError(f"the rule {self.name!r} is in {releases}, not in its tag {self.tag}")
+        if not was_read_in:
+            raise ModelError(f"the rule {self.name!r} is in {releases}, not in {self.source}")
         object.__setattr__(self, "releases", releases)
 
     def applies(self, versions: Versions) -> bool:

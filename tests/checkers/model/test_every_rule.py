@@ -21,15 +21,15 @@ from kchaos.checkers.model.releases.versions import parse_version
 WHOLE: dict[str, Any] = {
     "name": "KAFKA-0",
     "since": ("2.1.0",),
-    "source": "kafka.cluster.Partition",
-    "tag": "2.1.0",
+    "source": "kafka.cluster.Partition, 2.1.0",
     "meaning": "It does.",
     "probes": (Probe(file="Partition", present="does"),),
 }
 
 
 def rule(name: str, since: str, *after: str) -> Rule:
-    return Rule(**{**WHOLE, "name": name, "since": (since,), "tag": since, "after": after})
+    source = f"kafka.cluster.Partition, {since}"
+    return Rule(**{**WHOLE, "name": name, "since": (since,), "source": source, "after": after})
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,13 @@ def rule(name: str, since: str, *after: str) -> Rule:
     [
         ({"since": ()}, "does not say its since"),
         ({"source": ""}, "does not say its source"),
-        ({"tag": ""}, "does not say its tag"),
+        ({"source": "kafka.cluster.Partition"}, "is not a Kafka release"),
         ({"meaning": "", "probes": ()}, "does not say its meaning, probes"),
         ({"since": ("2.1.0", "2.0.0")}, "are no first releases"),
         ({"since": ("2.x",)}, "is not a Kafka release"),
-        ({"since": ("9.0.0",), "tag": "9.0.0"}, "is in no release"),
+        ({"since": ("9.0.0",), "source": "Partition, 9.0.0"}, "is in no release"),
         ({"until": ("2.1.0",)}, "is in no release"),
-        ({"tag": "2.0.1"}, "not in its tag 2.0.1"),
+        ({"source": "Partition, 2.0.1"}, "not in Partition, 2.0.1"),
         ({"protocol": "newest"}, "is not a Kafka release"),
         ({"change": lambda known: known, "followed": "never"}, "says followed besides"),
     ],
@@ -139,7 +139,7 @@ def test_a_rule_whose_place_is_open_is_told(since: tuple[str, ...]) -> None:
     changing = {
         **WHOLE,
         "since": since,
-        "tag": since[0],
+        "source": f"Partition, {since[0]}",
         "change": lambda known: replace(known, first_fetch=fetch_from_log_end),
     }
     told = _undecided(in_order((*RULES, Rule(**changing))))

@@ -15,8 +15,7 @@ ANSWER_BEFORE_TRUNCATION = Rule(
     name="fetch answer before a truncation",
     since=("0.11.0.0",),
     until=("1.1.0",),
-    source="kafka.server.AbstractFetcherThread",
-    tag="1.0.2",
+    source="kafka.server.AbstractFetcherThread, 1.0.2",
     meaning=(
         "A follower that is to truncate takes an answer to a Fetch from before it heard of that, "
         "if it fetches from the same offset again. With the records of that answer it goes on, and "

@@ -12,8 +12,7 @@ ELECTED_AGAIN = Rule(
     name="all are elected again",
     since=("1.1.0",),
     until=("2.4.0",),
-    source="kafka.controller.PartitionStateMachine",
-    tag="2.3.1",
+    source="kafka.controller.PartitionStateMachine, 2.3.1",
     meaning=(
         "Where a leader has changed an ISR meanwhile, a controller elects once more, and for all "
         "partitions of that attempt. So a partition may get two leader epochs as a broker is "

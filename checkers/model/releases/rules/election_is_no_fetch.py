@@ -11,8 +11,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 NO_FETCH_AT_ELECTION = Rule(
     name="no fetch at an election",
     since=("3.3.0",),
-    source="kafka.cluster.Replica",
-    tag="3.3.0",
+    source="kafka.cluster.Replica, 3.3.0",
     meaning=(
         "A leader that goes on in a new epoch takes the election for the last fetch only of "
         "followers in the ISR. Before, a follower outside of it that asks from where the leader's "

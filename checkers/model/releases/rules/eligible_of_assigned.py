@@ -11,8 +11,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 ELIGIBLE_OF_ASSIGNED = Rule(
     name="eligible replicas of an assigned directory",
     since=("4.3.0",),
-    source="org.apache.kafka.controller.ReplicationControlManager",
-    tag="4.3.0",
+    source="org.apache.kafka.controller.ReplicationControlManager, 4.3.0",
     meaning=(
         "A partition keeps its eligible leader replicas as a broker tells in which of its "
         "directories a replica lies. Before, it loses them."

@@ -12,8 +12,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 ASYNCHRONOUS = Rule(
     name="asynchronous epoch checkpoint",
     since=("3.8.0",),
-    source="kafka.log.UnifiedLog",
-    tag="3.8.0",
+    source="kafka.log.UnifiedLog, 3.8.0",
     meaning=(
         "A truncation writes the epoch checkpoint file later, from a scheduler: a copy of the "
         "disk may have stale entries (KAFKA-16541)."

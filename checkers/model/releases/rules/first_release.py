@@ -259,8 +259,7 @@ HIGH_WATERMARK = Rule(
     name="truncation to the high watermark",
     since=("0.10.2.0",),
     until=("0.11.0.0",),
-    source="kafka.server.ReplicaManager",
-    tag="0.10.2.2",
+    source="kafka.server.ReplicaManager, 0.10.2.2",
     meaning=(
         "A replica that becomes a follower of another leader cuts its log at its high watermark "
         "at once, under the LeaderAndIsr."
@@ -284,8 +283,7 @@ UNKNOWN_HIGH_WATERMARK = Rule(
     name="unknown high watermark of a new leader",
     since=("0.10.2.0",),
     until=("1.0.2", "1.1.0"),
-    source="kafka.cluster.Replica",
-    tag="0.10.2.2",
+    source="kafka.cluster.Replica, 0.10.2.2",
     meaning=(
         "A new leader whose high watermark is not inside its log begins with an unknown one, -1."
     ),

@@ -18,8 +18,7 @@ from kchaos.checkers.model.releases.rules.kafka_3978 import restart_at_log_start
 HIGH_WATERMARK_IN_LOG = Rule(
     name="high watermark in the log",
     since=("2.4.0",),
-    source="kafka.log.Log",
-    tag="2.4.1",
+    source="kafka.log.Log, 2.4.1",
     meaning=(
         "The high watermark belongs to the log and always lies between its start and its end. A "
         "truncation lowers it, and a follower takes the leader's within these bounds."

@@ -13,8 +13,7 @@ HIGH_WATERMARK_WAKES = Rule(
     name="high watermark wakes fetches",
     since=("2.4.0",),
     until=("2.6.0",),
-    source="kafka.cluster.Replica",
-    tag="2.4.0",
+    source="kafka.cluster.Replica, 2.4.0",
     meaning=(
         "A fetch that waits at the leader is answered as soon as the high watermark is above what "
         "that follower was last told. Otherwise followers learn it with the next records or when "

@@ -38,8 +38,7 @@ def truncate_to_fetch_offset_if_undefined(
 INITIAL_FETCH_OFFSET = Rule(
     name="initial fetch offset",
     since=("1.1.0",),
-    source="kafka.server.AbstractFetcherThread",
-    tag="1.1.0",
+    source="kafka.server.AbstractFetcherThread, 1.1.0",
     meaning=(
         "When the leader's answer is undefined, a follower truncates to its fetcher's offset for "
         "the partition. At first that is the high watermark that it had when it became a follower. "

@@ -11,8 +11,7 @@ from kchaos.checkers.model.releases.rules.first_release import recover_every_epo
 KAFKA_10432 = Rule(
     name="KAFKA-10432",
     since=("2.6.1",),
-    source="kafka.log.LogSegment",
-    tag="2.6.3",
+    source="kafka.log.LogSegment, 2.6.3",
     meaning="Recovery after an unclean stop restores epoch 0 again.",
     probes=(Probe(file="LogSegment", present=r"batch\.partitionLeaderEpoch(\(\))? >= 0\b"),),
     change=lambda known: replace(known, recovers_epoch=recover_every_epoch),

@@ -64,8 +64,7 @@ KAFKA_10554 = Rule(
     name="KAFKA-10554",
     since=("2.8.0",),
     protocol="2.7-IV1",
-    source="kafka.server.AbstractFetcherThread",
-    tag="2.8.0",
+    source="kafka.server.AbstractFetcherThread, 2.8.0",
     meaning=(
         "A follower with a leader epoch fetches from its log end offset at once, and says its last "
         "fetched epoch. It truncates when the Fetch response names a diverging one (as in "
@@ -79,8 +78,7 @@ KAFKA_10554 = Rule(
 DIVERGING_EPOCH = Rule(
     name="diverging epoch in the Fetch response",
     since=("2.7.0",),
-    source="kafka.cluster.Partition",
-    tag="2.7.0",
+    source="kafka.cluster.Partition, 2.7.0",
     meaning=(
         "A leader that gets a Fetch with the last fetched epoch answers where the logs diverge, in "
         "place of records. It does so whatever its own protocol is (KIP-595). Followers of 2.7 do "

@@ -13,8 +13,7 @@ from kchaos.checkers.model.values.epoch_cache import truncate_from_end
 KAFKA_10706 = Rule(
     name="KAFKA-10706",
     since=("2.6.1",),
-    source="kafka.log.Log",
-    tag="2.6.3",
+    source="kafka.log.Log, 2.6.3",
     meaning=(
         "Truncating to the log end offset or beyond still drops cached epochs that begin there."
     ),

@@ -10,8 +10,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_12670 = Rule(
     name="KAFKA-12670",
     since=("3.9.0",),
-    source="org.apache.kafka.controller.ConfigurationControlManager",
-    tag="3.9.0",
+    source="org.apache.kafka.controller.ConfigurationControlManager, 3.9.0",
     meaning=(
         "A KRaft controller elects a replica from outside the ISR where the settings of the topic"
         " allow that, as it decides and by a timer. Before, only if it is asked to."

@@ -25,8 +25,7 @@ def answer_diverging_within_log(
 KAFKA_12996 = Rule(
     name="KAFKA-12996",
     since=("2.7.2", "2.8.1", "3.0.0"),
-    source="kafka.cluster.Partition",
-    tag="2.8.1",
+    source="kafka.cluster.Partition, 2.8.1",
     meaning="A fetch below the leader's log start is out of range even when the epochs diverge.",
     probes=(
         Probe(

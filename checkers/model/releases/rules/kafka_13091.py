@@ -11,8 +11,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_13091 = Rule(
     name="KAFKA-13091",
     since=("3.1.0",),
-    source="kafka.cluster.Partition",
-    tag="3.1.0",
+    source="kafka.cluster.Partition, 3.1.0",
     meaning=(
         "The high watermark moves when the answer to AlterIsr arrives. From 2.7.0 on, until this, "
         "it moves only with the next append, or the next fetch that moves a follower."

@@ -11,8 +11,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_13141 = Rule(
     name="KAFKA-13141",
     since=("2.7.2", "2.8.1", "3.0.0"),
-    source="kafka.server.ReplicaManager",
-    tag="2.8.1",
+    source="kafka.server.ReplicaManager, 2.8.1",
     meaning=(
         "A fetch that is answered with a diverging epoch does not count as the follower's "
         "position. So the high watermark does not move over what the follower is about to "

@@ -12,8 +12,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_13837 = Rule(
     name="KAFKA-13837",
     since=("3.3.0",),
-    source="kafka.cluster.Partition",
-    tag="3.3.2",
+    source="kafka.cluster.Partition, 3.3.2",
     meaning=(
         "A leader reads one partition of a follower's fetch, counts how far the follower is there, "
         "and goes on with the next one. So what it reads later may come of what it counted before. "

@@ -13,8 +13,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_13254 = Rule(
     name="KAFKA-13254",
     since=("3.1.0",),
-    source="kafka.cluster.Partition",
-    tag="3.1.0",
+    source="kafka.cluster.Partition, 3.1.0",
     meaning=(
         "A leader whose AlterPartition is not accepted goes back to the ISR that it had, and asks "
         "anew when it next looks. From 2.7 to 3.0 the ISR stays in flight until the next "
@@ -27,8 +26,7 @@ KAFKA_13254 = Rule(
 KAFKA_14010 = Rule(
     name="KAFKA-14010",
     since=("3.2.1", "3.3.0"),
-    source="kafka.server.AlterIsrManager",
-    tag="3.2.1",
+    source="kafka.server.AlterIsrManager, 3.2.1",
     meaning=(
         "An AlterPartition that failed in a way that may pass is sent again. In 3.1 and 3.2.0 that "
         "is not accepted, and the leader gives it up (KAFKA-13254)."

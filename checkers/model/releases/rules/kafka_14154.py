@@ -6,8 +6,7 @@ KAFKA_14154 = Rule(
     name="KAFKA-14154",
     since=("3.3.0",),
     is_of_zookeeper=True,
-    source="kafka.controller.KafkaController",
-    tag="3.3.0",
+    source="kafka.controller.KafkaController, 3.3.0",
     meaning=(
         "An AlterPartition may name a newer leader epoch or partition epoch than its controller "
         "knows. The controller answers with NOT_CONTROLLER for that partition, and the leader asks "

@@ -9,8 +9,7 @@ LEADERS_IGNORED = Rule(
     since=("3.0.0",),
     until=("3.3.2",),
     mode="kraft",
-    source="kafka.server.ReplicaManager",
-    tag="3.3.1",
+    source="kafka.server.ReplicaManager, 3.3.1",
     meaning=(
         "A broker that shuts down takes up no state of a partition in which another broker leads: "
         "it goes on in its own leader epoch (KAFKA-14296)."

@@ -12,8 +12,7 @@ KAFKA_14616 = Rule(
     name="KAFKA-14616",
     since=("3.7.1",),
     mode="kraft",
-    source="kafka.log.LogManager",
-    tag="3.7.1",
+    source="kafka.log.LogManager, 3.7.1",
     meaning=(
         "A broker that was away while a topic was deleted and made again makes a log of the new "
         "topic at its start. Before, the log of the old topic stood in the way, and then went: the "

@@ -11,8 +11,7 @@ from kchaos.checkers.model.releases.rules.first_release import own_high_watermar
 KAFKA_14704 = Rule(
     name="KAFKA-14704",
     since=("3.4.1", "3.5.0"),
-    source="kafka.server.AbstractFetcherThread",
-    tag="3.4.1",
+    source="kafka.server.AbstractFetcherThread, 3.4.1",
     meaning=(
         "A Fetch response with a diverging epoch no longer moves the follower's high watermark "
         "and log start offset before the truncation."

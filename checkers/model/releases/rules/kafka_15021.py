@@ -11,8 +11,7 @@ from kchaos.checkers.model.releases.rules.kip_841 import is_alive
 KAFKA_15021 = Rule(
     name="KAFKA-15021",
     since=("3.6.0",),
-    source="kafka.cluster.Partition",
-    tag="3.6.0",
+    source="kafka.cluster.Partition, 3.6.0",
     meaning=(
         "The high watermark waits for a replica outside the ISR that has caught up only if it may "
         "join the ISR. Before, for every one that has."

@@ -51,8 +51,7 @@ def highest_of_epoch(epoch: int, segments: tuple[RemoteSegment, ...]) -> int | N
 KAFKA_15241 = Rule(
     name="KAFKA-15241",
     since=("3.7.0",),
-    source="kafka.log.remote.RemoteLogManager",
-    tag="3.7.0",
+    source="kafka.log.remote.RemoteLogManager, 3.7.0",
     meaning=(
         "A leader of a tiered log takes no more to be in the remote tier than what is of its own "
         "lineage there. Before, it took the end of the newest segment of its latest epoch, and "

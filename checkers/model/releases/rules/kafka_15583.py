@@ -17,8 +17,7 @@ def has_enough(isr: tuple[int, ...], min_insync_replicas: int) -> bool:
 KAFKA_15583 = Rule(
     name="KAFKA-15583",
     since=("3.7.0",),
-    source="kafka.cluster.Partition",
-    tag="3.7.0",
+    source="kafka.cluster.Partition, 3.7.0",
     meaning=(
         "The high watermark does not move while the ISR is smaller than min.insync.replicas. That "
         "counts as at most the number of replicas, for produces with acks=all too."

@@ -10,8 +10,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_15665 = Rule(
     name="KAFKA-15665",
     since=("3.8.0",),
-    source="org.apache.kafka.controller.PartitionReassignmentReplicas",
-    tag="3.8.0",
+    source="org.apache.kafka.controller.PartitionReassignmentReplicas, 3.8.0",
     meaning=(
         "A KRaft controller ends a reassignment once all replicas that are wanted are in the ISR."
         " Before, once those that it adds are."

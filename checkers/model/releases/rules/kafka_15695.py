@@ -12,8 +12,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_15695 = Rule(
     name="KAFKA-15695",
     since=("3.7.0",),
-    source="kafka.log.UnifiedLog",
-    tag="3.7.0",
+    source="kafka.log.UnifiedLog, 3.7.0",
     meaning=(
         "A follower that builds on the remote tier sets where its local log begins. Before, it "
         "believed what it believed before, and refused readers of what is remote only once it "

@@ -10,8 +10,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_16624 = Rule(
     name="KAFKA-16624",
     since=("3.8.0",),
-    source="org.apache.kafka.controller.PartitionChangeBuilder",
-    tag="3.8.0",
+    source="org.apache.kafka.controller.PartitionChangeBuilder, 3.8.0",
     meaning=(
         "Below metadata.version 3.6-IV0 a KRaft controller begins a new leader epoch for who "
         "leaves the ISR only if that ISR is written. Before, also as the last member goes, who "

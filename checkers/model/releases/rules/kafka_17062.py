@@ -12,8 +12,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_17062 = Rule(
     name="KAFKA-17062",
     since=("3.8.1", "3.9.0"),
-    source="kafka.log.remote.RemoteLogManager",
-    tag="3.9.1",
+    source="kafka.log.remote.RemoteLogManager, 3.9.1",
     meaning=(
         "A leader of a tiered log counts the copies that have ended towards retention.bytes. "
         "Before, it counted those that failed too, and deleted segments too early."

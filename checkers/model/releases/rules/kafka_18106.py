@@ -11,8 +11,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_18106 = Rule(
     name="KAFKA-18106",
     since=("4.0.0",),
-    source="org.apache.kafka.controller.ClusterControlManager",
-    tag="4.0.0",
+    source="org.apache.kafka.controller.ClusterControlManager, 4.0.0",
     meaning=(
         "As another process of a broker registers, a KRaft controller takes the broker out of all"
         " ISRs, and out of the eligible leader replicas if the process before ended uncleanly."

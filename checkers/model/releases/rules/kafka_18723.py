@@ -16,8 +16,7 @@ def was_asked_in_this_epoch(asked_leader_epoch: int, leader_epoch: int) -> bool:
 KAFKA_18723 = Rule(
     name="KAFKA-18723",
     since=("3.9.1", "4.0.1"),
-    source="kafka.server.AbstractFetcherThread",
-    tag="3.9.1",
+    source="kafka.server.AbstractFetcherThread, 3.9.1",
     meaning=(
         "A follower drops a Fetch response that was asked for under another leader epoch, and "
         "batches whose leader epoch is above its own."

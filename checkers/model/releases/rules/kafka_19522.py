@@ -11,8 +11,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_19522 = Rule(
     name="KAFKA-19522",
     since=("4.1.0",),
-    source="org.apache.kafka.controller.PartitionChangeBuilder",
-    tag="4.1.0",
+    source="org.apache.kafka.controller.PartitionChangeBuilder, 4.1.0",
     meaning=(
         "Where no replica is in sync or eligible, the last known leader is elected if its broker "
         "is active. Before, whether it is or not."

@@ -22,8 +22,7 @@ def end_unless_fewer_in_sync(
 KAFKA_19975 = Rule(
     name="KAFKA-19975",
     since=("4.3.0",),
-    source="org.apache.kafka.controller.PartitionReassignmentReplicas",
-    tag="4.3.0",
+    source="org.apache.kafka.controller.PartitionReassignmentReplicas, 4.3.0",
     meaning=(
         "A KRaft controller ends a reassignment once the replicas that it adds are in the ISR; "
         "only one that leaves fewer replicas waits for all of these."

@@ -13,8 +13,7 @@ KAFKA_3143 = Rule(
     name="KAFKA-3143",
     since=("2.3.0",),
     is_of_zookeeper=True,
-    source="kafka.controller.ReplicaStateMachine",
-    tag="2.3.0",
+    source="kafka.controller.ReplicaStateMachine, 2.3.0",
     meaning=(
         "A new controller also takes the replicas of dead brokers out of the ISRs, which adds one "
         "to the leader epoch. Before, a broker that died while no controller saw it stays in the "

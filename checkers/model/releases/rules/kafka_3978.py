@@ -19,8 +19,7 @@ KAFKA_3978 = Rule(
     name="KAFKA-3978",
     since=("1.0.2", "1.1.0"),
     until=("2.4.0",),
-    source="kafka.cluster.Replica",
-    tag="1.0.2",
+    source="kafka.cluster.Replica, 1.0.2",
     meaning=(
         "A new leader whose high watermark is not inside its log begins with its log start offset."
     ),

@@ -12,8 +12,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_4039 = Rule(
     name="KAFKA-4039",
     since=("0.11.0.0",),
-    source="kafka.server.ReplicaFetcherThread",
-    tag="0.11.0.0",
+    source="kafka.server.ReplicaFetcherThread, 0.11.0.0",
     meaning=(
         "The process of a broker that ends itself since a leader's log is shorter than its own "
         "ends. Before, its shutdown closes the sockets and waits for the fetcher thread that "

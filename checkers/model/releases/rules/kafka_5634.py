@@ -10,8 +10,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_5634 = Rule(
     name="KAFKA-5634",
     since=("0.11.0.1", "1.0.0"),
-    source="kafka.log.Log",
-    tag="0.11.0.1",
+    source="kafka.log.Log, 0.11.0.1",
     meaning="Retention deletes nothing beyond the high watermark.",
     probes=(
         Probe(

@@ -6,8 +6,7 @@ KAFKA_6082 = Rule(
     name="KAFKA-6082",
     since=("2.1.0",),
     is_of_zookeeper=True,
-    source="kafka.zk.KafkaZkClient",
-    tag="2.1.0",
+    source="kafka.zk.KafkaZkClient, 2.1.0",
     meaning=(
         "ZooKeeper refuses a controller's writes when another controller has been elected since."
     ),

@@ -23,8 +23,7 @@ def answer_no_epoch_as_undefined(
 KAFKA_6857 = Rule(
     name="KAFKA-6857",
     since=("0.11.0.3", "1.0.2", "1.1.1", "2.0.0"),
-    source="kafka.server.epoch.LeaderEpochFileCache",
-    tag="0.11.0.3",
+    source="kafka.server.epoch.LeaderEpochFileCache, 0.11.0.3",
     meaning=(
         "A leader answers epoch -1 with undefined. Before, a leader without any epoch took -1 for "
         "its latest one and answered its log end offset. So followers did not truncate at all."

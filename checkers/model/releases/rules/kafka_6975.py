@@ -12,8 +12,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_6975 = Rule(
     name="KAFKA-6975",
     since=("1.0.2", "1.1.1", "2.0.0"),
-    source="kafka.cluster.Partition",
-    tag="1.0.2",
+    source="kafka.cluster.Partition, 1.0.2",
     meaning=(
         "A follower whose log is empty may get a first batch that lies below its log start. Then "
         "it starts its log again at the base offset of that batch. Before, and whenever the log is "

@@ -12,8 +12,7 @@ STATE_AFTER_THE_FETCH = Rule(
     name="leader's state after the fetch",
     since=("1.0.0",),
     until=("1.0.2", "1.1.1", "2.0.0"),
-    source="kafka.server.ReplicaManager",
-    tag="1.0.0",
+    source="kafka.server.ReplicaManager, 1.0.0",
     meaning=(
         "A follower's fetch may move the high watermark or the low watermark. Then its answer "
         "carries the leader's high watermark, log start and log end as they are after the log was "

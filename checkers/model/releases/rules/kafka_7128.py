@@ -12,8 +12,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_7128 = Rule(
     name="KAFKA-7128",
     since=("2.0.1",),
-    source="kafka.cluster.Partition",
-    tag="2.0.1",
+    source="kafka.cluster.Partition, 2.0.1",
     meaning=(
         "A follower joins the ISR only when it has reached the start of the leader's own epoch. "
         "Before, the high watermark was enough."

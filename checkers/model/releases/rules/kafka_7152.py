@@ -17,8 +17,7 @@ def is_behind(follower_end_offset: int, leader_end_offset: int) -> bool:
 KAFKA_7152 = Rule(
     name="KAFKA-7152",
     since=("2.1.0",),
-    source="kafka.cluster.Partition",
-    tag="2.1.0",
+    source="kafka.cluster.Partition, 2.1.0",
     meaning=(
         "A follower that has the leader's log end offset is in sync however long it has not "
         "fetched. Before, only time counts."

@@ -16,8 +16,7 @@ def skip_next_epoch_of_known_leader(is_same_leader: bool, known_epoch: int, new_
 KAFKA_7164 = Rule(
     name="KAFKA-7164",
     since=("2.0.1",),
-    source="kafka.cluster.Partition",
-    tag="2.0.1",
+    source="kafka.cluster.Partition, 2.0.1",
     meaning="A follower that missed epochs truncates again although its leader is the same broker.",
     probes=(
         Probe(

@@ -11,8 +11,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_7414 = Rule(
     name="KAFKA-7414",
     since=("2.0.1",),
-    source="kafka.server.ReplicaFetcherThread",
-    tag="2.0.1",
+    source="kafka.server.ReplicaFetcherThread, 2.0.1",
     meaning=(
         "A broker lives on when a leader's log is shorter than its own and unclean elections are "
         "off. Before, it ended its own process."

@@ -40,8 +40,7 @@ def answer_epoch(entries: Entries, requested_epoch: int, log_end_offset: int) ->
 KAFKA_7415 = Rule(
     name="KAFKA-7415",
     since=("2.0.1",),
-    source="kafka.cluster.Partition",
-    tag="2.0.1",
+    source="kafka.cluster.Partition, 2.0.1",
     meaning=(
         "A new leader notes its epoch and log end offset before any append. Entries that "
         "contradict a newer one are removed. An epoch below the first cached one ends where that "

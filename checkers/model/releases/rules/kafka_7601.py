@@ -18,8 +18,7 @@ def forget_entries(entries: Entries) -> Entries:
 KAFKA_7601 = Rule(
     name="KAFKA-7601",
     since=("2.2.1",),
-    source="kafka.log.Log",
-    tag="2.2.2",
+    source="kafka.log.Log, 2.2.2",
     meaning="Appending a batch without a leader epoch empties the epoch cache.",
     probes=(
         Probe(

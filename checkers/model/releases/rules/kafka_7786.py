@@ -16,8 +16,7 @@ def was_asked_in_this_epoch(asked_leader_epoch: int, leader_epoch: int) -> bool:
 KAFKA_7786 = Rule(
     name="KAFKA-7786",
     since=("2.1.1",),
-    source="kafka.server.AbstractFetcherThread",
-    tag="2.1.1",
+    source="kafka.server.AbstractFetcherThread, 2.1.1",
     meaning=(
         "An answer about an epoch's end that was asked for under another leader epoch is ignored."
     ),

@@ -20,8 +20,7 @@ KAFKA_7897 = Rule(
     name="KAFKA-7897",
     since=("2.1.1",),
     until=("4.0.0",),
-    source="kafka.log.Log",
-    tag="2.1.1",
+    source="kafka.log.Log, 2.1.1",
     meaning="A log in a message format without leader epochs has no epoch cache at all.",
     probes=(
         Probe(
@@ -43,8 +42,7 @@ EPOCH_ZERO = Rule(
     name="recovery without epoch 0",
     since=("2.1.1",),
     until=("2.6.1",),
-    source="kafka.log.LogSegment",
-    tag="2.1.1",
+    source="kafka.log.LogSegment, 2.1.1",
     meaning="Recovery after an unclean stop does not put epoch 0 back into the cache.",
     probes=(Probe(file="LogSegment", present=r"batch\.partitionLeaderEpoch(\(\))? > 0\b"),),
     change=lambda known: replace(known, recovers_epoch=recover_above_zero),

@@ -5,8 +5,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_8306 = Rule(
     name="KAFKA-8306",
     since=("2.2.1",),
-    source="kafka.log.Log",
-    tag="2.2.1",
+    source="kafka.log.Log, 2.2.1",
     meaning=(
         "A log whose checkpointed start lies beyond its end after an unclean stop begins empty at "
         "that start."

@@ -13,8 +13,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_8400 = Rule(
     name="KAFKA-8400",
     since=("2.4.0",),
-    source="kafka.server.ReplicaManager",
-    tag="2.4.0",
+    source="kafka.server.ReplicaManager, 2.4.0",
     meaning=(
         "A follower's fetch that fails at the leader does not count. Before, it makes that "
         "follower's log end offset unknown, -1, until its next fetch."

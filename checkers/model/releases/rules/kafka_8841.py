@@ -13,8 +13,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_8841 = Rule(
     name="KAFKA-8841",
     since=("2.4.0",),
-    source="kafka.cluster.Partition",
-    tag="2.4.0",
+    source="kafka.cluster.Partition, 2.4.0",
     meaning=(
         "A follower's fetch moves the high watermark only when it moved that follower's log end "
         "offset. Before, every fetch of a follower tries."

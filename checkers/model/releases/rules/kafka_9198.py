@@ -14,8 +14,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_9198 = Rule(
     name="KAFKA-9198",
     since=("2.4.0",),
-    source="kafka.server.ReplicaManager",
-    tag="2.4.0",
+    source="kafka.server.ReplicaManager, 2.4.0",
     meaning=(
         "A broker that deletes a replica answers the Fetches of it that wait. Before, one that "
         "waits while the topic is made again makes the LeaderAndIsr fail by which the broker would "

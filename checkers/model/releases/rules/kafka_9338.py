@@ -18,8 +18,7 @@ def see_epoch(asked: PartitionRequest) -> bool:
 KAFKA_9338 = Rule(
     name="KAFKA-9338",
     since=("2.5.0",),
-    source="kafka.server.FetchSession",
-    tag="2.5.0",
+    source="kafka.server.FetchSession, 2.5.0",
     meaning=(
         "An incremental fetch is checked against the current leader epoch too. From 2.1.0 to "
         "2.4.1 the fetch session forgets it, so that only a session's first fetch is fenced."

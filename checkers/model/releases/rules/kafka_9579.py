@@ -13,8 +13,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KAFKA_9579 = Rule(
     name="KAFKA-9579",
     since=("3.6.0",),
-    source="kafka.server.ReplicaManager",
-    tag="3.6.0",
+    source="kafka.server.ReplicaManager, 3.6.0",
     meaning=(
         "A broker that handles a LeaderAndIsr may refuse a fetch with NOT_LEADER_OR_FOLLOWER "
         "although it leads in the fetch's epoch before or after it. For readFromLog first asks "

@@ -26,8 +26,7 @@ def fail_partition_if_epoch_is_the_same(
 KAFKA_9654 = Rule(
     name="KAFKA-9654",
     since=("2.5.0",),
-    source="kafka.server.AbstractFetcherThread",
-    tag="2.5.1",
+    source="kafka.server.AbstractFetcherThread, 2.5.1",
     meaning=(
         "A follower that was fenced under an older epoch than its present one tries again. "
         "Before, any FENCED_LEADER_EPOCH stopped the partition until the next LeaderAndIsr."

@@ -19,8 +19,7 @@ KAFKA_9839 = Rule(
     name="KAFKA-9839",
     since=("2.5.1", "2.6.0"),
     is_of_zookeeper=True,
-    source="kafka.server.KafkaApis",
-    tag="2.5.1",
+    source="kafka.server.KafkaApis, 2.5.1",
     meaning=(
         "A control request whose broker epoch is ahead of the broker's own is obeyed: the "
         "controller may know of a registration before the broker does. Before that it fails with "

@@ -56,8 +56,7 @@ def truncate_before_log_end(replica: Replica) -> FetchState:
 KIP_101 = Rule(
     name="KIP-101",
     since=("0.11.0.0",),
-    source="kafka.server.epoch.LeaderEpochFileCache",
-    tag="0.11.0.3",
+    source="kafka.server.epoch.LeaderEpochFileCache, 0.11.0.3",
     meaning=(
         "Logs keep a leader epoch cache, and followers truncate by it (KAFKA-1211, KAFKA-3919)."
     ),
@@ -85,8 +84,7 @@ EPOCH_REQUEST_0 = Rule(
     name="OffsetForLeaderEpoch v0",
     since=("0.11.0.0",),
     protocol="0.11.0-IV2",
-    source="kafka.server.ReplicaFetcherThread",
-    tag="0.11.0.3",
+    source="kafka.server.ReplicaFetcherThread, 0.11.0.3",
     meaning=(
         "A follower asks the leader where its own last epoch ends; before that protocol it takes "
         "the answer to be undefined."

@@ -5,8 +5,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KIP_106 = Rule(
     name="KIP-106",
     since=("0.11.0.0",),
-    source="kafka.server.KafkaConfig",
-    tag="0.11.0.0",
+    source="kafka.server.KafkaConfig, 0.11.0.0",
     meaning="Unclean elections are off unless they are asked for.",
     probes=(
         Probe(

@@ -13,8 +13,7 @@ KIP_107 = Rule(
     name="KIP-107",
     since=("0.11.0.0",),
     protocol="0.11.0-IV1",
-    source="kafka.server.ReplicaFetcherThread",
-    tag="0.11.0.0",
+    source="kafka.server.ReplicaFetcherThread, 0.11.0.0",
     meaning=(
         "A Fetch answer tells a follower where its leader's log begins, and its own begins there "
         "from then on."

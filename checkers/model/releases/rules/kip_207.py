@@ -5,8 +5,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KIP_207 = Rule(
     name="KIP-207",
     since=("2.2.0",),
-    source="kafka.cluster.Partition",
-    tag="2.2.0",
+    source="kafka.cluster.Partition, 2.2.0",
     meaning=(
         "A new leader answers consumers' ListOffsets with OFFSET_NOT_AVAILABLE until its high "
         "watermark has reached its epoch's start (KAFKA-2334)."

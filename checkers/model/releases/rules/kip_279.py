@@ -40,8 +40,7 @@ def tell_epoch_from_version_1(version: int) -> bool:
 KIP_279 = Rule(
     name="KIP-279",
     since=("2.0.0",),
-    source="kafka.server.AbstractFetcherThread",
-    tag="2.0.0",
+    source="kafka.server.AbstractFetcherThread, 2.0.0",
     meaning=(
         "The leader's answer names the epoch that it is about. The follower looks for the largest "
         "common epoch, in several rounds if need be (KAFKA-6361)."
@@ -63,8 +62,7 @@ EPOCH_REQUEST_1 = Rule(
     name="OffsetForLeaderEpoch v1",
     since=("2.0.0",),
     protocol="2.0-IV0",
-    source="kafka.server.ReplicaFetcherThread",
-    tag="2.0.0",
+    source="kafka.server.ReplicaFetcherThread, 2.0.0",
     meaning=(
         "Followers ask in the version whose answer names its epoch; under an older protocol "
         "KIP-101's truncation stays."

@@ -34,8 +34,7 @@ def leave_thread(
 KIP_320 = Rule(
     name="KIP-320",
     since=("2.1.0",),
-    source="kafka.cluster.Partition",
-    tag="2.1.0",
+    source="kafka.cluster.Partition, 2.1.0",
     meaning=(
         "A leader compares the current leader epoch of a request with its own, in the same step as "
         "it reads the log. It refuses another one. Every new epoch restarts truncation, and a "
@@ -65,8 +64,7 @@ EPOCH_REQUEST_2 = Rule(
     name="OffsetForLeaderEpoch v2",
     since=("2.1.0",),
     protocol="2.1-IV1",
-    source="kafka.server.ReplicaFetcherThread",
-    tag="2.1.0",
+    source="kafka.server.ReplicaFetcherThread, 2.1.0",
     meaning="The question for an epoch's end carries the follower's current leader epoch.",
     probes=(
         Probe(
@@ -85,8 +83,7 @@ FETCH_10 = Rule(
     name="Fetch v10",
     since=("2.1.0",),
     protocol="2.1-IV2",
-    source="kafka.server.ReplicaFetcherThread",
-    tag="2.1.0",
+    source="kafka.server.ReplicaFetcherThread, 2.1.0",
     meaning="A follower's Fetch carries its current leader epoch.",
     probes=(
         Probe(

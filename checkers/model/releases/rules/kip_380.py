@@ -42,8 +42,7 @@ KIP_380 = Rule(
     name="KIP-380",
     since=("2.2.0",),
     is_of_zookeeper=True,
-    source="kafka.controller.KafkaController",
-    tag="2.2.0",
+    source="kafka.controller.KafkaController, 2.2.0",
     meaning=(
         "A controller tells a restarted broker from one that never left, by the czxid of its "
         "registration (KAFKA-7235, KAFKA-1120)."
@@ -56,8 +55,7 @@ BROKER_EPOCHS = Rule(
     name="broker epochs",
     since=("2.2.0",),
     is_of_zookeeper=True,
-    source="kafka.server.KafkaApis",
-    tag="2.2.0",
+    source="kafka.server.KafkaApis, 2.2.0",
     meaning=(
         "LeaderAndIsr, UpdateMetadata and StopReplica for an earlier life of the broker are "
         "refused with STALE_BROKER_EPOCH. So is a ControlledShutdown from one (the other half of "
@@ -86,8 +84,7 @@ EPOCHS_TOLD = Rule(
     since=("2.2.0",),
     protocol="2.2-IV0",
     is_of_zookeeper=True,
-    source="kafka.controller.ControllerChannelManager",
-    tag="2.2.0",
+    source="kafka.controller.ControllerChannelManager, 2.2.0",
     meaning=(
         "Control requests, and a broker's ControlledShutdown, say for which life of the broker "
         "they are. Under an older protocol they do not, and nobody refuses them for it."

@@ -28,8 +28,7 @@ def fail_fenced_partition(
 KIP_461 = Rule(
     name="KIP-461",
     since=("2.3.0",),
-    source="kafka.server.AbstractFetcherThread",
-    tag="2.3.1",
+    source="kafka.server.AbstractFetcherThread, 2.3.1",
     meaning=(
         "A failing append stops one partition. Before, it ended the whole fetcher thread "
         "(KAFKA-8346)."

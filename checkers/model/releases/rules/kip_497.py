@@ -14,8 +14,7 @@ KIP_497 = Rule(
     name="KIP-497",
     since=("2.7.0",),
     protocol="2.7-IV2",
-    source="kafka.cluster.Partition",
-    tag="2.8.2",
+    source="kafka.cluster.Partition, 2.8.2",
     meaning=(
         "The leader asks the controller to change the ISR (AlterIsr, AlterPartition), one change "
         "at a time. Until the answer, the high watermark and acks=all wait for the old and the new "
@@ -54,8 +53,7 @@ ENOUGH_AFTER_APPEND = Rule(
     name="maximal ISR after the append",
     since=("2.7.0",),
     protocol="2.7-IV2",
-    source="kafka.cluster.Partition",
-    tag="2.8.2",
+    source="kafka.cluster.Partition, 2.8.2",
     meaning=(
         "A produce with acks=all needs enough replicas once the high watermark has reached it. "
         "Then whom the leader asks the controller for counts as well as the ISR. Before the append "

@@ -24,8 +24,7 @@ KIP_516 = Rule(
     name="KIP-516",
     since=("2.8.0",),
     until=("4.2.0",),
-    source="kafka.server.ReplicaManager",
-    tag="2.8.2",
+    source="kafka.server.ReplicaManager, 2.8.2",
     meaning=(
         "A broker refuses a LeaderAndIsr with another topic id than that of its log, with "
         "INCONSISTENT_TOPIC_ID. In 2.8 it does not with the first one since its start. Before, it "
@@ -52,8 +51,7 @@ IDS_TOLD = Rule(
     since=("2.8.0",),
     protocol="2.8-IV1",
     is_of_zookeeper=True,
-    source="kafka.controller.ControllerChannelManager",
-    tag="2.8.2",
+    source="kafka.controller.ControllerChannelManager, 2.8.2",
     meaning="A controller's LeaderAndIsr and UpdateMetadata name the topic's id (KIP-516).",
     probes=(
         Probe(
@@ -67,8 +65,7 @@ IDS_TOLD = Rule(
 KAFKA_12426 = Rule(
     name="KAFKA-12426",
     since=("3.0.0",),
-    source="kafka.cluster.Partition",
-    tag="3.0.2",
+    source="kafka.cluster.Partition, 3.0.2",
     meaning=(
         "A broker compares topic ids with partition.metadata on its disk, with the first "
         "LeaderAndIsr too, and a log has its topic's id from the beginning."
@@ -92,8 +89,7 @@ REFUSED_OFFLINE = Rule(
     name="refused replica offline",
     since=("3.0.0",),
     until=("3.1.0",),
-    source="kafka.server.ReplicaManager",
-    tag="3.0.2",
+    source="kafka.server.ReplicaManager, 3.0.2",
     meaning=(
         "A replica is offline once its first LeaderAndIsr was refused for another topic id: its "
         "broker takes every partition of a request offline that has no log by then."
@@ -117,8 +113,7 @@ KAFKA_13111 = Rule(
     name="KAFKA-13111",
     since=("3.1.0",),
     protocol="3.1-IV0",
-    source="kafka.server.ReplicaManager",
-    tag="3.1.2",
+    source="kafka.server.ReplicaManager, 3.1.2",
     meaning=(
         "A Fetch names topics by their ids. A leader whose metadata cache does not have the id "
         "answers UNKNOWN_TOPIC_ID, and one whose log has another id INCONSISTENT_TOPIC_ID; the "

@@ -6,8 +6,7 @@ from kchaos.checkers.model.releases.versions import Version
 KIP_537 = Rule(
     name="KIP-537",
     since=("2.5.0",),
-    source="kafka.server.KafkaConfig",
-    tag="2.5.0",
+    source="kafka.server.KafkaConfig, 2.5.0",
     meaning="The default of replica.lag.time.max.ms is 30 s. Before, it was 10 s.",
     probes=(
         Probe(

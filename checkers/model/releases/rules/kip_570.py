@@ -18,8 +18,7 @@ KIP_570 = Rule(
     name="KIP-570",
     since=("2.6.0",),
     is_of_zookeeper=True,
-    source="kafka.server.ReplicaManager",
-    tag="2.6.0",
+    source="kafka.server.ReplicaManager, 2.6.0",
     meaning=(
         "A broker obeys a StopReplica with a leader epoch only if that is newer than the "
         "partition's own, and whenever none is told (KAFKA-9539)."
@@ -39,8 +38,7 @@ EPOCHS_TOLD = Rule(
     since=("2.6.0",),
     protocol="2.6-IV0",
     is_of_zookeeper=True,
-    source="kafka.controller.ControllerChannelManager",
-    tag="2.6.0",
+    source="kafka.controller.ControllerChannelManager, 2.6.0",
     meaning="A controller's StopReplica names the partition's leader epoch (KIP-570).",
     probes=(Probe(file="ControllerChannelManager", present=r"stopReplicaRequestVersion >= 3"),),
     change=lambda known: replace(known, tells_epoch_to_stop=True),
@@ -50,8 +48,7 @@ KAFKA_13972 = Rule(
     name="KAFKA-13972",
     since=("3.4.1", "3.5.0"),
     is_of_zookeeper=True,
-    source="kafka.server.ReplicaManager",
-    tag="3.4.1",
+    source="kafka.server.ReplicaManager, 3.4.1",
     meaning="StopReplica is obeyed at the partition's own leader epoch too.",
     probes=(
         Probe(

@@ -16,8 +16,7 @@ def is_alive(follower: int, live: frozenset[int]) -> bool:
 KIP_841 = Rule(
     name="KIP-841",
     since=("3.3.0",),
-    source="kafka.cluster.Partition",
-    tag="3.3.0",
+    source="kafka.cluster.Partition, 3.3.0",
     meaning=(
         "A leader takes into the ISR only brokers that are alive in its own metadata cache. The "
         "controller refuses an AlterPartition with a broker that is not alive or is shutting down "

@@ -11,8 +11,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 KIP_890 = Rule(
     name="KIP-890",
     since=("3.6.0",),
-    source="kafka.log.UnifiedLog",
-    tag="3.8.0",
+    source="kafka.log.UnifiedLog, 3.8.0",
     meaning=(
         "Before a leader appends the first batch of a transaction it asks the transaction's "
         "coordinator whether that knows of it, and may refuse the batch. Before, a batch that came "

@@ -12,8 +12,7 @@ KIP_903 = Rule(
     name="KIP-903",
     since=("3.5.0",),
     mode="kraft",
-    source="kafka.cluster.Partition",
-    tag="3.5.0",
+    source="kafka.cluster.Partition, 3.5.0",
     meaning=(
         "A leader asks for a follower only if the broker epoch of its last Fetch is that of its "
         "registration in the leader's metadata, or -1. A broker that came back with an empty disk "
@@ -33,8 +32,7 @@ KAFKA_15221 = Rule(
     name="KAFKA-15221",
     since=("3.7.0",),
     mode="kraft",
-    source="kafka.cluster.Partition",
-    tag="3.7.0",
+    source="kafka.cluster.Partition, 3.7.0",
     meaning=(
         "A leader refuses a Fetch whose broker epoch is older than that of the follower's "
         "registration, with NOT_LEADER_OR_FOLLOWER. Before, the Fetch counted, also between the "

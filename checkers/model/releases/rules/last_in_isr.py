@@ -18,8 +18,7 @@ LAST_IN_ISR = Rule(
     name="last member stays in the ISR",
     since=("1.1.0",),
     is_of_zookeeper=True,
-    source="kafka.controller.ReplicaStateMachine",
-    tag="1.1.0",
+    source="kafka.controller.ReplicaStateMachine, 1.1.0",
     meaning=(
         "A controller leaves the last member in an ISR when that broker goes. Before, it took it "
         "out where unclean elections are allowed."

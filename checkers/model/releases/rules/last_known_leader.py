@@ -22,8 +22,7 @@ def remember_as_nobody_leads(
 LAST_KNOWN_LEADER = Rule(
     name="last known leader",
     since=("4.1.1",),
-    source="org.apache.kafka.controller.PartitionChangeBuilder",
-    tag="4.1.1",
+    source="org.apache.kafka.controller.PartitionChangeBuilder, 4.1.1",
     meaning=(
         "A partition remembers its leader as it gets none, if it remembers nobody yet, and "
         "forgets it as somebody is elected. Before, as its ISR becomes empty, and as soon as "

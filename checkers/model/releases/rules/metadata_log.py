@@ -8,8 +8,7 @@ METADATA_LOG_READ = Rule(
     name="decisions by the metadata log",
     since=("3.3.0",),
     mode="kraft",
-    source="kafka.server.ReplicaManager",
-    tag="3.3.0",
+    source="kafka.server.ReplicaManager, 3.3.0",
     meaning=(
         "A broker takes up each state of a partition whose partition epoch is not older than its "
         "own. Role, epoch cache and followers change with the leader epoch, the ISR always. A "

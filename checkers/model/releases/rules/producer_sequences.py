@@ -49,8 +49,7 @@ def take_unknown_producer(state: ProducerState, mark: ProducerMark) -> str:
 KAFKA_5494 = Rule(
     name="KAFKA-5494",
     since=("1.0.0",),
-    source="kafka.log.ProducerStateManager",
-    tag="1.1.1",
+    source="kafka.log.ProducerStateManager, 1.1.1",
     meaning=(
         "A log remembers the last five batches of a producer, and tells by their sequence numbers "
         "what was sent once more. Before, it remembered the last one, or the last marker. A broker "
@@ -62,8 +61,7 @@ KAFKA_5494 = Rule(
 KAFKA_9144 = Rule(
     name="KAFKA-9144",
     since=("2.4.1", "2.5.0"),
-    source="kafka.log.ProducerStateManager",
-    tag="2.4.1",
+    source="kafka.log.ProducerStateManager, 2.4.1",
     meaning=(
         "The time of a transaction's marker counts for when its producer expires. So a broker that "
         "starts knows whom a marker has fenced."
@@ -75,8 +73,7 @@ KAFKA_5793 = Rule(
     name="KAFKA-5793",
     since=("1.0.0",),
     until=("2.5.0",),
-    source="kafka.log.ProducerStateManager",
-    tag="1.1.1",
+    source="kafka.log.ProducerStateManager, 1.1.1",
     meaning=(
         "A leader that knows nothing of a producer refuses a batch that does not begin with "
         "sequence number 0. It does so with an error of its own, UNKNOWN_PRODUCER_ID."
@@ -93,8 +90,7 @@ KAFKA_7298 = Rule(
     name="KAFKA-7298",
     since=("2.0.1",),
     until=("2.5.0",),
-    source="kafka.log.ProducerStateManager",
-    tag="2.4.1",
+    source="kafka.log.ProducerStateManager, 2.4.1",
     meaning=(
         "A leader may know no more of a producer's epoch than a transaction's marker. Then it "
         "refuses a batch that does not begin with sequence number 0, with UNKNOWN_PRODUCER_ID. "
@@ -112,8 +108,7 @@ KAFKA_7298 = Rule(
 KIP_360 = Rule(
     name="KIP-360",
     since=("2.5.0",),
-    source="kafka.log.ProducerStateManager",
-    tag="2.8.2",
+    source="kafka.log.ProducerStateManager, 2.8.2",
     meaning=(
         "A leader that knows nothing of a producer takes its batch, whatever sequence number that "
         "begins with (KAFKA-8710)."

@@ -5,8 +5,7 @@ from kchaos.checkers.model.releases.rule import Probe, Rule
 TWO_LOOKS = Rule(
     name="two looks before the ISR shrinks",
     since=("2.5.0",),
-    source="kafka.cluster.Partition",
-    tag="2.5.0",
+    source="kafka.cluster.Partition, 2.5.0",
     meaning=(
         "A leader looks for followers that lag under its lock for reading, and if there are any, "
         "once more under the one for writing. Before, it looked once, under the latter."

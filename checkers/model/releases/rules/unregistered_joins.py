@@ -9,8 +9,7 @@ UNREGISTERED_JOINS = Rule(
     since=("3.3.0",),
     until=("3.5.0",),
     mode="kraft",
-    source="kafka.cluster.Partition",
-    tag="3.3.2",
+    source="kafka.cluster.Partition, 3.3.2",
     meaning=(
         "A leader asks for a follower that is neither fenced nor shutting down in its metadata. A "
         "broker that is not in them at all counts as such. KIP-903 asks for its broker epoch."
