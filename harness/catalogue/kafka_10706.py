@@ -2,48 +2,48 @@
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, C, CONTROLLER = 0, 1, 2, 3
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 
 
-def _elected(leader: int, replicas: tuple[int, ...]) -> tuple[kchaos.Step, ...]:
+def _elected(leader: int, replicas: tuple[int, ...]) -> tuple[k.Step, ...]:
     return (
-        kchaos.ReorderReplicas(replicas=replicas, **_T0),
-        kchaos.Inject(name=f"elect-{leader}", fault=kchaos.PreferredElection(**_T0)),
-        kchaos.AwaitState(leader=leader, **_T0),
+        k.ReorderReplicas(replicas=replicas, **_T0),
+        k.Inject(name=f"elect-{leader}", fault=k.PreferredElection(**_T0)),
+        k.AwaitState(leader=leader, **_T0),
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((C, A, B),)),
-        kchaos.Produce(operation="all", records=1, acks=-1, **_T0),
-        kchaos.AwaitHighWatermark(brokers=(A, B, C), high_watermark=1, **_T0),
-        kchaos.Tell(text="B leads in the next epoch; A is cut off, and B and C alone get record 1"),
+        k.CreateTopic(topic="t", assignment=((C, A, B),)),
+        k.Produce(operation="all", records=1, acks=-1, **_T0),
+        k.AwaitHighWatermark(brokers=(A, B, C), high_watermark=1, **_T0),
+        k.Tell(text="B leads in the next epoch; A is cut off, and B and C alone get record 1"),
         *_elected(B, (B, A, C)),
-        kchaos.AwaitFollowing(follower=A, leader=B, **_T0),
-        kchaos.AwaitFollowing(follower=C, leader=B, **_T0),
-        kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
-        kchaos.Inject(name="A-C", fault=kchaos.CutLink(source=A, target=C)),
-        kchaos.Produce(operation="b-and-c", records=1, acks=1, **_T0),
-        kchaos.AwaitReplicated(brokers=(B, C), log_end_offset=2, **_T0),
-        kchaos.Tell(text="A leads, notes its epoch at 1, and gets nothing; then C leads"),
+        k.AwaitFollowing(follower=A, leader=B, **_T0),
+        k.AwaitFollowing(follower=C, leader=B, **_T0),
+        k.Inject(name="A-B", fault=k.CutLink(source=A, target=B)),
+        k.Inject(name="A-C", fault=k.CutLink(source=A, target=C)),
+        k.Produce(operation="b-and-c", records=1, acks=1, **_T0),
+        k.AwaitReplicated(brokers=(B, C), log_end_offset=2, **_T0),
+        k.Tell(text="A leads, notes its epoch at 1, and gets nothing; then C leads"),
         *_elected(A, (A, B, C)),
-        kchaos.AwaitFollowing(follower=C, leader=A, **_T0),
+        k.AwaitFollowing(follower=C, leader=A, **_T0),
         *_elected(C, (C, A, B)),
-        kchaos.AwaitFollowing(follower=A, leader=C, **_T0),
-        kchaos.Heal(name="A-B"),
-        kchaos.Heal(name="A-C"),
+        k.AwaitFollowing(follower=A, leader=C, **_T0),
+        k.Heal(name="A-B"),
+        k.Heal(name="A-C"),
     )
 
 
 _CASE = "preferred"
 _ASKED = {"round": {"follower": A, "leader": C, "end_offset": 2}}
 
-KAFKA_10706 = kchaos.Entry(
+KAFKA_10706 = k.Entry(
     name="KAFKA-10706",
     title="A follower asks for ever where an epoch ends in which it led and wrote nothing",
     story=(
@@ -62,9 +62,9 @@ KAFKA_10706 = kchaos.Entry(
     cluster=quick_cluster(A, B, C, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_CASE, "2.6.0"): kchaos.Expectation(
+        (_CASE, "2.6.0"): k.Expectation(
             safe=False, findings=(("replication-stopped", (C,), -1, -1),), witness=(_ASKED,)
         ),
-        (_CASE, "2.6.1"): kchaos.Expectation(safe=True, witness=(_ASKED,)),
+        (_CASE, "2.6.1"): k.Expectation(safe=True, witness=(_ASKED,)),
     },
 )

@@ -1,6 +1,6 @@
 """KAFKA-12315: a controller that is elected a second time tells no broker what it has."""
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.releases import release_of
 from kchaos.harness.catalogue.settings import quick_cluster
 
@@ -11,62 +11,60 @@ _OFFLINE = "Controller moved to another broker when moving some replicas to Offl
 _NOT_EMPTY = "Controller to broker state change requests batch is not empty"
 
 
-def _move(name: str, *, away_from: int) -> tuple[kchaos.Step, ...]:
+def _move(name: str, *, away_from: int) -> tuple[k.Step, ...]:
     """Move the controller; a broker without ZooKeeper does not see that it could take over."""
     cut = f"{name}-without-{away_from}"
     return (
-        kchaos.Inject(name=cut, fault=kchaos.CutZooKeeper(broker=away_from)),
-        kchaos.Inject(name=name, fault=kchaos.MoveController()),
-        kchaos.Heal(name=cut),
+        k.Inject(name=cut, fault=k.CutZooKeeper(broker=away_from)),
+        k.Inject(name=name, fault=k.MoveController()),
+        k.Heal(name=cut),
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((SECOND, FOLLOWER),)),
-        kchaos.Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitReplicated(
-            topic="t", partition=0, brokers=(SECOND, FOLLOWER), log_end_offset=1
-        ),
+        k.CreateTopic(topic="t", assignment=((SECOND, FOLLOWER),)),
+        k.Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(SECOND, FOLLOWER), log_end_offset=1),
         *(_LEFT_OVER if case != _ONCE else _GONE),
-        kchaos.Tell(text="broker 2 is back, and needs to be told what it has"),
-        kchaos.Heal(name="down"),
+        k.Tell(text="broker 2 is back, and needs to be told what it has"),
+        k.Heal(name="down"),
         *(_move("heals", away_from=FIRST) if case == _MOVED else ()),
-        kchaos.Produce(operation="second", topic="t", partition=0, records=1, acks=1),
+        k.Produce(operation="second", topic="t", partition=0, records=1, acks=1),
     )
 
 
-_DOWN: tuple[kchaos.Step, ...] = (
-    kchaos.Tell(text="broker 2 is killed; its controller is to take it out of the ISR"),
-    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=FOLLOWER)),
+_DOWN: tuple[k.Step, ...] = (
+    k.Tell(text="broker 2 is killed; its controller is to take it out of the ISR"),
+    k.Inject(name="down", fault=k.KillBroker(broker=FOLLOWER)),
 )
-_LEFT_OVER: tuple[kchaos.Step, ...] = (
-    kchaos.Tell(text="controller 0 stands still when it is about to see who comes and goes"),
-    kchaos.Inject(name="first", fault=kchaos.HoldController(broker=FIRST)),
-    kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=FOLLOWER)),
-    kchaos.AwaitHeld(name="first"),
-    kchaos.Heal(name="session"),
-    kchaos.Tell(text="broker 1 becomes the controller, and stands still as well"),
+_LEFT_OVER: tuple[k.Step, ...] = (
+    k.Tell(text="controller 0 stands still when it is about to see who comes and goes"),
+    k.Inject(name="first", fault=k.HoldController(broker=FIRST)),
+    k.Inject(name="session", fault=k.ExpireSession(broker=FOLLOWER)),
+    k.AwaitHeld(name="first"),
+    k.Heal(name="session"),
+    k.Tell(text="broker 1 becomes the controller, and stands still as well"),
     *_move("move", away_from=FOLLOWER),
     # Else it may see as it begins that 2 has gone, and have taken it out by itself.
-    kchaos.AwaitLog(broker=SECOND, pattern=_READY),
-    kchaos.Inject(name="second", fault=kchaos.HoldController(broker=SECOND)),
+    k.AwaitLog(broker=SECOND, pattern=_READY),
+    k.Inject(name="second", fault=k.HoldController(broker=SECOND)),
     *_DOWN,
-    kchaos.AwaitHeld(name="second"),
-    kchaos.Tell(
+    k.AwaitHeld(name="second"),
+    k.Tell(
         text="controller 0 goes on and wants 2 out of the ISR; it was deposed, so ZooKeeper refuses"
     ),
-    kchaos.Heal(name="first"),
-    kchaos.AwaitLog(broker=FIRST, pattern=_OFFLINE),
-    kchaos.Heal(name="second"),
-    kchaos.AwaitState(topic="t", partition=0, leader=SECOND, isr=(SECOND,)),
-    kchaos.Tell(text="broker 0 is elected again"),
+    k.Heal(name="first"),
+    k.AwaitLog(broker=FIRST, pattern=_OFFLINE),
+    k.Heal(name="second"),
+    k.AwaitState(topic="t", partition=0, leader=SECOND, isr=(SECOND,)),
+    k.Tell(text="broker 0 is elected again"),
     *_move("again", away_from=SECOND),
-    kchaos.AwaitLog(broker=FIRST, pattern=_NOT_EMPTY),
+    k.AwaitLog(broker=FIRST, pattern=_NOT_EMPTY),
 )
-_GONE: tuple[kchaos.Step, ...] = (
+_GONE: tuple[k.Step, ...] = (
     *_DOWN,
-    kchaos.AwaitState(topic="t", partition=0, leader=SECOND, isr=(SECOND,)),
+    k.AwaitState(topic="t", partition=0, leader=SECOND, isr=(SECOND,)),
 )
 
 
@@ -84,7 +82,7 @@ def _cannot_show(_case: str, release: str) -> str:
     )
 
 
-KAFKA_12315 = kchaos.Entry(
+KAFKA_12315 = k.Entry(
     name="KAFKA-12315",
     title="A controller that is elected a second time tells no broker what it has",
     story=(
@@ -116,7 +114,7 @@ KAFKA_12315 = kchaos.Entry(
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={
-        (_TWICE, release): kchaos.Expectation(
+        (_TWICE, release): k.Expectation(
             safe=False,
             findings=(("generation-not-initialised", (FOLLOWER,), -1, -1),),
             witness=(_LEFT, _FAILED),
@@ -124,9 +122,9 @@ KAFKA_12315 = kchaos.Entry(
         for release in ("2.1.1", "2.8.2", "3.9.1")
     }
     | {
-        (_MOVED, release): kchaos.Expectation(safe=True, witness=(_LEFT, _FAILED))
+        (_MOVED, release): k.Expectation(safe=True, witness=(_LEFT, _FAILED))
         for release in ("2.8.2", "3.9.1")
     }
-    | {(_ONCE, "2.8.2"): kchaos.Expectation(safe=True, witness=(_SEEN,))},
+    | {(_ONCE, "2.8.2"): k.Expectation(safe=True, witness=(_SEEN,))},
     default_releases=("2.8.2", "3.9.1"),
 )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.releases import release_of
 from kchaos.harness.catalogue.settings import quick_cluster, why_not_asked
 
@@ -14,33 +14,31 @@ _ENQUEUED = r"Enqueued ISR change to state .*isr=List\(1, 2\)"
 _NOT_ENQUEUED = r"Failed to enqueue ISR change state .*isr=List\(1, 2\)"
 
 
-def _steps(_case: str) -> tuple[kchaos.Step, ...]:
+def _steps(_case: str) -> tuple[k.Step, ...]:
     replicas = (LEADER, FOLLOWER, OTHER)
     return (
-        kchaos.CreateTopic(topic="t", assignment=(replicas,)),
-        kchaos.Produce(operation="first", records=1, acks=-1, **_T0),
-        kchaos.AwaitHighWatermark(brokers=replicas, high_watermark=1, **_T0),
-        kchaos.SetLogLevel(broker=LEADER, logger="kafka.cluster.Partition", level="DEBUG"),
-        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=FOLLOWER)),
-        kchaos.AwaitState(leader=LEADER, isr=(LEADER, OTHER), **_T0),
-        kchaos.Tell(
-            text="broker 2 is back; its leader asks to take it into the ISR, and that is late"
-        ),
-        kchaos.Inject(
+        k.CreateTopic(topic="t", assignment=(replicas,)),
+        k.Produce(operation="first", records=1, acks=-1, **_T0),
+        k.AwaitHighWatermark(brokers=replicas, high_watermark=1, **_T0),
+        k.SetLogLevel(broker=LEADER, logger="kafka.cluster.Partition", level="DEBUG"),
+        k.Inject(name="down", fault=k.KillBroker(broker=FOLLOWER)),
+        k.AwaitState(leader=LEADER, isr=(LEADER, OTHER), **_T0),
+        k.Tell(text="broker 2 is back; its leader asks to take it into the ISR, and that is late"),
+        k.Inject(
             name="late",
-            fault=kchaos.HoldRequests(
+            fault=k.HoldRequests(
                 name="late", api="AlterPartition", source=LEADER, target=CONTROLLER
             ),
         ),
-        kchaos.Heal(name="down"),
-        kchaos.AwaitHeld(name="late"),
-        kchaos.Tell(text="broker 3 is killed: broker 1 leads on in the next epoch, and asks again"),
-        kchaos.Inject(name="other-down", fault=kchaos.KillBroker(broker=OTHER)),
-        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
-        kchaos.AwaitLog(broker=LEADER, pattern=f"{_ENQUEUED}|{_NOT_ENQUEUED}"),
-        kchaos.Tell(text="only now the controller hears the wish of the epoch before"),
-        kchaos.Heal(name="late"),
-        kchaos.AwaitMessage(
+        k.Heal(name="down"),
+        k.AwaitHeld(name="late"),
+        k.Tell(text="broker 3 is killed: broker 1 leads on in the next epoch, and asks again"),
+        k.Inject(name="other-down", fault=k.KillBroker(broker=OTHER)),
+        k.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        k.AwaitLog(broker=LEADER, pattern=f"{_ENQUEUED}|{_NOT_ENQUEUED}"),
+        k.Tell(text="only now the controller hears the wish of the epoch before"),
+        k.Heal(name="late"),
+        k.AwaitMessage(
             api="AlterPartition",
             source=LEADER,
             target=CONTROLLER,
@@ -48,8 +46,8 @@ def _steps(_case: str) -> tuple[kchaos.Step, ...]:
             says=(("error_code", _FENCED_LEADER_EPOCH),),
             **_T0,
         ),
-        kchaos.Heal(name="other-down"),
-        kchaos.Produce(operation="second", records=1, acks=1, **_T0),
+        k.Heal(name="other-down"),
+        k.Produce(operation="second", records=1, acks=1, **_T0),
     )
 
 
@@ -69,7 +67,7 @@ def _cannot_show(case: str, release: str) -> str:
     return why_not_asked(case, release)
 
 
-KAFKA_12686 = kchaos.Entry(
+KAFKA_12686 = k.Entry(
     name="KAFKA-12686",
     title="The answer to a leader's wish of the epoch before removes its next wish",
     story=(
@@ -99,7 +97,7 @@ KAFKA_12686 = kchaos.Entry(
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={
-        (_CASE, "2.8.2"): kchaos.Expectation(
+        (_CASE, "2.8.2"): k.Expectation(
             safe=False,
             findings=(
                 ("replication-stopped", (FOLLOWER,), -1, -1),
@@ -107,7 +105,7 @@ KAFKA_12686 = kchaos.Entry(
             ),
             witness=(_FENCED, {"log": {"broker": LEADER, "pattern": _ENQUEUED}}),
         ),
-        (_CASE, "3.0.2"): kchaos.Expectation(
+        (_CASE, "3.0.2"): k.Expectation(
             safe=True, witness=(_FENCED, {"log": {"broker": LEADER, "pattern": _NOT_ENQUEUED}})
         ),
     },

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.agent.points import CONTROLLER_WRITE
 from kchaos.harness.catalogue.settings import quick_cluster, why_not_asked
 
@@ -12,29 +12,24 @@ _CASE = "session-ends"
 _UNKNOWN_SERVER_ERROR = -1
 
 
-def _steps(_case: str) -> tuple[kchaos.Step, ...]:
+def _steps(_case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
-        kchaos.Produce(operation="first", records=1, acks=-1, **_T0),
-        kchaos.AwaitHighWatermark(brokers=(LEADER, FOLLOWER), high_watermark=1, **_T0),
-        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=FOLLOWER)),
-        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
-        kchaos.Tell(
-            text="broker 2 is back, and its leader asks the controller to take it into the ISR"
+        k.CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
+        k.Produce(operation="first", records=1, acks=-1, **_T0),
+        k.AwaitHighWatermark(brokers=(LEADER, FOLLOWER), high_watermark=1, **_T0),
+        k.Inject(name="down", fault=k.KillBroker(broker=FOLLOWER)),
+        k.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        k.Tell(text="broker 2 is back, and its leader asks the controller to take it into the ISR"),
+        k.Inject(
+            name="write", fault=k.HoldPoint(name="write", broker=CONTROLLER, point=CONTROLLER_WRITE)
         ),
-        kchaos.Inject(
-            name="write",
-            fault=kchaos.HoldPoint(name="write", broker=CONTROLLER, point=CONTROLLER_WRITE),
-        ),
-        kchaos.Heal(name="down"),
-        kchaos.AwaitHeld(name="write"),
-        kchaos.Tell(text="the controller's session ends before it writes that, and it answers -1"),
-        kchaos.Inject(
-            name="session", fault=kchaos.ExpireSession(broker=CONTROLLER, await_return=False)
-        ),
-        kchaos.AwaitLog(broker=CONTROLLER, pattern=r"Session expired"),
-        kchaos.Heal(name="write"),
-        kchaos.AwaitMessage(
+        k.Heal(name="down"),
+        k.AwaitHeld(name="write"),
+        k.Tell(text="the controller's session ends before it writes that, and it answers -1"),
+        k.Inject(name="session", fault=k.ExpireSession(broker=CONTROLLER, await_return=False)),
+        k.AwaitLog(broker=CONTROLLER, pattern=r"Session expired"),
+        k.Heal(name="write"),
+        k.AwaitMessage(
             api="AlterPartition",
             source=LEADER,
             target=CONTROLLER,
@@ -42,8 +37,8 @@ def _steps(_case: str) -> tuple[kchaos.Step, ...]:
             says=(("error_code", _UNKNOWN_SERVER_ERROR),),
             **_T0,
         ),
-        kchaos.Heal(name="session"),
-        kchaos.Produce(operation="second", records=1, acks=1, **_T0),
+        k.Heal(name="session"),
+        k.Produce(operation="second", records=1, acks=1, **_T0),
     )
 
 
@@ -65,7 +60,7 @@ _TAKEN_IN = {
     }
 }
 
-KAFKA_14010 = kchaos.Entry(
+KAFKA_14010 = k.Entry(
     name="KAFKA-14010",
     title="A leader whose wish for another ISR failed asks again too early, and never more",
     story=(
@@ -95,13 +90,13 @@ KAFKA_14010 = kchaos.Entry(
     steps=_steps,
     cannot_show=why_not_asked,
     expectations={
-        (_CASE, release): kchaos.Expectation(
+        (_CASE, release): k.Expectation(
             safe=False,
             findings=(("replication-stopped", (FOLLOWER,), -1, -1),),
             witness=(_FAILED, _NOT_ENQUEUED),
         )
         for release in ("2.8.2", "3.0.2")
     }
-    | {(_CASE, "3.3.2"): kchaos.Expectation(safe=True, witness=(_FAILED, _TAKEN_IN))},
+    | {(_CASE, "3.3.2"): k.Expectation(safe=True, witness=(_FAILED, _TAKEN_IN))},
     default_releases=("2.8.2", "3.3.2"),
 )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
 
 ENDING, NEXT, BEHIND, CONTROLLER = 0, 1, 2, 100
@@ -10,23 +10,23 @@ _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _CASE = "long-shutdown"
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (ENDING, NEXT, BEHIND)),
+def _cluster(kafka: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
+        brokers=k.brokers_of(kafka, (ENDING, NEXT, BEHIND)),
         mode="kraft",
         properties={**QUICK_KRAFT, "controlled.shutdown.enable": "true"},
     )
 
 
-def _steps(_case: str) -> tuple[kchaos.Step, ...]:
+def _steps(_case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((ENDING, NEXT),)),
-        kchaos.Produce(operation="both", records=3, acks=-1, **_T0),
-        kchaos.AwaitHighWatermark(brokers=(ENDING, NEXT), high_watermark=3, **_T0),
-        kchaos.Tell(text="broker 2, which has nothing, hears no decision: no shutdown is granted"),
-        kchaos.Inject(
+        k.CreateTopic(topic="t", assignment=((ENDING, NEXT),)),
+        k.Produce(operation="both", records=3, acks=-1, **_T0),
+        k.AwaitHighWatermark(brokers=(ENDING, NEXT), high_watermark=3, **_T0),
+        k.Tell(text="broker 2, which has nothing, hears no decision: no shutdown is granted"),
+        k.Inject(
             name="behind",
-            fault=kchaos.HoldRequests(
+            fault=k.HoldRequests(
                 name="behind",
                 api="Fetch",
                 source=BEHIND,
@@ -35,13 +35,13 @@ def _steps(_case: str) -> tuple[kchaos.Step, ...]:
                 partition=0,
             ),
         ),
-        kchaos.AwaitHeld(name="behind"),
-        kchaos.Tell(text="broker 0 is asked to stop; 1 leads, and 0 has read that"),
-        kchaos.Inject(name="ending", fault=kchaos.StopBroker(broker=ENDING, await_end=False)),
-        kchaos.AwaitState(leader=NEXT, isr=(NEXT,), **_T0),
-        kchaos.AwaitMetadataRead(broker=ENDING),
-        kchaos.Tell(text="a client that does not know it yet writes to broker 0"),
-        kchaos.Produce(
+        k.AwaitHeld(name="behind"),
+        k.Tell(text="broker 0 is asked to stop; 1 leads, and 0 has read that"),
+        k.Inject(name="ending", fault=k.StopBroker(broker=ENDING, await_end=False)),
+        k.AwaitState(leader=NEXT, isr=(NEXT,), **_T0),
+        k.AwaitMetadataRead(broker=ENDING),
+        k.Tell(text="a client that does not know it yet writes to broker 0"),
+        k.Produce(
             operation="late",
             records=3,
             acks=1,
@@ -50,14 +50,14 @@ def _steps(_case: str) -> tuple[kchaos.Step, ...]:
             timeout_s=5,
             **_T0,
         ),
-        kchaos.Heal(name="behind"),
-        kchaos.Heal(name="ending"),
+        k.Heal(name="behind"),
+        k.Heal(name="ending"),
     )
 
 
 _READ = {"observed": {"kind": "metadata-read", "broker": ENDING}}
 
-KAFKA_14296 = kchaos.Entry(
+KAFKA_14296 = k.Entry(
     name="KAFKA-14296",
     title="A broker in shutdown acknowledges writes after it has read that another one leads",
     story=(
@@ -78,12 +78,12 @@ KAFKA_14296 = kchaos.Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.3.1"): kchaos.Expectation(
+        (_CASE, "3.3.1"): k.Expectation(
             safe=True,
             findings=(("acknowledged-after-demotion", (ENDING,), 3, 5),),
             witness=(_READ, {"operation": {"operation": "late", "outcome": "ok"}}),
         ),
-        (_CASE, "3.3.2"): kchaos.Expectation(
+        (_CASE, "3.3.2"): k.Expectation(
             safe=True, witness=(_READ, {"operation": {"operation": "late", "error_code": 6}})
         ),
     },

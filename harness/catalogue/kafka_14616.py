@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
 
 LEADER, AWAY = 0, 1
@@ -10,31 +10,29 @@ _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _CASE = "recreated"
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (LEADER, AWAY)), mode="kraft", properties=QUICK_KRAFT
+def _cluster(kafka: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
+        brokers=k.brokers_of(kafka, (LEADER, AWAY)), mode="kraft", properties=QUICK_KRAFT
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((LEADER, AWAY),)),
-        kchaos.Produce(operation="old", records=3, acks=-1, **_T0),
-        kchaos.AwaitHighWatermark(brokers=(LEADER, AWAY), high_watermark=3, **_T0),
-        kchaos.Tell(
-            text="broker 1 is away while the topic is deleted and made again under its name"
-        ),
-        kchaos.Inject(name="away", fault=kchaos.StopBroker(broker=AWAY)),
-        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
-        kchaos.DeleteTopic(topic="t"),
-        kchaos.CreateTopic(topic="t", assignment=((LEADER, AWAY),)),
-        kchaos.Produce(operation="new", records=2, acks=-1, **_T0),
-        kchaos.Tell(text="broker 1 returns, with a folder of the topic that was deleted"),
-        kchaos.Heal(name="away"),
+        k.CreateTopic(topic="t", assignment=((LEADER, AWAY),)),
+        k.Produce(operation="old", records=3, acks=-1, **_T0),
+        k.AwaitHighWatermark(brokers=(LEADER, AWAY), high_watermark=3, **_T0),
+        k.Tell(text="broker 1 is away while the topic is deleted and made again under its name"),
+        k.Inject(name="away", fault=k.StopBroker(broker=AWAY)),
+        k.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        k.DeleteTopic(topic="t"),
+        k.CreateTopic(topic="t", assignment=((LEADER, AWAY),)),
+        k.Produce(operation="new", records=2, acks=-1, **_T0),
+        k.Tell(text="broker 1 returns, with a folder of the topic that was deleted"),
+        k.Heal(name="away"),
     )
 
 
-KAFKA_14616 = kchaos.Entry(
+KAFKA_14616 = k.Entry(
     name="KAFKA-14616",
     title="A broker that was away while a topic was made again never has the new one",
     story=(
@@ -50,14 +48,14 @@ KAFKA_14616 = kchaos.Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.6.2"): kchaos.Expectation(
+        (_CASE, "3.6.2"): k.Expectation(
             safe=False,
             findings=(("replication-stopped", (AWAY,), -1, -1),),
             witness=(
                 {"log": {"broker": AWAY, "pattern": "fetching t-0 .*InconsistentTopicIdException"}},
             ),
         ),
-        (_CASE, "4.1.2"): kchaos.Expectation(
+        (_CASE, "4.1.2"): k.Expectation(
             safe=True,
             witness=({"log": {"broker": AWAY, "pattern": "/t-0 marked stray and renamed"}},),
         ),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import QUICK_KRAFT, why_not_of_mode
 
 LEADER, FOLLOWER, CONTROLLER = 0, 1, 2
@@ -12,60 +12,54 @@ _KRAFT, _ZOOKEEPER = "with-kraft", "with-zookeeper"
 _READ_S = 5.0
 
 
-def _with_kraft(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, BOTH), mode="kraft", properties=QUICK_KRAFT
-    )
+def _with_kraft(kafka: str) -> k.ClusterSpec:
+    return k.ClusterSpec(brokers=k.brokers_of(kafka, BOTH), mode="kraft", properties=QUICK_KRAFT)
 
 
-def _with_zookeeper(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (*BOTH, CONTROLLER)),
+def _with_zookeeper(kafka: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
+        brokers=k.brokers_of(kafka, (*BOTH, CONTROLLER)),
         mode="zookeeper",
         first_broker=CONTROLLER,
-        properties=kchaos.QUICK,
+        properties=k.QUICK,
     )
 
 
-def _steps(_case: str) -> tuple[kchaos.Step, ...]:
+def _steps(_case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(
-            topic="t", assignment=(BOTH,), configuration=(("min.insync.replicas", "2"),)
-        ),
-        kchaos.Produce(operation="both", records=5, acks=-1, **_T0),
-        kchaos.AwaitHighWatermark(brokers=BOTH, high_watermark=5, **_T0),
-        kchaos.Tell(
-            text="1 stops, and 0 takes three records alone: acks=1, one in-sync replica of two"
-        ),
-        kchaos.Inject(name="follower-down", fault=kchaos.StopBroker(broker=FOLLOWER)),
-        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
-        kchaos.Produce(operation="alone", records=3, acks=1, **_T0),
-        kchaos.Tell(text="does a consumer get them?"),
-        kchaos.IfPossible(
-            do=kchaos.Read(
+        k.CreateTopic(topic="t", assignment=(BOTH,), configuration=(("min.insync.replicas", "2"),)),
+        k.Produce(operation="both", records=5, acks=-1, **_T0),
+        k.AwaitHighWatermark(brokers=BOTH, high_watermark=5, **_T0),
+        k.Tell(text="1 stops, and 0 takes three records alone: acks=1, one in-sync replica of two"),
+        k.Inject(name="follower-down", fault=k.StopBroker(broker=FOLLOWER)),
+        k.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        k.Produce(operation="alone", records=3, acks=1, **_T0),
+        k.Tell(text="does a consumer get them?"),
+        k.IfPossible(
+            do=k.Read(
                 operation="seen", broker=LEADER, offset=5, records=3, timeout_s=_READ_S, **_T0
             )
         ),
-        kchaos.Tell(text="0 loses power, and the three records, which it had not flushed"),
-        kchaos.Inject(name="leader-down", fault=kchaos.KillBroker(broker=LEADER)),
-        kchaos.Inject(name="power", fault=kchaos.LoseTail(broker=LEADER, log_end_offset=5, **_T0)),
-        kchaos.AwaitState(leader=-1, isr=(LEADER,), **_T0),
-        kchaos.Heal(name="leader-down"),
-        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
-        kchaos.Heal(name="follower-down"),
-        kchaos.AwaitState(leader=LEADER, isr=BOTH, **_T0),
-        kchaos.AwaitReplicated(brokers=BOTH, log_end_offset=5, **_T0),
+        k.Tell(text="0 loses power, and the three records, which it had not flushed"),
+        k.Inject(name="leader-down", fault=k.KillBroker(broker=LEADER)),
+        k.Inject(name="power", fault=k.LoseTail(broker=LEADER, log_end_offset=5, **_T0)),
+        k.AwaitState(leader=-1, isr=(LEADER,), **_T0),
+        k.Heal(name="leader-down"),
+        k.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        k.Heal(name="follower-down"),
+        k.AwaitState(leader=LEADER, isr=BOTH, **_T0),
+        k.AwaitReplicated(brokers=BOTH, log_end_offset=5, **_T0),
     )
 
 
-_SEEN = kchaos.Expectation(
+_SEEN = k.Expectation(
     safe=True, witness=({"operation": {"operation": "seen", "outcome": "ok", "base_offset": 5}},)
 )
-_NOT_SEEN = kchaos.Expectation(
+_NOT_SEEN = k.Expectation(
     safe=True, witness=({"operation": {"operation": "seen", "outcome": "fail"}},)
 )
 
-KAFKA_15583 = kchaos.Entry(
+KAFKA_15583 = k.Entry(
     name="KAFKA-15583",
     title="Below min.insync.replicas consumers are given what one disk alone has",
     story=(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.kip_966_last_replica import (
     ALL,
     LAST,
@@ -17,21 +17,21 @@ _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _CASE = "last-one-back"
 
 
-def _steps(_case: str) -> tuple[kchaos.Step, ...]:
+def _steps(_case: str) -> tuple[k.Step, ...]:
     return (
         *acknowledged_by_all(),
-        kchaos.Tell(text="all three are killed, the leader last"),
-        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
-        kchaos.Inject(name="C-down", fault=kchaos.KillBroker(broker=C)),
-        kchaos.AwaitState(leader=LAST, isr=(LAST,), **_T0),
-        kchaos.Inject(name="last-down", fault=kchaos.KillBroker(broker=LAST)),
-        kchaos.AwaitDecision(leader=-1, isr=(), **_T0),
-        kchaos.Heal(name="B-down"),
-        kchaos.Heal(name="C-down"),
-        kchaos.AwaitDecision(leader=-1, isr=(), **_T0),
-        kchaos.Tell(text="the last known leader registers, fenced as everybody is at first"),
-        kchaos.Heal(name="last-down"),
-        kchaos.AwaitState(leader=LAST, isr=ALL, **_T0),
+        k.Tell(text="all three are killed, the leader last"),
+        k.Inject(name="B-down", fault=k.KillBroker(broker=B)),
+        k.Inject(name="C-down", fault=k.KillBroker(broker=C)),
+        k.AwaitState(leader=LAST, isr=(LAST,), **_T0),
+        k.Inject(name="last-down", fault=k.KillBroker(broker=LAST)),
+        k.AwaitDecision(leader=-1, isr=(), **_T0),
+        k.Heal(name="B-down"),
+        k.Heal(name="C-down"),
+        k.AwaitDecision(leader=-1, isr=(), **_T0),
+        k.Tell(text="the last known leader registers, fenced as everybody is at first"),
+        k.Heal(name="last-down"),
+        k.AwaitState(leader=LAST, isr=ALL, **_T0),
     )
 
 
@@ -43,7 +43,7 @@ def _cannot_show(_case: str, release: str) -> str:
 
 _UNCLEAN = {"log": {"broker": LAST, "pattern": "t-0.*[Mm]arking the topic partition as RECOVERED"}}
 
-KAFKA_19522 = kchaos.Entry(
+KAFKA_19522 = k.Entry(
     name="KAFKA-19522",
     title="A fenced broker is elected, since it was the last known leader",
     story=(
@@ -64,9 +64,9 @@ KAFKA_19522 = kchaos.Entry(
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={
-        (_CASE, "4.0.2"): kchaos.Expectation(
+        (_CASE, "4.0.2"): k.Expectation(
             safe=False, findings=(("fenced-leader", (LAST,), -1, -1),), witness=(_UNCLEAN,)
         ),
-        (_CASE, "4.1.2"): kchaos.Expectation(safe=True, witness=(_UNCLEAN,)),
+        (_CASE, "4.1.2"): k.Expectation(safe=True, witness=(_UNCLEAN,)),
     },
 )

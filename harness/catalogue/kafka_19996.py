@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.harness.catalogue.settings import QUICK_KRAFT, SLOW_READS, why_not_of_mode
 
@@ -21,67 +21,59 @@ _JOINS_S, _WRITE_S = 5.0, 8.0
 _BOTH = "(0,1|1,0)"
 
 
-def _with_kraft(kafka: str) -> kchaos.ClusterSpec:
+def _with_kraft(kafka: str) -> k.ClusterSpec:
     properties = {**QUICK_KRAFT, **_ONE_AT_A_TIME}
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, BOTH), mode="kraft", properties=properties
-    )
+    return k.ClusterSpec(brokers=k.brokers_of(kafka, BOTH), mode="kraft", properties=properties)
 
 
-def _with_zookeeper(kafka: str) -> kchaos.ClusterSpec:
+def _with_zookeeper(kafka: str) -> k.ClusterSpec:
     properties = {**SLOW_READS, **_ONE_AT_A_TIME}
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, BOTH), mode="zookeeper", properties=properties
-    )
+    return k.ClusterSpec(brokers=k.brokers_of(kafka, BOTH), mode="zookeeper", properties=properties)
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(
-            topic="t", assignment=(BOTH,), configuration=(("min.insync.replicas", "2"),)
-        ),
-        kchaos.Produce(operation="both", records=5, acks=-1, **_T0),
-        kchaos.AwaitHighWatermark(brokers=BOTH, high_watermark=5, **_T0),
-        kchaos.Tell(text="1 dies, and 0 appends six records alone"),
-        kchaos.Inject(name="follower-down", fault=kchaos.KillBroker(broker=FOLLOWER)),
-        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
-        kchaos.Produce(operation="alone", records=6, acks=1, one_record_batches=True, **_T0),
-        kchaos.Tell(
-            text="1 is back six records behind, gets one of them, and is slow to ask again"
-        ),
+        k.CreateTopic(topic="t", assignment=(BOTH,), configuration=(("min.insync.replicas", "2"),)),
+        k.Produce(operation="both", records=5, acks=-1, **_T0),
+        k.AwaitHighWatermark(brokers=BOTH, high_watermark=5, **_T0),
+        k.Tell(text="1 dies, and 0 appends six records alone"),
+        k.Inject(name="follower-down", fault=k.KillBroker(broker=FOLLOWER)),
+        k.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        k.Produce(operation="alone", records=6, acks=1, one_record_batches=True, **_T0),
+        k.Tell(text="1 is back six records behind, gets one of them, and is slow to ask again"),
         _slow_from("at-first", 5),
-        kchaos.Heal(name="follower-down"),
-        kchaos.AwaitHeld(name="at-first"),
+        k.Heal(name="follower-down"),
+        k.AwaitHeld(name="at-first"),
         # A leader takes in nobody whom its own metadata log calls fenced.
-        *((kchaos.AwaitMetadataRead(broker=LEADER),) if case == _KRAFT else ()),
+        *((k.AwaitMetadataRead(broker=LEADER),) if case == _KRAFT else ()),
         _slow_from("once", 6),
-        kchaos.Heal(name="at-first"),
+        k.Heal(name="at-first"),
         *_written_meanwhile("once", 1),
-        kchaos.Tell(text="it asks again, gets one more, and is as slow as before"),
+        k.Tell(text="it asks again, gets one more, and is as slow as before"),
         _slow_from("twice", 7),
-        kchaos.Heal(name="once"),
+        k.Heal(name="once"),
         *_written_meanwhile("twice", 2),
-        kchaos.Heal(name="twice"),
-        kchaos.AwaitState(leader=LEADER, isr=BOTH, **_T0),
+        k.Heal(name="twice"),
+        k.AwaitState(leader=LEADER, isr=BOTH, **_T0),
     )
 
 
-def _slow_from(name: str, offset: int) -> kchaos.Step:
-    fault = kchaos.HoldRequests(
+def _slow_from(name: str, offset: int) -> k.Step:
+    fault = k.HoldRequests(
         name=name, api="Fetch", source=FOLLOWER, target=LEADER, fetch_offset_at_least=offset, **_T0
     )
-    return kchaos.Inject(name=name, fault=fault)
+    return k.Inject(name=name, fault=fault)
 
 
-def _written_meanwhile(hold: str, times: int) -> tuple[kchaos.Step, ...]:
+def _written_meanwhile(hold: str, times: int) -> tuple[k.Step, ...]:
     """Write with acks=all while the follower lags, until it is out of the ISR."""
-    joined = kchaos.AwaitLog(
+    joined = k.AwaitLog(
         broker=LEADER, pattern=rf"ISR updated to {_BOTH}\b", count=times, timeout_s=_JOINS_S
     )
     return (
-        kchaos.AwaitHeld(name=hold),
-        kchaos.IfPossible(do=joined),
-        kchaos.Produce(
+        k.AwaitHeld(name=hold),
+        k.IfPossible(do=joined),
+        k.Produce(
             operation=f"slow-{hold}",
             records=1,
             acks=-1,
@@ -89,7 +81,7 @@ def _written_meanwhile(hold: str, times: int) -> tuple[kchaos.Step, ...]:
             timeout_s=_WRITE_S,
             **_T0,
         ),
-        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        k.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
     )
 
 
@@ -109,8 +101,8 @@ def _refused(hold: str) -> dict[str, Any]:
     return {"operation": {"operation": f"slow-{hold}", "error_code": error}}
 
 
-_FLAPS = kchaos.Expectation(safe=True, witness=(_left_behind(5), _left_behind(6)))
-_WAITS = kchaos.Expectation(
+_FLAPS = k.Expectation(safe=True, witness=(_left_behind(5), _left_behind(6)))
+_WAITS = k.Expectation(
     safe=True,
     witness=(
         {"observed": {"kind": "not-possible", "name": "AwaitLog"}},
@@ -119,7 +111,7 @@ _WAITS = kchaos.Expectation(
     ),
 )
 
-KAFKA_19996 = kchaos.Entry(
+KAFKA_19996 = k.Entry(
     name="KAFKA-19996",
     title="Below min.insync.replicas a follower joins the ISR far behind, and leaves it again",
     story=(

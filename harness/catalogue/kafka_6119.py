@@ -1,28 +1,26 @@
 """KAFKA-6119: a transaction that timed out is committed in part, and its client is told nothing."""
 
-import kchaos
+import kchaos as k
 
 LEADER, FOLLOWER = 0, 1
 _CASE = "slow"
 _PROPERTIES = {
-    **kchaos.QUICK,
+    **k.QUICK,
     # How often a coordinator looks whose time is over. 0.11.0.0 knows it, and looks once a minute.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (LEADER, FOLLOWER)),
-        properties=_PROPERTIES,
-        client_links=True,
+def _cluster(kafka: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
+        brokers=k.brokers_of(kafka, (LEADER, FOLLOWER)), properties=_PROPERTIES, client_links=True
     )
 
 
-def _steps(_case: str) -> tuple[kchaos.Step, ...]:
+def _steps(_case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((LEADER, FOLLOWER), (LEADER, FOLLOWER))),
-        kchaos.WriteAcrossTimeout(
+        k.CreateTopic(topic="t", assignment=((LEADER, FOLLOWER), (LEADER, FOLLOWER))),
+        k.WriteAcrossTimeout(
             operation="in-transaction", topic="t", partition=0, next_partition=1, broker=LEADER
         ),
     )
@@ -32,12 +30,12 @@ def _witness(error: str) -> dict[str, object]:
     return {"observed": {"kind": "after-timeout", "error": error}}
 
 
-_LOST = kchaos.Expectation(
+_LOST = k.Expectation(
     safe=False, findings=(("committed-as-aborted", (LEADER,), 0, 0),), witness=(_witness(""),)
 )
-_FENCED = kchaos.Expectation(safe=True, witness=(_witness("INVALID_PRODUCER_EPOCH"),))
+_FENCED = k.Expectation(safe=True, witness=(_witness("INVALID_PRODUCER_EPOCH"),))
 
-KAFKA_6119 = kchaos.Entry(
+KAFKA_6119 = k.Entry(
     name="KAFKA-6119",
     title="A transaction that timed out is committed in part, and the rest is lost without a word",
     story=(

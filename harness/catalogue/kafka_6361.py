@@ -1,30 +1,30 @@
 """KAFKA-6361, which is KIP-279's scenario 1: divergence after a fast leader change."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, CONTROLLER = 0, 1, 2
 _LAST_OFFSET = {"n15": 15, "n20": 20, "n25": 25, "one-record": 25}
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     last = _LAST_OFFSET[case]
     return (
-        kchaos.CreateTopic(topic="t", assignment=((A, B),)),
-        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(B, A)),
-        kchaos.Tell(text="A leads, B is the preferred leader; offsets 0-10 go to both"),
-        kchaos.Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
-        kchaos.Tell(text="A and B are cut off from each other; 11-20 reach A alone"),
-        kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
-        kchaos.Produce(operation="a-only", topic="t", partition=0, records=10, acks=1),
-        kchaos.Tell(text="preferred election: B leads, and A cannot ask it where to truncate"),
-        kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
-        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
-        kchaos.AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
-        kchaos.Tell(text=f"11-{last} reach B alone, in a later leader epoch"),
-        kchaos.Produce(
+        k.CreateTopic(topic="t", assignment=((A, B),)),
+        k.ReorderReplicas(topic="t", partition=0, replicas=(B, A)),
+        k.Tell(text="A leads, B is the preferred leader; offsets 0-10 go to both"),
+        k.Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
+        k.Tell(text="A and B are cut off from each other; 11-20 reach A alone"),
+        k.Inject(name="A-B", fault=k.CutLink(source=A, target=B)),
+        k.Produce(operation="a-only", topic="t", partition=0, records=10, acks=1),
+        k.Tell(text="preferred election: B leads, and A cannot ask it where to truncate"),
+        k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
+        k.AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
+        k.AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
+        k.Tell(text=f"11-{last} reach B alone, in a later leader epoch"),
+        k.Produce(
             operation="b-only",
             topic="t",
             partition=0,
@@ -32,12 +32,12 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
             acks=1,
             one_record_batches=case == "one-record",
         ),
-        kchaos.Tell(text="B's ZooKeeper session ends; A leads again, and B does not know"),
-        kchaos.Inject(name="B-ZooKeeper", fault=kchaos.CutZooKeeper(broker=B, style="dropped")),
-        kchaos.Inject(name="B-session", fault=kchaos.ExpireSession(broker=B, await_return=False)),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        kchaos.Tell(text="21-30 reach A; then everything is healed, and B follows A"),
-        kchaos.Produce(operation="a-again", topic="t", partition=0, records=10, acks=1),
+        k.Tell(text="B's ZooKeeper session ends; A leads again, and B does not know"),
+        k.Inject(name="B-ZooKeeper", fault=k.CutZooKeeper(broker=B, style="dropped")),
+        k.Inject(name="B-session", fault=k.ExpireSession(broker=B, await_return=False)),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        k.Tell(text="21-30 reach A; then everything is healed, and B follows A"),
+        k.Produce(operation="a-again", topic="t", partition=0, records=10, acks=1),
     )
 
 
@@ -50,7 +50,7 @@ _RED = {
 # The leader answers B's question for an epoch that it does not know with the end of another one.
 _WRONG_ANSWER = {"round": {"follower": B, "leader": A, "end_offset": 21}}
 
-KAFKA_6361 = kchaos.Entry(
+KAFKA_6361 = k.Entry(
     name="KAFKA-6361",
     title="Logs diverge after a preferred election and a fast second leader change",
     story=(
@@ -74,14 +74,12 @@ KAFKA_6361 = kchaos.Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (case, release): kchaos.Expectation(
-            safe=False, findings=(finding,), witness=(_WRONG_ANSWER,)
-        )
+        (case, release): k.Expectation(safe=False, findings=(finding,), witness=(_WRONG_ANSWER,))
         for case, finding in _RED.items()
         for release in ("0.11.0.3", "1.1.1")
     }
     | {
-        (case, release): kchaos.Expectation(
+        (case, release): k.Expectation(
             safe=True,
             witness=({"log": {"broker": B, "pattern": r"[Tt]runcat\w+ .*to( offset)? 11\b"}},),
         )

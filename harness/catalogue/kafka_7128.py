@@ -1,16 +1,16 @@
 """KAFKA-7128: a follower without a committed record joins a new leader's ISR, and is elected."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, C, CONTROLLER = 0, 1, 2, 3
 _CASE = "lagging-high-watermark"
 
 
-def _hold_answers(name: str, source: int, target: int, offset: int) -> kchaos.Inject:
-    return kchaos.Inject(
+def _hold_answers(name: str, source: int, target: int, offset: int) -> k.Inject:
+    return k.Inject(
         name=name,
-        fault=kchaos.HoldRequests(
+        fault=k.HoldRequests(
             name=name,
             api="Fetch",
             source=source,
@@ -23,39 +23,37 @@ def _hold_answers(name: str, source: int, target: int, offset: int) -> kchaos.In
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((A, B, C),)),
-        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(B, C, A)),
-        kchaos.Tell(text="A leads; 0 is committed everywhere, then C goes away"),
-        kchaos.Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B, C), log_end_offset=1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B, C), high_watermark=1),
-        kchaos.Inject(name="C-down", fault=kchaos.KillBroker(broker=C)),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
-        kchaos.Tell(
-            text="1 is committed by A and B; B has it and does not hear that it is committed"
-        ),
+        k.CreateTopic(topic="t", assignment=((A, B, C),)),
+        k.ReorderReplicas(topic="t", partition=0, replicas=(B, C, A)),
+        k.Tell(text="A leads; 0 is committed everywhere, then C goes away"),
+        k.Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(A, B, C), log_end_offset=1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B, C), high_watermark=1),
+        k.Inject(name="C-down", fault=k.KillBroker(broker=C)),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        k.Tell(text="1 is committed by A and B; B has it and does not hear that it is committed"),
         _hold_answers("to-B", B, A, 2),
-        kchaos.Produce(operation="second", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=2),
-        kchaos.AwaitHeld(name="to-B"),
-        kchaos.Tell(
+        k.Produce(operation="second", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=2),
+        k.AwaitHeld(name="to-B"),
+        k.Tell(
             text="B is elected and A cannot follow it; C returns, and B's answers to it are held"
         ),
-        kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
-        kchaos.Inject(name="elect-B", fault=kchaos.PreferredElection(topic="t", partition=0)),
-        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
+        k.Inject(name="A-B", fault=k.CutLink(source=A, target=B)),
+        k.Inject(name="elect-B", fault=k.PreferredElection(topic="t", partition=0)),
+        k.AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
         _hold_answers("to-C", C, B, 1),
-        kchaos.Heal(name="C-down"),
-        kchaos.AwaitHeld(name="to-C"),
-        kchaos.Tell(text="B dies: was C, which ends at B's high watermark, in the ISR?"),
-        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
-        kchaos.AwaitLeader(),
-        kchaos.Heal(name="to-B"),
-        kchaos.Heal(name="to-C"),
-        kchaos.Heal(name="A-B"),
-        kchaos.Heal(name="B-down"),
+        k.Heal(name="C-down"),
+        k.AwaitHeld(name="to-C"),
+        k.Tell(text="B dies: was C, which ends at B's high watermark, in the ISR?"),
+        k.Inject(name="B-down", fault=k.KillBroker(broker=B)),
+        k.AwaitLeader(),
+        k.Heal(name="to-B"),
+        k.Heal(name="to-C"),
+        k.Heal(name="A-B"),
+        k.Heal(name="B-down"),
     )
 
 
@@ -64,7 +62,7 @@ _HELD = {
 }
 _EXITS = "Exiting because log truncation is not allowed for partition t-0"
 
-KAFKA_7128 = kchaos.Entry(
+KAFKA_7128 = k.Entry(
     name="KAFKA-7128",
     title="A follower without the last committed record joins the ISR and is elected",
     story=(
@@ -84,11 +82,11 @@ KAFKA_7128 = kchaos.Entry(
     cluster=quick_cluster(A, B, C, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_CASE, "2.0.0"): kchaos.Expectation(
+        (_CASE, "2.0.0"): k.Expectation(
             safe=False,
             findings=(("committed-loss", (B, C), 1, 1), ("replication-stopped", (A,), -1, -1)),
             witness=(_HELD, {"log": {"broker": A, "pattern": _EXITS}}),
         ),
-        (_CASE, "2.0.1"): kchaos.Expectation(safe=True, witness=(_HELD,)),
+        (_CASE, "2.0.1"): k.Expectation(safe=True, witness=(_HELD,)),
     },
 )

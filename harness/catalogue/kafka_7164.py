@@ -1,70 +1,66 @@
 """KAFKA-7164: a follower that missed epochs does not truncate, since its leader is the same."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, F, CONTROLLER = 0, 1, 2, 3
 _FETCHES, _CUT_OFF = "fetches-on", "cut-off"
 
 
-def _without_session(broker: int) -> tuple[kchaos.Step, ...]:
+def _without_session(broker: int) -> tuple[k.Step, ...]:
     return (
-        kchaos.Inject(name=f"{broker}-zookeeper", fault=kchaos.CutZooKeeper(broker=broker)),
-        kchaos.Inject(
-            name=f"{broker}-session", fault=kchaos.ExpireSession(broker=broker, await_return=False)
+        k.Inject(name=f"{broker}-zookeeper", fault=k.CutZooKeeper(broker=broker)),
+        k.Inject(
+            name=f"{broker}-session", fault=k.ExpireSession(broker=broker, await_return=False)
         ),
-        kchaos.AwaitQuiet(level=False),
+        k.AwaitQuiet(level=False),
     )
 
 
-def _back(broker: int) -> tuple[kchaos.Step, ...]:
+def _back(broker: int) -> tuple[k.Step, ...]:
     return (
-        kchaos.Heal(name=f"{broker}-session"),
-        kchaos.Heal(name=f"{broker}-zookeeper"),
-        kchaos.AwaitQuiet(level=False),
+        k.Heal(name=f"{broker}-session"),
+        k.Heal(name=f"{broker}-zookeeper"),
+        k.AwaitQuiet(level=False),
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
-    cut = (
-        (kchaos.Inject(name="A-F", fault=kchaos.CutLink(source=A, target=F)),)
-        if case == _CUT_OFF
-        else ()
-    )
+def _steps(case: str) -> tuple[k.Step, ...]:
+    cut = (k.Inject(name="A-F", fault=k.CutLink(source=A, target=F)),) if case == _CUT_OFF else ()
     joined = (
         ()
         if case == _CUT_OFF
         else (
-            kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, F)),
-            kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(F,), high_watermark=1),
-            kchaos.TakeSnapshot(label="before-healing"),
+            k.AwaitState(topic="t", partition=0, leader=A, isr=(A, F)),
+            k.AwaitHighWatermark(topic="t", partition=0, brokers=(F,), high_watermark=1),
+            k.TakeSnapshot(label="before-healing"),
         )
     )
     return (
-        kchaos.CreateTopic(topic="t", assignment=((A, B, F),)),
-        kchaos.Tell(text="F hears of nothing any more, and goes on to fetch from A"),
+        k.CreateTopic(topic="t", assignment=((A, B, F),)),
+        k.Tell(text="F hears of nothing any more, and goes on to fetch from A"),
         *_without_session(F),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B, F)),
-        kchaos.Tell(text="A does not hear that B is elected; it writes 0, and F has that too"),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A, B, F)),
+        k.Tell(text="A does not hear that B is elected; it writes 0, and F has that too"),
         *_without_session(A),
-        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
-        kchaos.Produce(operation="zombie", topic="t", partition=0, records=1, acks=1, broker=A),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, F), log_end_offset=1),
+        k.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+        k.Produce(operation="zombie", topic="t", partition=0, records=1, acks=1, broker=A),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(A, F), log_end_offset=1),
         *cut,
-        kchaos.Tell(text="A comes back, truncates, and has B's 0"),
+        k.Tell(text="A comes back, truncates, and has B's 0"),
         *_back(A),
-        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
-        kchaos.Produce(operation="kept", topic="t", partition=0, records=1, acks=1, broker=B),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=1),
-        kchaos.Tell(text="A is elected again: F hears of that, and of nothing between"),
+        k.AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
+        k.Produce(operation="kept", topic="t", partition=0, records=1, acks=1, broker=B),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=1),
+        k.Tell(text="A is elected again: F hears of that, and of nothing between"),
         *_without_session(B),
-        kchaos.AwaitState(topic="t", partition=0, leader=A),
+        k.AwaitState(topic="t", partition=0, leader=A),
         *joined,
         *_back(B),
         *_back(F),
-        *((kchaos.Heal(name="A-F"),) if case == _CUT_OFF else ()),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B, F)),
+        *((k.Heal(name="A-F"),) if case == _CUT_OFF else ()),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A, B, F)),
     )
 
 
@@ -78,7 +74,7 @@ _SKIPPED = {
     }
 }
 
-KAFKA_7164 = kchaos.Entry(
+KAFKA_7164 = k.Entry(
     name="KAFKA-7164",
     title="A follower that missed a change of leader and back keeps what its leader has truncated",
     story=(
@@ -102,18 +98,14 @@ KAFKA_7164 = kchaos.Entry(
     cluster=quick_cluster(A, B, F, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_FETCHES, "2.0.0"): kchaos.Expectation(
-            safe=False, findings=_DIVERGED, witness=(_SKIPPED,)
-        ),
-        (_FETCHES, "2.0.1"): kchaos.Expectation(
+        (_FETCHES, "2.0.0"): k.Expectation(safe=False, findings=_DIVERGED, witness=(_SKIPPED,)),
+        (_FETCHES, "2.0.1"): k.Expectation(
             safe=False,
             findings=(("truncated-below-high-watermark", (F,), 0, 0),),
             witness=({"round": {"follower": F, "leader": A, "end_offset": 0}},),
         ),
-        (_CUT_OFF, "2.0.0"): kchaos.Expectation(
-            safe=False, findings=_DIVERGED, witness=(_SKIPPED,)
-        ),
-        (_CUT_OFF, "2.0.1"): kchaos.Expectation(
+        (_CUT_OFF, "2.0.0"): k.Expectation(safe=False, findings=_DIVERGED, witness=(_SKIPPED,)),
+        (_CUT_OFF, "2.0.1"): k.Expectation(
             safe=True, witness=({"round": {"follower": F, "leader": A, "end_offset": 0}},)
         ),
     },

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.kip_380_bounced import late_answer
 
 CONTROLLER, BOUNCING, OTHER = 0, 1, 2
@@ -13,17 +13,17 @@ _PROTOCOL_0_10_2 = {
 }
 
 
-def _cluster(kafka: str, more: Mapping[str, str] | None = None) -> kchaos.ClusterSpec:
+def _cluster(kafka: str, more: Mapping[str, str] | None = None) -> k.ClusterSpec:
     # The controller stands still for longer than others' sessions live.
     patient = {"zookeeper.session.timeout.ms": "40000"}
-    return kchaos.ClusterSpec(
+    return k.ClusterSpec(
         brokers=(
-            kchaos.BrokerSpec(id=CONTROLLER, kafka=kafka, properties=patient),
-            kchaos.BrokerSpec(id=BOUNCING, kafka=kafka),
-            kchaos.BrokerSpec(id=OTHER, kafka=kafka),
+            k.BrokerSpec(id=CONTROLLER, kafka=kafka, properties=patient),
+            k.BrokerSpec(id=BOUNCING, kafka=kafka),
+            k.BrokerSpec(id=OTHER, kafka=kafka),
         ),
         first_broker=CONTROLLER,
-        properties={**kchaos.QUICK, **(more or {})},
+        properties={**k.QUICK, **(more or {})},
     )
 
 
@@ -31,70 +31,59 @@ _LOOKED = r"Newly added brokers: , deleted brokers: , (bounced brokers: 1, )?all
 """The controller has looked at the registrations, and 2.2 has noticed the bounce."""
 
 
-def _news(case: str) -> tuple[kchaos.Step, ...]:
+def _news(case: str) -> tuple[k.Step, ...]:
     """Return steps after which a controller informs broker 1 of all its partitions."""
-    goes_on, elect = (
-        kchaos.Heal(name="still"),
-        kchaos.Inject(name="elect", fault=kchaos.MoveController()),
-    )
+    goes_on, elect = (k.Heal(name="still"), k.Inject(name="elect", fault=k.MoveController()))
     if case == _NEW_CONTROLLER:
         return (
-            kchaos.Tell(
-                text="another broker becomes the controller, and tells broker 1 of u as well"
-            ),
+            k.Tell(text="another broker becomes the controller, and tells broker 1 of u as well"),
             elect,
             goes_on,
         )
     return (
-        kchaos.Tell(
-            text="the controller goes on: does it notice? Then a new one tells broker 1 of u"
-        ),
+        k.Tell(text="the controller goes on: does it notice? Then a new one tells broker 1 of u"),
         goes_on,
-        kchaos.AwaitLog(broker=CONTROLLER, pattern=_LOOKED),
-        kchaos.IfPossible(
-            do=kchaos.AwaitDecision(topic="u", partition=0, isr=(OTHER,), timeout_s=3)
-        ),
+        k.AwaitLog(broker=CONTROLLER, pattern=_LOOKED),
+        k.IfPossible(do=k.AwaitDecision(topic="u", partition=0, isr=(OTHER,), timeout_s=3)),
         elect,
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     both = (BOUNCING, OTHER)
     return (
-        kchaos.CreateTopic(topic="t", assignment=(both,)),
-        kchaos.CreateTopic(topic="u", assignment=((OTHER, BOUNCING),)),
-        kchaos.Tell(text="five records of u are committed on brokers 1 and 2"),
-        kchaos.Produce(operation="m", topic="u", partition=0, records=5, acks=-1),
-        kchaos.AwaitReplicated(topic="u", partition=0, brokers=both, log_end_offset=5),
-        kchaos.AwaitHighWatermark(topic="u", partition=0, brokers=both, high_watermark=5),
-        kchaos.Tell(text="a LeaderAndIsr for broker 1 names t alone, and is late"),
-        kchaos.Inject(
+        k.CreateTopic(topic="t", assignment=(both,)),
+        k.CreateTopic(topic="u", assignment=((OTHER, BOUNCING),)),
+        k.Tell(text="five records of u are committed on brokers 1 and 2"),
+        k.Produce(operation="m", topic="u", partition=0, records=5, acks=-1),
+        k.AwaitReplicated(topic="u", partition=0, brokers=both, log_end_offset=5),
+        k.AwaitHighWatermark(topic="u", partition=0, brokers=both, high_watermark=5),
+        k.Tell(text="a LeaderAndIsr for broker 1 names t alone, and is late"),
+        k.Inject(
             name="late",
-            fault=kchaos.StaleRequest(api="LeaderAndIsr", broker=BOUNCING, partitions=(("t", 0),)),
+            fault=k.StaleRequest(api="LeaderAndIsr", broker=BOUNCING, partitions=(("t", 0),)),
         ),
-        kchaos.Tell(text="the controller stands still while broker 1 bounces"),
-        kchaos.Inject(name="still", fault=kchaos.PauseBroker(broker=CONTROLLER)),
-        kchaos.Inject(name="1-down", fault=kchaos.KillBroker(broker=BOUNCING)),
-        kchaos.Heal(name="1-down"),
-        kchaos.Inject(
+        k.Tell(text="the controller stands still while broker 1 bounces"),
+        k.Inject(name="still", fault=k.PauseBroker(broker=CONTROLLER)),
+        k.Inject(name="1-down", fault=k.KillBroker(broker=BOUNCING)),
+        k.Heal(name="1-down"),
+        k.Inject(
             name="fetches",
-            fault=kchaos.HoldRequests(name="fetches", api="Fetch", source=BOUNCING, target=OTHER),
+            fault=k.HoldRequests(name="fetches", api="Fetch", source=BOUNCING, target=OTHER),
         ),
-        kchaos.Tell(text="the late request is the first that the new process gets"),
-        kchaos.Heal(name="late"),
-        kchaos.IfPossible(
-            do=kchaos.AwaitHighWatermarkForgotten(
-                broker=BOUNCING, topic="u", partition=0, timeout_s=4
-            )
+        k.Tell(text="the late request is the first that the new process gets"),
+        k.Heal(name="late"),
+        k.IfPossible(
+            do=k.AwaitHighWatermarkForgotten(broker=BOUNCING, topic="u", partition=0, timeout_s=4)
         ),
         *_news(case),
-        kchaos.AwaitFollowing(topic="u", partition=0, follower=BOUNCING, leader=OTHER),
-        kchaos.AwaitHeld(name="fetches"),
-        kchaos.Tell(text="broker 2 dies: is broker 1 elected, and what does it have?"),
-        kchaos.Inject(name="2-down", fault=kchaos.KillBroker(broker=OTHER)),
-        kchaos.AwaitLeader(),
-        kchaos.Heal(name="fetches"),
-        kchaos.Heal(name="2-down"),
+        k.AwaitFollowing(topic="u", partition=0, follower=BOUNCING, leader=OTHER),
+        k.AwaitHeld(name="fetches"),
+        k.Tell(text="broker 2 dies: is broker 1 elected, and what does it have?"),
+        k.Inject(name="2-down", fault=k.KillBroker(broker=OTHER)),
+        k.AwaitLeader(),
+        k.Heal(name="fetches"),
+        k.Heal(name="2-down"),
     )
 
 
@@ -103,7 +92,7 @@ _FORGOTTEN = {"observed": {"kind": "high-watermark-forgotten", "broker": BOUNCIN
 _KEPT = {"observed": {"kind": "not-possible", "name": "AwaitHighWatermarkForgotten"}}
 _ACCEPTED = ("stale-request-accepted", (BOUNCING,), -1, -1, "t")
 
-KAFKA_7235 = kchaos.Entry(
+KAFKA_7235 = k.Entry(
     name="KAFKA-7235",
     title="Acknowledged records are lost by a clean election after a late first LeaderAndIsr",
     story=(
@@ -135,7 +124,7 @@ KAFKA_7235 = kchaos.Entry(
     ),
     steps=_steps,
     expectations={
-        (case, release): kchaos.Expectation(
+        (case, release): k.Expectation(
             safe=False,
             findings=(_ACCEPTED, ("committed-loss", (BOUNCING, OTHER), 0, 4, "u")),
             witness=(_OBEYED, _FORGOTTEN),
@@ -147,10 +136,10 @@ KAFKA_7235 = kchaos.Entry(
         )
     }
     | {
-        (_OWN, "2.1.1"): kchaos.Expectation(
+        (_OWN, "2.1.1"): k.Expectation(
             safe=False, findings=(_ACCEPTED,), witness=(_OBEYED, _FORGOTTEN)
         ),
-        (_OLD, "2.2.2"): kchaos.Expectation(
+        (_OLD, "2.2.2"): k.Expectation(
             safe=False,
             findings=(_ACCEPTED,),
             witness=(
@@ -159,6 +148,6 @@ KAFKA_7235 = kchaos.Entry(
                 {"log": {"broker": CONTROLLER, "pattern": r"bounced brokers: 1\b"}},
             ),
         ),
-        (_OWN, "2.2.2"): kchaos.Expectation(safe=True, witness=(_REFUSED, _KEPT)),
+        (_OWN, "2.2.2"): k.Expectation(safe=True, witness=(_REFUSED, _KEPT)),
     },
 )

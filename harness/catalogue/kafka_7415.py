@@ -1,41 +1,41 @@
 """KAFKA-7415: a leader of which no record is left is unknown to its successor, and logs diverge."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, CONTROLLER = 0, 1, 2
 _CASE = "no-common-epoch"
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((A, B),)),
-        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(B, A)),
-        kchaos.Tell(text="A leads and writes 0, which B does not get; B is elected all the same"),
-        kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
-        kchaos.Produce(operation="a-first", topic="t", partition=0, records=1, acks=1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=1),
-        kchaos.Inject(name="elect-B", fault=kchaos.PreferredElection(topic="t", partition=0)),
-        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
-        kchaos.Tell(text="B loses its session and does not know; A leads again and writes 1"),
-        kchaos.Inject(name="B-zookeeper", fault=kchaos.CutZooKeeper(broker=B)),
-        kchaos.Inject(name="B-session", fault=kchaos.ExpireSession(broker=B, await_return=False)),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=1),
-        kchaos.Produce(operation="a-again", topic="t", partition=0, records=1, acks=-1),
-        kchaos.Tell(text="B writes another 0; then everything is healed, and B follows A"),
-        kchaos.Produce(operation="b", topic="t", partition=0, records=1, acks=1, broker=B),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(B,), log_end_offset=1),
-        kchaos.Heal(name="B-session"),
-        kchaos.Heal(name="B-zookeeper"),
-        kchaos.Heal(name="A-B"),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        k.CreateTopic(topic="t", assignment=((A, B),)),
+        k.ReorderReplicas(topic="t", partition=0, replicas=(B, A)),
+        k.Tell(text="A leads and writes 0, which B does not get; B is elected all the same"),
+        k.Inject(name="A-B", fault=k.CutLink(source=A, target=B)),
+        k.Produce(operation="a-first", topic="t", partition=0, records=1, acks=1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=1),
+        k.Inject(name="elect-B", fault=k.PreferredElection(topic="t", partition=0)),
+        k.AwaitState(topic="t", partition=0, leader=B, isr=(A, B)),
+        k.Tell(text="B loses its session and does not know; A leads again and writes 1"),
+        k.Inject(name="B-zookeeper", fault=k.CutZooKeeper(broker=B)),
+        k.Inject(name="B-session", fault=k.ExpireSession(broker=B, await_return=False)),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=1),
+        k.Produce(operation="a-again", topic="t", partition=0, records=1, acks=-1),
+        k.Tell(text="B writes another 0; then everything is healed, and B follows A"),
+        k.Produce(operation="b", topic="t", partition=0, records=1, acks=1, broker=B),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(B,), log_end_offset=1),
+        k.Heal(name="B-session"),
+        k.Heal(name="B-zookeeper"),
+        k.Heal(name="A-B"),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
     )
 
 
 _ANSWERED = {"round": {"follower": B, "leader": A, "end_offset": 1}}
 
-KAFKA_7415 = kchaos.Entry(
+KAFKA_7415 = k.Entry(
     name="KAFKA-7415",
     title="Two leaders without an epoch in common diverge in spite of KIP-279",
     story=(
@@ -55,10 +55,10 @@ KAFKA_7415 = kchaos.Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_CASE, "2.0.0"): kchaos.Expectation(
+        (_CASE, "2.0.0"): k.Expectation(
             safe=False, findings=(("divergence", (A, B), 0, 0),), witness=(_ANSWERED,)
         ),
-        (_CASE, "2.0.1"): kchaos.Expectation(
+        (_CASE, "2.0.1"): k.Expectation(
             safe=True,
             witness=(
                 _ANSWERED,

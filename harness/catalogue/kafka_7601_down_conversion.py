@@ -1,23 +1,23 @@
 """KAFKA-7601, issue 1: after a downgrade of the format old clients are given the new one."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
 
 A, CONTROLLER = 0, 1
 _OLD = (("log.message.format.version", "0.10.2"),)
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((A,),)),
-        kchaos.Tell(text="A writes 0 and 1 in the new format"),
-        kchaos.Produce(operation="new", topic="t", partition=0, records=2, acks=-1),
-        kchaos.Tell(text="A is restarted with an older format and writes 2 and 3"),
-        kchaos.Inject(name="downgrade", fault=kchaos.RollBroker(broker=A, properties=_OLD)),
-        kchaos.AwaitState(topic="t", partition=0, leader=A),
-        kchaos.Produce(operation="old", topic="t", partition=0, records=2, acks=-1),
-        kchaos.Tell(text="clients of 0.8 to 0.10 read from the start"),
-        kchaos.FetchAs(operation="client", topic="t", partition=0, broker=A, high_watermark=4),
+        k.CreateTopic(topic="t", assignment=((A,),)),
+        k.Tell(text="A writes 0 and 1 in the new format"),
+        k.Produce(operation="new", topic="t", partition=0, records=2, acks=-1),
+        k.Tell(text="A is restarted with an older format and writes 2 and 3"),
+        k.Inject(name="downgrade", fault=k.RollBroker(broker=A, properties=_OLD)),
+        k.AwaitState(topic="t", partition=0, leader=A),
+        k.Produce(operation="old", topic="t", partition=0, records=2, acks=-1),
+        k.Tell(text="clients of 0.8 to 0.10 read from the start"),
+        k.FetchAs(operation="client", topic="t", partition=0, broker=A, high_watermark=4),
     )
 
 
@@ -28,13 +28,13 @@ def _written_in(*magics: int) -> dict[str, dict[str, object]]:
     return {"magics": {"snapshot": "final", "broker": A, "partition": "t-0", "runs": list(magics)}}
 
 
-_RED = kchaos.Expectation(
+_RED = k.Expectation(
     safe=False, findings=(("not-down-converted", (A,), -1, -1),), witness=(_written_in(2, 1),)
 )
 # From protocol 3.0 on the setting is ignored (KIP-724): nothing is downgraded.
-_GREEN = kchaos.Expectation(safe=True, witness=(_written_in(2),), source=f"{_SOURCE}; KIP-724")
+_GREEN = k.Expectation(safe=True, witness=(_written_in(2),), source=f"{_SOURCE}; KIP-724")
 
-KAFKA_7601_DOWN_CONVERSION = kchaos.Entry(
+KAFKA_7601_DOWN_CONVERSION = k.Entry(
     name="KAFKA-7601-down-conversion",
     title="After a downgrade of the message format old clients are given the new one",
     story=(

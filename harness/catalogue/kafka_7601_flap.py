@@ -1,6 +1,6 @@
 """KAFKA-7601, the flap that is harmless: an upgrade of the format while leaders alternate."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, CONTROLLER = 0, 1, 2
@@ -8,51 +8,47 @@ _FORMAT = "log.message.format.version"
 _NEW, _OLD = "0.11.0", "0.10.2"
 
 
-def _write(operation: str, log_end_offset: int) -> tuple[kchaos.Step, ...]:
+def _write(operation: str, log_end_offset: int) -> tuple[k.Step, ...]:
     return (
-        kchaos.Produce(operation=operation, topic="t", partition=0, records=2, acks=-1),
-        kchaos.AwaitReplicated(
-            topic="t", partition=0, brokers=(A, B), log_end_offset=log_end_offset
-        ),
+        k.Produce(operation=operation, topic="t", partition=0, records=2, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=log_end_offset),
         # A follower that knows no epoch truncates to its high watermark in each new leader epoch.
-        kchaos.AwaitHighWatermark(
-            topic="t", partition=0, brokers=(A, B), high_watermark=log_end_offset
-        ),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=log_end_offset),
     )
 
 
-def _lead(leader: int, follower: int, turn: int) -> tuple[kchaos.Step, ...]:
+def _lead(leader: int, follower: int, turn: int) -> tuple[k.Step, ...]:
     return (
-        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(leader, follower)),
-        kchaos.Inject(name=f"elect-{turn}", fault=kchaos.PreferredElection(topic="t", partition=0)),
-        kchaos.AwaitState(topic="t", partition=0, leader=leader),
+        k.ReorderReplicas(topic="t", partition=0, replicas=(leader, follower)),
+        k.Inject(name=f"elect-{turn}", fault=k.PreferredElection(topic="t", partition=0)),
+        k.AwaitState(topic="t", partition=0, leader=leader),
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     upgrade = ((_FORMAT, _NEW),)
     return (
-        kchaos.CreateTopic(topic="t", assignment=((B, A),)),
-        kchaos.Tell(text="both write the old format; A is upgraded to the new one"),
+        k.CreateTopic(topic="t", assignment=((B, A),)),
+        k.Tell(text="both write the old format; A is upgraded to the new one"),
         *_write("old", 2),
-        kchaos.Inject(name="A-format", fault=kchaos.RollBroker(broker=A, properties=upgrade)),
-        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
-        kchaos.Tell(text="leadership goes back and forth, and with it the format"),
+        k.Inject(name="A-format", fault=k.RollBroker(broker=A, properties=upgrade)),
+        k.AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
+        k.Tell(text="leadership goes back and forth, and with it the format"),
         *_lead(A, B, 1),
         *_write("new", 4),
         *_lead(B, A, 2),
         *_write("old-again", 6),
         *_lead(A, B, 3),
         *_write("new-again", 8),
-        kchaos.Tell(text="B is upgraded too, and leads: the format is stable"),
-        kchaos.Inject(name="B-format", fault=kchaos.RollBroker(broker=B, properties=upgrade)),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        k.Tell(text="B is upgraded too, and leads: the format is stable"),
+        k.Inject(name="B-format", fault=k.RollBroker(broker=B, properties=upgrade)),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
         *_lead(B, A, 4),
         *_write("stable", 10),
     )
 
 
-KAFKA_7601_FLAP = kchaos.Entry(
+KAFKA_7601_FLAP = k.Entry(
     name="KAFKA-7601-flap",
     title="An upgrade of the message format flaps while leaders alternate, and stabilizes",
     story=(
@@ -67,7 +63,7 @@ KAFKA_7601_FLAP = kchaos.Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER, properties={_FORMAT: _OLD}),
     steps=_steps,
     expectations={
-        ("upgrade", "1.1.1"): kchaos.Expectation(
+        ("upgrade", "1.1.1"): k.Expectation(
             safe=True,
             witness=tuple(
                 {

@@ -1,6 +1,6 @@
 """KAFKA-7601, issue 2 with four replicas: the schedule that 2.0.1 to 2.2.0 still diverge on."""
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.releases import release_of
 
 CONTROLLER, P, Q, L, F = 0, 1, 2, 3, 4
@@ -11,67 +11,67 @@ _KILLED, _STOPPED = "follower-killed", "follower-stopped"
 _PROTOCOL_2_6 = "follower-killed-at-2.6"
 
 
-def _cluster(kafka: str, **more: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
+def _cluster(kafka: str, **more: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
         brokers=(
-            kchaos.BrokerSpec(id=CONTROLLER, kafka=kafka),
-            kchaos.BrokerSpec(id=P, kafka=kafka, properties=_OLD),
-            kchaos.BrokerSpec(id=Q, kafka=kafka, properties=_OLD),
-            kchaos.BrokerSpec(id=L, kafka=kafka, properties=_NEW),
-            kchaos.BrokerSpec(id=F, kafka=kafka, properties=_NEW),
+            k.BrokerSpec(id=CONTROLLER, kafka=kafka),
+            k.BrokerSpec(id=P, kafka=kafka, properties=_OLD),
+            k.BrokerSpec(id=Q, kafka=kafka, properties=_OLD),
+            k.BrokerSpec(id=L, kafka=kafka, properties=_NEW),
+            k.BrokerSpec(id=F, kafka=kafka, properties=_NEW),
         ),
         first_broker=CONTROLLER,
-        properties={**kchaos.QUICK, **more},
+        properties={**k.QUICK, **more},
     )
 
 
-def _at_2_6(kafka: str) -> kchaos.ClusterSpec:
+def _at_2_6(kafka: str) -> k.ClusterSpec:
     return _cluster(kafka, **{"inter.broker.protocol.version": "2.6"})
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
-    end = kchaos.StopBroker(broker=F) if case == _STOPPED else kchaos.KillBroker(broker=F)
+def _steps(case: str) -> tuple[k.Step, ...]:
+    end = k.StopBroker(broker=F) if case == _STOPPED else k.KillBroker(broker=F)
     return (
-        kchaos.CreateTopic(topic="t", assignment=(_ALL,)),
-        kchaos.Tell(
+        k.CreateTopic(topic="t", assignment=(_ALL,)),
+        k.Tell(
             text="P and Q are down for a moment, so that L leads; it writes 0-4 in the new format"
         ),
-        kchaos.Inject(name="P-away", fault=kchaos.StopBroker(broker=P)),
-        kchaos.AwaitState(topic="t", partition=0, leader=Q),
-        kchaos.Inject(name="Q-away", fault=kchaos.StopBroker(broker=Q)),
-        kchaos.AwaitState(topic="t", partition=0, leader=L, isr=(L, F)),
-        kchaos.Heal(name="P-away"),
-        kchaos.AwaitState(topic="t", partition=0, isr=(L, F, P)),
-        kchaos.Heal(name="Q-away"),
-        kchaos.AwaitState(topic="t", partition=0, isr=(L, F, P, Q)),
-        kchaos.Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=5),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=5),
-        kchaos.Tell(text="P is preferred, leads, and writes 5 and 6 in the old format"),
-        kchaos.Inject(name="elect-P", fault=kchaos.PreferredElection(topic="t", partition=0)),
-        kchaos.AwaitState(topic="t", partition=0, leader=P),
-        kchaos.Produce(operation="old", topic="t", partition=0, records=2, acks=-1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=7),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=7),
-        kchaos.Tell(text="7-9 of P reach F alone; both go down, and Q, in the ISR, is elected"),
-        kchaos.Inject(name="P-Q", fault=kchaos.CutLink(source=P, target=Q)),
-        kchaos.Inject(name="P-L", fault=kchaos.CutLink(source=P, target=L)),
-        kchaos.Produce(operation="p-only", topic="t", partition=0, records=3, acks=1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(F,), log_end_offset=10),
-        kchaos.Inject(name="F-down", fault=end),
-        kchaos.AwaitState(topic="t", partition=0, leader=P, isr=(P, Q, L)),
-        kchaos.Inject(name="P-down", fault=kchaos.KillBroker(broker=P)),
-        kchaos.AwaitState(topic="t", partition=0, leader=Q, isr=(Q, L)),
-        kchaos.Heal(name="P-Q"),
-        kchaos.Heal(name="P-L"),
-        kchaos.Tell(text="Q writes 7-9 in the old format, then L 10 and 11 in the new one"),
-        kchaos.Produce(operation="q", topic="t", partition=0, records=3, acks=1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(Q, L), log_end_offset=10),
-        kchaos.Inject(name="Q-down", fault=kchaos.StopBroker(broker=Q)),
-        kchaos.AwaitState(topic="t", partition=0, leader=L, isr=(L,)),
-        kchaos.Produce(operation="l", topic="t", partition=0, records=2, acks=1),
-        kchaos.Tell(text="F returns and asks L where the epoch of 0-4 ended"),
-        kchaos.Heal(name="F-down"),
+        k.Inject(name="P-away", fault=k.StopBroker(broker=P)),
+        k.AwaitState(topic="t", partition=0, leader=Q),
+        k.Inject(name="Q-away", fault=k.StopBroker(broker=Q)),
+        k.AwaitState(topic="t", partition=0, leader=L, isr=(L, F)),
+        k.Heal(name="P-away"),
+        k.AwaitState(topic="t", partition=0, isr=(L, F, P)),
+        k.Heal(name="Q-away"),
+        k.AwaitState(topic="t", partition=0, isr=(L, F, P, Q)),
+        k.Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=5),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=5),
+        k.Tell(text="P is preferred, leads, and writes 5 and 6 in the old format"),
+        k.Inject(name="elect-P", fault=k.PreferredElection(topic="t", partition=0)),
+        k.AwaitState(topic="t", partition=0, leader=P),
+        k.Produce(operation="old", topic="t", partition=0, records=2, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=7),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=7),
+        k.Tell(text="7-9 of P reach F alone; both go down, and Q, in the ISR, is elected"),
+        k.Inject(name="P-Q", fault=k.CutLink(source=P, target=Q)),
+        k.Inject(name="P-L", fault=k.CutLink(source=P, target=L)),
+        k.Produce(operation="p-only", topic="t", partition=0, records=3, acks=1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(F,), log_end_offset=10),
+        k.Inject(name="F-down", fault=end),
+        k.AwaitState(topic="t", partition=0, leader=P, isr=(P, Q, L)),
+        k.Inject(name="P-down", fault=k.KillBroker(broker=P)),
+        k.AwaitState(topic="t", partition=0, leader=Q, isr=(Q, L)),
+        k.Heal(name="P-Q"),
+        k.Heal(name="P-L"),
+        k.Tell(text="Q writes 7-9 in the old format, then L 10 and 11 in the new one"),
+        k.Produce(operation="q", topic="t", partition=0, records=3, acks=1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(Q, L), log_end_offset=10),
+        k.Inject(name="Q-down", fault=k.StopBroker(broker=Q)),
+        k.AwaitState(topic="t", partition=0, leader=L, isr=(L,)),
+        k.Produce(operation="l", topic="t", partition=0, records=2, acks=1),
+        k.Tell(text="F returns and asks L where the epoch of 0-4 ended"),
+        k.Heal(name="F-down"),
     )
 
 
@@ -105,15 +105,15 @@ def _epochs_of(broker: int, *starts: int) -> dict[str, dict[str, object]]:
     }
 
 
-_RED = kchaos.Expectation(safe=False, findings=_DIVERGED, witness=(_ANSWERED,))
-_RED_IN_SPITE_OF_THE_FIX = kchaos.Expectation(
+_RED = k.Expectation(safe=False, findings=_DIVERGED, witness=(_ANSWERED,))
+_RED_IN_SPITE_OF_THE_FIX = k.Expectation(
     safe=False,
     findings=_DIVERGED,
     witness=(_ANSWERED, {"log": {"broker": L, "pattern": _CLEARED}}),
     source=f"{_SOURCE}; kafka.log.LogSegment.recover, 2.2.1, 2.3.1 and 2.8.2",
 )
 
-KAFKA_7601_FOUR_REPLICAS = kchaos.Entry(
+KAFKA_7601_FOUR_REPLICAS = k.Entry(
     name="KAFKA-7601-four-replicas",
     title="Two leaders that write an old format leave no epoch, and a follower keeps their past",
     story=(
@@ -139,7 +139,7 @@ KAFKA_7601_FOUR_REPLICAS = kchaos.Entry(
     steps=_steps,
     expectations={
         **dict.fromkeys([(_KILLED, "2.0.1"), (_KILLED, "2.1.1"), (_STOPPED, "2.2.0")], _RED),
-        (_STOPPED, "2.2.1"): kchaos.Expectation(
+        (_STOPPED, "2.2.1"): k.Expectation(
             safe=True,
             witness=(
                 {"log": {"broker": L, "pattern": _CLEARED}},

@@ -1,41 +1,41 @@
 """KAFKA-7601, issue 2 as the Jira tells it: a leader that writes an old format has no epoch."""
 
-import kchaos
+import kchaos as k
 
 N, O, CONTROLLER = 1, 2, 0  # noqa: E741 - N writes the new format, O the old one
 NEW, OLD = "0.11.0", "0.10.2"
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
+def _cluster(kafka: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
         brokers=(
-            kchaos.BrokerSpec(id=CONTROLLER, kafka=kafka),
-            kchaos.BrokerSpec(id=N, kafka=kafka, properties={"log.message.format.version": NEW}),
-            kchaos.BrokerSpec(id=O, kafka=kafka, properties={"log.message.format.version": OLD}),
+            k.BrokerSpec(id=CONTROLLER, kafka=kafka),
+            k.BrokerSpec(id=N, kafka=kafka, properties={"log.message.format.version": NEW}),
+            k.BrokerSpec(id=O, kafka=kafka, properties={"log.message.format.version": OLD}),
         ),
         first_broker=CONTROLLER,
-        properties=kchaos.QUICK,
+        properties=k.QUICK,
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((N, O),)),
-        kchaos.Tell(text="N leads and writes 0-4 in the new format; O has them too"),
-        kchaos.Produce(operation="both", topic="t", partition=0, records=5, acks=-1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(N, O), log_end_offset=5),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(N, O), high_watermark=5),
-        kchaos.Tell(text="5-7 reach N alone; N dies, and O, in the ISR, is elected"),
-        kchaos.Inject(name="N-O", fault=kchaos.CutLink(source=N, target=O)),
-        kchaos.Produce(operation="n-only", topic="t", partition=0, records=3, acks=1),
-        kchaos.Inject(name="N-down", fault=kchaos.KillBroker(broker=N)),
-        kchaos.AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
-        kchaos.Heal(name="N-O"),
-        kchaos.Tell(text="O writes 5-8 in the old format, which has no leader epoch"),
-        kchaos.Produce(operation="o-only", topic="t", partition=0, records=3, acks=1),
-        kchaos.Produce(operation="o-more", topic="t", partition=0, records=1, acks=1),
-        kchaos.Tell(text="N returns and asks O where its epoch ended"),
-        kchaos.Heal(name="N-down"),
+        k.CreateTopic(topic="t", assignment=((N, O),)),
+        k.Tell(text="N leads and writes 0-4 in the new format; O has them too"),
+        k.Produce(operation="both", topic="t", partition=0, records=5, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(N, O), log_end_offset=5),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(N, O), high_watermark=5),
+        k.Tell(text="5-7 reach N alone; N dies, and O, in the ISR, is elected"),
+        k.Inject(name="N-O", fault=k.CutLink(source=N, target=O)),
+        k.Produce(operation="n-only", topic="t", partition=0, records=3, acks=1),
+        k.Inject(name="N-down", fault=k.KillBroker(broker=N)),
+        k.AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
+        k.Heal(name="N-O"),
+        k.Tell(text="O writes 5-8 in the old format, which has no leader epoch"),
+        k.Produce(operation="o-only", topic="t", partition=0, records=3, acks=1),
+        k.Produce(operation="o-more", topic="t", partition=0, records=1, acks=1),
+        k.Tell(text="N returns and asks O where its epoch ended"),
+        k.Heal(name="N-down"),
     )
 
 
@@ -52,7 +52,7 @@ def _epochs_of_o(*starts: int) -> dict[str, dict[str, object]]:
     }
 
 
-KAFKA_7601_JIRA = kchaos.Entry(
+KAFKA_7601_JIRA = k.Entry(
     name="KAFKA-7601-jira",
     title="Logs diverge when a new leader writes an older message format",
     story=(
@@ -72,7 +72,7 @@ KAFKA_7601_JIRA = kchaos.Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        ("old-leader", release): kchaos.Expectation(
+        ("old-leader", release): k.Expectation(
             safe=False,
             findings=(("divergence", (N, O), 5, 7),),
             witness=(_answered(9), _epochs_of_o(0)),
@@ -80,12 +80,12 @@ KAFKA_7601_JIRA = kchaos.Entry(
         for release in ("0.11.0.3", "1.1.1", "2.0.0")
     }
     | {
-        ("old-leader", "2.0.1"): kchaos.Expectation(
+        ("old-leader", "2.0.1"): k.Expectation(
             safe=True,
             witness=(_answered(5), _epochs_of_o(0, 5)),
             source=f"{_SOURCE}; converges by KAFKA-7415",
         ),
-        ("old-leader", "2.1.1"): kchaos.Expectation(
+        ("old-leader", "2.1.1"): k.Expectation(
             safe=True,
             witness=(
                 _answered(-1),

@@ -1,6 +1,6 @@
 """KAFKA-7601 and newer protocols: do replicas with mixed message formats come to rest at all?"""
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.releases import release_of
 
 CONTROLLER, N, O = 0, 1, 2  # noqa: E741 - N writes the new format, O the old one
@@ -8,52 +8,48 @@ _FORMAT, _PROTOCOL = "log.message.format.version", "inter.broker.protocol.versio
 _DEFAULT, _ROLLED = "default-protocol", "rolled-to-3.0"
 
 
-def _cluster(kafka: str, **more: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
+def _cluster(kafka: str, **more: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
         brokers=(
-            kchaos.BrokerSpec(id=CONTROLLER, kafka=kafka),
-            kchaos.BrokerSpec(id=N, kafka=kafka, properties={_FORMAT: "0.11.0"}),
-            kchaos.BrokerSpec(id=O, kafka=kafka, properties={_FORMAT: "0.10.2"}),
+            k.BrokerSpec(id=CONTROLLER, kafka=kafka),
+            k.BrokerSpec(id=N, kafka=kafka, properties={_FORMAT: "0.11.0"}),
+            k.BrokerSpec(id=O, kafka=kafka, properties={_FORMAT: "0.10.2"}),
         ),
         first_broker=CONTROLLER,
         # Who does not follow leaves the ISR.
-        properties={**kchaos.QUICK, "replica.lag.time.max.ms": "2000", **more},
+        properties={**k.QUICK, "replica.lag.time.max.ms": "2000", **more},
     )
 
 
-def _at_2_8(kafka: str) -> kchaos.ClusterSpec:
+def _at_2_8(kafka: str) -> k.ClusterSpec:
     return _cluster(kafka, **{_PROTOCOL: "2.8"})
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
-    steps: tuple[kchaos.Step, ...] = (
-        kchaos.CreateTopic(topic="t", assignment=((N, O),)),
-        kchaos.Tell(text="N leads and writes 0-4 in the new format; O has them too"),
-        kchaos.Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(N, O), log_end_offset=5),
+def _steps(case: str) -> tuple[k.Step, ...]:
+    steps: tuple[k.Step, ...] = (
+        k.CreateTopic(topic="t", assignment=((N, O),)),
+        k.Tell(text="N leads and writes 0-4 in the new format; O has them too"),
+        k.Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(N, O), log_end_offset=5),
         # In a new leader epoch O truncates to its high watermark: it must have learned that.
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(N, O), high_watermark=5),
-        kchaos.Tell(text="O is made the preferred replica and leads; does N follow it?"),
-        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(O, N)),
-        kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
-        kchaos.AwaitState(topic="t", partition=0, leader=O),
-        kchaos.Produce(operation="old", topic="t", partition=0, records=2, acks=1),
-        kchaos.AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(N, O), high_watermark=5),
+        k.Tell(text="O is made the preferred replica and leads; does N follow it?"),
+        k.ReorderReplicas(topic="t", partition=0, replicas=(O, N)),
+        k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
+        k.AwaitState(topic="t", partition=0, leader=O),
+        k.Produce(operation="old", topic="t", partition=0, records=2, acks=1),
+        k.AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
     )
     if case == _DEFAULT:
         return steps
     return (
         *steps,
-        kchaos.Tell(text="both are restarted with protocol 3.0, which ignores message formats"),
-        kchaos.Inject(
-            name="N", fault=kchaos.RollBroker(broker=N, properties=((_PROTOCOL, "3.0"),))
-        ),
-        kchaos.AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
-        kchaos.Inject(
-            name="O", fault=kchaos.RollBroker(broker=O, properties=((_PROTOCOL, "3.0"),))
-        ),
-        kchaos.AwaitState(topic="t", partition=0, leader=O, isr=(O, N)),
-        kchaos.Produce(operation="again", topic="t", partition=0, records=1, acks=-1),
+        k.Tell(text="both are restarted with protocol 3.0, which ignores message formats"),
+        k.Inject(name="N", fault=k.RollBroker(broker=N, properties=((_PROTOCOL, "3.0"),))),
+        k.AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
+        k.Inject(name="O", fault=k.RollBroker(broker=O, properties=((_PROTOCOL, "3.0"),))),
+        k.AwaitState(topic="t", partition=0, leader=O, isr=(O, N)),
+        k.Produce(operation="again", topic="t", partition=0, records=1, acks=-1),
     )
 
 
@@ -76,7 +72,7 @@ _OUT_OF_RANGE = {
     }
 }
 
-KAFKA_7601_MIXED_DEFAULT = kchaos.Entry(
+KAFKA_7601_MIXED_DEFAULT = k.Entry(
     name="KAFKA-7601-mixed-default",
     title="With mixed message formats a follower fetches for ever, and gets nothing",
     story=(
@@ -99,9 +95,9 @@ KAFKA_7601_MIXED_DEFAULT = kchaos.Entry(
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={
-        (_DEFAULT, "2.8.2"): kchaos.Expectation(
+        (_DEFAULT, "2.8.2"): k.Expectation(
             safe=False, findings=(("fetch-loop", (N,), -1, -1),), witness=(_OUT_OF_RANGE,)
         ),
-        (_ROLLED, "3.9.1"): kchaos.Expectation(safe=True, witness=(_OUT_OF_RANGE,)),
+        (_ROLLED, "3.9.1"): k.Expectation(safe=True, witness=(_OUT_OF_RANGE,)),
     },
 )

@@ -1,6 +1,6 @@
 """KAFKA-7601's fix: a leader that writes the new format again knows no epoch of what is older."""
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.releases import release_of
 
 N, O, M, CONTROLLER = 0, 1, 2, 3  # noqa: E741 - O is the broker of the old format
@@ -10,60 +10,56 @@ _ALL = (N, O, M)
 _CASE = "sessions-end"
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
+def _cluster(kafka: str) -> k.ClusterSpec:
     formats = {N: _NEW, O: _OLD, M: _NEW, CONTROLLER: _NEW}
-    return kchaos.ClusterSpec(
+    return k.ClusterSpec(
         brokers=tuple(
-            kchaos.BrokerSpec(id=broker, kafka=kafka, properties=properties)
+            k.BrokerSpec(id=broker, kafka=kafka, properties=properties)
             for broker, properties in formats.items()
         ),
         first_broker=CONTROLLER,
         # A broker that is cut off shall not lose its session before the scenario ends it.
-        properties={**kchaos.QUICK, "zookeeper.session.timeout.ms": "18000"},
+        properties={**k.QUICK, "zookeeper.session.timeout.ms": "18000"},
     )
 
 
-def _without_session(broker: int, name: str) -> tuple[kchaos.Step, ...]:
+def _without_session(broker: int, name: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.Inject(name=f"{name}-ZooKeeper", fault=kchaos.CutZooKeeper(broker=broker)),
-        kchaos.Inject(
-            name=f"{name}-session", fault=kchaos.ExpireSession(broker=broker, await_return=False)
-        ),
+        k.Inject(name=f"{name}-ZooKeeper", fault=k.CutZooKeeper(broker=broker)),
+        k.Inject(name=f"{name}-session", fault=k.ExpireSession(broker=broker, await_return=False)),
     )
 
 
-def _with_session(name: str) -> tuple[kchaos.Step, ...]:
-    return kchaos.Heal(name=f"{name}-session"), kchaos.Heal(name=f"{name}-ZooKeeper")
+def _with_session(name: str) -> tuple[k.Step, ...]:
+    return k.Heal(name=f"{name}-session"), k.Heal(name=f"{name}-ZooKeeper")
 
 
-def _write(operation: str, leader: int, *, records: int = 1, acks: int = -1) -> kchaos.Produce:
-    return kchaos.Produce(
+def _write(operation: str, leader: int, *, records: int = 1, acks: int = -1) -> k.Produce:
+    return k.Produce(
         operation=operation, topic="t", partition=0, records=records, acks=acks, broker=leader
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=(_ALL,)),
-        kchaos.Tell(text="N writes 0 and 1 in the new format"),
+        k.CreateTopic(topic="t", assignment=(_ALL,)),
+        k.Tell(text="N writes 0 and 1 in the new format"),
         _write("new", N, records=2),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=2),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=2),
-        kchaos.Tell(
-            text="N's session ends, and O leads; O writes 2 in the old format, and N another 2"
-        ),
+        k.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=2),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=_ALL, high_watermark=2),
+        k.Tell(text="N's session ends, and O leads; O writes 2 in the old format, and N another 2"),
         *_without_session(N, "N"),
-        kchaos.AwaitState(topic="t", partition=0, leader=O, isr=(O, M)),
+        k.AwaitState(topic="t", partition=0, leader=O, isr=(O, M)),
         _write("n-only", N, acks=1),
         _write("old", O),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=3),
-        kchaos.Tell(text="O's session ends, and M leads; it writes 3 in the new format"),
+        k.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=3),
+        k.Tell(text="O's session ends, and M leads; it writes 3 in the new format"),
         *_without_session(O, "O"),
-        kchaos.AwaitState(topic="t", partition=0, leader=M, isr=(M,)),
+        k.AwaitState(topic="t", partition=0, leader=M, isr=(M,)),
         _write("new-again", M),
-        kchaos.Tell(text="N is back, and asks M where the epoch of 0 and 1 ended"),
+        k.Tell(text="N is back, and asks M where the epoch of 0 and 1 ended"),
         *_with_session("N"),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(N,), log_end_offset=4),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(N,), log_end_offset=4),
         *_with_session("O"),
     )
 
@@ -87,17 +83,17 @@ _CLEARED = {
         "pattern": "Clearing leader epoch cache after unexpected append with message format v1",
     }
 }
-_RED = kchaos.Expectation(
+_RED = k.Expectation(
     safe=False, findings=(("divergence", (N, M), 2, 2),), witness=(_ANSWERED, _CLEARED)
 )
 # From protocol 3.0 on brokers ignore the setting (KIP-724), so that O's record has an epoch.
-_GREEN = kchaos.Expectation(
+_GREEN = k.Expectation(
     safe=True,
     witness=({"round": {"follower": N, "leader": M, "end_offset": 2}},),
     source=f"{_SOURCE}; KIP-724",
 )
 
-KAFKA_7601_NEW_FORMAT_AGAIN = kchaos.Entry(
+KAFKA_7601_NEW_FORMAT_AGAIN = k.Entry(
     name="KAFKA-7601-new-format-again",
     title="A leader of the new format answers where its own epoch begins, behind an old format",
     story=(

@@ -1,6 +1,6 @@
 """KAFKA-7897: after a downgrade of the format a follower truncates far below its high watermark."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, CONTROLLER = 0, 1, 2
@@ -8,54 +8,54 @@ OLD = "0.10.2"
 _RESTART, _ELECTION = "follower-restarts", "leader-dies"
 
 
-def _hold(follower: int, leader: int) -> kchaos.Inject:
+def _hold(follower: int, leader: int) -> k.Inject:
     """Hold back the truncated records, so that the follower cannot fetch them again."""
-    fault = kchaos.HoldRequests(
+    fault = k.HoldRequests(
         name="fetch", api="Fetch", source=follower, target=leader, topic="t", partition=0
     )
-    return kchaos.Inject(name="fetch", fault=fault)
+    return k.Inject(name="fetch", fault=fault)
 
 
-_RESTARTED: tuple[kchaos.Step, ...] = (
-    kchaos.Tell(text="A restarts and asks B where its last epoch ended; its Fetch is held then"),
-    kchaos.Inject(name="A-away", fault=kchaos.StopBroker(broker=A)),
-    kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+_RESTARTED: tuple[k.Step, ...] = (
+    k.Tell(text="A restarts and asks B where its last epoch ended; its Fetch is held then"),
+    k.Inject(name="A-away", fault=k.StopBroker(broker=A)),
+    k.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
     _hold(A, B),
-    kchaos.Heal(name="A-away"),
-    kchaos.AwaitHeld(name="fetch"),
+    k.Heal(name="A-away"),
+    k.AwaitHeld(name="fetch"),
 )
-_ELECTED: tuple[kchaos.Step, ...] = (
-    kchaos.Tell(text="A is elected; B, still in the ISR, asks it where its last epoch ended"),
+_ELECTED: tuple[k.Step, ...] = (
+    k.Tell(text="A is elected; B, still in the ISR, asks it where its last epoch ended"),
     _hold(B, A),
-    kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=A),
-    kchaos.AwaitFollowing(topic="t", partition=0, follower=B, leader=A),
-    kchaos.AwaitHeld(name="fetch"),
-    kchaos.Tell(text="A dies before B has fetched anything; B, in the ISR, is elected"),
-    kchaos.Inject(name="A-down", fault=kchaos.KillBroker(broker=A)),
-    kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
-    kchaos.Produce(operation="later", topic="t", partition=0, records=25, acks=-1),
+    k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
+    k.AwaitState(topic="t", partition=0, leader=A),
+    k.AwaitFollowing(topic="t", partition=0, follower=B, leader=A),
+    k.AwaitHeld(name="fetch"),
+    k.Tell(text="A dies before B has fetched anything; B, in the ISR, is elected"),
+    k.Inject(name="A-down", fault=k.KillBroker(broker=A)),
+    k.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+    k.Produce(operation="later", topic="t", partition=0, records=25, acks=-1),
 )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((A, B),)),
-        kchaos.Tell(text="0-4 are written in the new format"),
-        kchaos.Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=5),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=5),
-        kchaos.Tell(
+        k.CreateTopic(topic="t", assignment=((A, B),)),
+        k.Tell(text="0-4 are written in the new format"),
+        k.Produce(operation="new", topic="t", partition=0, records=5, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=5),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=5),
+        k.Tell(
             text="both brokers are restarted with an older format, B leads, and 5-24 are written"
         ),
-        kchaos.Inject(name="B-format", fault=kchaos.FormatDowngrade(broker=B, message_format=OLD)),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
-        kchaos.Inject(name="A-format", fault=kchaos.FormatDowngrade(broker=A, message_format=OLD)),
-        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
-        kchaos.Produce(operation="old", topic="t", partition=0, records=20, acks=-1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=25),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=25),
-        kchaos.TakeSnapshot(label="downgraded"),
+        k.Inject(name="B-format", fault=k.FormatDowngrade(broker=B, message_format=OLD)),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        k.Inject(name="A-format", fault=k.FormatDowngrade(broker=A, message_format=OLD)),
+        k.AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
+        k.Produce(operation="old", topic="t", partition=0, records=20, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=25),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=25),
+        k.TakeSnapshot(label="downgraded"),
         *(_RESTARTED if case == _RESTART else _ELECTED),
     )
 
@@ -87,7 +87,7 @@ def _fetches_from_its_end(follower: int, leader: int) -> dict[str, dict[str, obj
     }
 
 
-KAFKA_7897 = kchaos.Entry(
+KAFKA_7897 = k.Entry(
     name="KAFKA-7897",
     title="A follower in an old format truncates far below its high watermark",
     story=(
@@ -108,15 +108,15 @@ KAFKA_7897 = kchaos.Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_RESTART, "2.0.1"): kchaos.Expectation(
+        (_RESTART, "2.0.1"): k.Expectation(
             safe=False,
             findings=(("truncated-below-high-watermark", (A,), 5, 24),),
             witness=(_round(A, B, 5), _cut(A)),
         ),
-        (_RESTART, "2.1.1"): kchaos.Expectation(
+        (_RESTART, "2.1.1"): k.Expectation(
             safe=True, witness=(_no_epochs(A), _no_epochs(B), _fetches_from_its_end(A, B))
         ),
-        (_ELECTION, "2.0.1"): kchaos.Expectation(
+        (_ELECTION, "2.0.1"): k.Expectation(
             safe=False,
             findings=(
                 ("committed-loss", (A, B), 5, 24),
@@ -126,7 +126,7 @@ KAFKA_7897 = kchaos.Entry(
             ),
             witness=(_round(B, A, 25), _cut(B)),
         ),
-        (_ELECTION, "2.1.1"): kchaos.Expectation(
+        (_ELECTION, "2.1.1"): k.Expectation(
             safe=True, witness=(_no_epochs(A), _no_epochs(B), _fetches_from_its_end(B, A))
         ),
     },

@@ -1,41 +1,39 @@
 """KAFKA-9144: a broker that starts forgets whom a coordinator has fenced, and a zombie writes."""
 
-import kchaos
+import kchaos as k
 
 FIRST, SECOND = 0, 1
 _CASE = "rolled"
 _PROPERTIES = {
-    **kchaos.QUICK,
+    **k.QUICK,
     # How often a coordinator looks whose time is over.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (FIRST, SECOND)), properties=_PROPERTIES, client_links=True
+def _cluster(kafka: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
+        brokers=k.brokers_of(kafka, (FIRST, SECOND)), properties=_PROPERTIES, client_links=True
     )
 
 
-def _restart(broker: int) -> tuple[kchaos.Step, ...]:
+def _restart(broker: int) -> tuple[k.Step, ...]:
     name = f"{broker}-restarts"
     return (
-        kchaos.Inject(name=name, fault=kchaos.StopBroker(broker=broker)),
-        kchaos.Heal(name=name),
-        kchaos.AwaitInSync(),
+        k.Inject(name=name, fault=k.StopBroker(broker=broker)),
+        k.Heal(name=name),
+        k.AwaitInSync(),
     )
 
 
-def _steps(_case: str) -> tuple[kchaos.Step, ...]:
+def _steps(_case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((FIRST, SECOND),)),
-        kchaos.Produce(
-            operation="before", topic="t", partition=0, broker=FIRST, records=1, acks=-1
-        ),
-        kchaos.LetTransactionTimeOut(topic="t", partition=0, broker=FIRST),
+        k.CreateTopic(topic="t", assignment=((FIRST, SECOND),)),
+        k.Produce(operation="before", topic="t", partition=0, broker=FIRST, records=1, acks=-1),
+        k.LetTransactionTimeOut(topic="t", partition=0, broker=FIRST),
         *_restart(SECOND),
         *_restart(FIRST),
-        kchaos.WriteWhenTimedOut(operation="late", topic="t", partition=0, broker=SECOND),
+        k.WriteWhenTimedOut(operation="late", topic="t", partition=0, broker=SECOND),
     )
 
 
@@ -43,12 +41,12 @@ def _witness(error: str) -> dict[str, object]:
     return {"observed": {"kind": "late-batch", "error": error}}
 
 
-_HANGS = kchaos.Expectation(
+_HANGS = k.Expectation(
     safe=False, findings=(("hanging-transaction", (SECOND,), 2, 2),), witness=(_witness(""),)
 )
-_FENCED = kchaos.Expectation(safe=True, witness=(_witness("INVALID_PRODUCER_EPOCH"),))
+_FENCED = k.Expectation(safe=True, witness=(_witness("INVALID_PRODUCER_EPOCH"),))
 
-KAFKA_9144 = kchaos.Entry(
+KAFKA_9144 = k.Entry(
     name="KAFKA-9144",
     title="A broker that starts forgets whom a coordinator has fenced, and a zombie's batch hangs",
     story=(

@@ -1,28 +1,26 @@
 """KAFKA-9491: a follower that began its log anew is elected with a high watermark below its log."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, CONTROLLER = 0, 1, 2
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((A, B),)),
-        kchaos.Produce(operation="both", topic="t", partition=0, records=2, acks=-1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=2),
-        kchaos.Tell(text="B is away; A gets 2-4, and a client lets everything be deleted"),
-        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        kchaos.Produce(operation="a-only", topic="t", partition=0, records=3, acks=-1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=5),
-        kchaos.DeleteRecords(topic="t", partition=0, before_offset=5),
-        kchaos.Tell(
-            text="B is back: out of range, it begins its log anew at 5, and is in sync there"
-        ),
-        kchaos.Inject(
+        k.CreateTopic(topic="t", assignment=((A, B),)),
+        k.Produce(operation="both", topic="t", partition=0, records=2, acks=-1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=2),
+        k.Tell(text="B is away; A gets 2-4, and a client lets everything be deleted"),
+        k.Inject(name="B-down", fault=k.KillBroker(broker=B)),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        k.Produce(operation="a-only", topic="t", partition=0, records=3, acks=-1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=5),
+        k.DeleteRecords(topic="t", partition=0, before_offset=5),
+        k.Tell(text="B is back: out of range, it begins its log anew at 5, and is in sync there"),
+        k.Inject(
             name="answer",
-            fault=kchaos.HoldRequests(
+            fault=k.HoldRequests(
                 name="answer",
                 api="Fetch",
                 source=B,
@@ -33,14 +31,14 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
                 fetch_offset_at_least=5,
             ),
         ),
-        kchaos.Heal(name="B-down"),
-        kchaos.AwaitMessage(api="ListOffsets", source=B, target=A, direction="response", count=2),
-        kchaos.AwaitHeld(name="answer"),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
-        kchaos.Tell(text="before the first answer A dies, and B leads"),
-        kchaos.Inject(name="A-down", fault=kchaos.KillBroker(broker=A)),
-        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
-        kchaos.Produce(
+        k.Heal(name="B-down"),
+        k.AwaitMessage(api="ListOffsets", source=B, target=A, direction="response", count=2),
+        k.AwaitHeld(name="answer"),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A, B)),
+        k.Tell(text="before the first answer A dies, and B leads"),
+        k.Inject(name="A-down", fault=k.KillBroker(broker=A)),
+        k.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+        k.Produce(
             operation="after",
             topic="t",
             partition=0,
@@ -49,8 +47,8 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
             broker=B,
             accept_error=True,
         ),
-        kchaos.Heal(name="answer"),
-        kchaos.Heal(name="A-down"),
+        k.Heal(name="answer"),
+        k.Heal(name="A-down"),
     )
 
 
@@ -66,7 +64,7 @@ _ANEW = {
 }
 _TOLD = {"api": "LeaderAndIsr", "direction": "response", "source": CONTROLLER, "target": B}
 
-KAFKA_9491 = kchaos.Entry(
+KAFKA_9491 = k.Entry(
     name="KAFKA-9491",
     title="A leader whose high watermark is below its log start can move it no more",
     story=(
@@ -82,7 +80,7 @@ KAFKA_9491 = kchaos.Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_DELETED, "2.4.0"): kchaos.Expectation(
+        (_DELETED, "2.4.0"): k.Expectation(
             safe=False,
             findings=(("replication-stopped", (B,), -1, -1),),
             witness=(
@@ -91,7 +89,7 @@ KAFKA_9491 = kchaos.Entry(
                 {"link": {**_TOLD, "detail": {"error_code": 1}}},
             ),
         ),
-        (_DELETED, "2.4.1"): kchaos.Expectation(
+        (_DELETED, "2.4.1"): k.Expectation(
             safe=True, witness=(_ANEW, {"link": {**_TOLD, "detail": {"error_code": 0}}})
         ),
     },

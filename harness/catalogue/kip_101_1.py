@@ -1,6 +1,6 @@
 """KIP-101, scenario 1: an acknowledged record is lost by truncation to the high watermark."""
 
-import kchaos
+import kchaos as k
 
 X, B, A, CONTROLLER = 0, 1, 2, 3
 # X and B die before they have checkpointed anything, so that they follow A from the start of the
@@ -8,25 +8,25 @@ X, B, A, CONTROLLER = 0, 1, 2, 3
 _NEVER = {"replica.high.watermark.checkpoint.interval.ms": "600000"}
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
+def _cluster(kafka: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
         brokers=(
-            kchaos.BrokerSpec(id=X, kafka=kafka, properties=_NEVER),
-            kchaos.BrokerSpec(id=B, kafka=kafka, properties=_NEVER),
-            kchaos.BrokerSpec(id=A, kafka=kafka),
-            kchaos.BrokerSpec(id=CONTROLLER, kafka=kafka),
+            k.BrokerSpec(id=X, kafka=kafka, properties=_NEVER),
+            k.BrokerSpec(id=B, kafka=kafka, properties=_NEVER),
+            k.BrokerSpec(id=A, kafka=kafka),
+            k.BrokerSpec(id=CONTROLLER, kafka=kafka),
         ),
         first_broker=CONTROLLER,
-        properties={**kchaos.QUICK, "min.insync.replicas": "1"},
+        properties={**k.QUICK, "min.insync.replicas": "1"},
     )
 
 
-def _hold(follower: int) -> kchaos.Inject:
+def _hold(follower: int) -> k.Inject:
     """Hold responses to the follower's fetches, from which it would learn X's high watermark."""
     name = f"hold-{follower}"
-    return kchaos.Inject(
+    return k.Inject(
         name=name,
-        fault=kchaos.HoldRequests(
+        fault=k.HoldRequests(
             name=name,
             api="Fetch",
             source=follower,
@@ -41,43 +41,43 @@ def _hold(follower: int) -> kchaos.Inject:
 
 _ACKED, _SEEN = "clean-elections", "read"
 _READ = (
-    kchaos.Tell(text="X gives m2 to a consumer"),
-    kchaos.Read(operation="read-m2", topic="t", partition=0, offset=1, records=1, broker=X),
+    k.Tell(text="X gives m2 to a consumer"),
+    k.Read(operation="read-m2", topic="t", partition=0, offset=1, records=1, broker=X),
 )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     acks = -1 if case == _ACKED else 1
     return (
-        kchaos.CreateTopic(topic="t", assignment=((X, B, A),)),
-        kchaos.Tell(text="X leads, B and A follow; m1 is committed everywhere"),
-        kchaos.Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(X, B, A), log_end_offset=1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=1),
-        kchaos.Tell(text="m2 reaches all three, and X knows; B and A do not hear of it"),
+        k.CreateTopic(topic="t", assignment=((X, B, A),)),
+        k.Tell(text="X leads, B and A follow; m1 is committed everywhere"),
+        k.Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(X, B, A), log_end_offset=1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=1),
+        k.Tell(text="m2 reaches all three, and X knows; B and A do not hear of it"),
         _hold(B),
         _hold(A),
-        kchaos.Produce(operation="m2", topic="t", partition=0, records=1, acks=acks),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(X, B, A), log_end_offset=2),
-        kchaos.AwaitHeld(name=f"hold-{B}"),
-        kchaos.AwaitHeld(name=f"hold-{A}"),
+        k.Produce(operation="m2", topic="t", partition=0, records=1, acks=acks),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(X, B, A), log_end_offset=2),
+        k.AwaitHeld(name=f"hold-{B}"),
+        k.AwaitHeld(name=f"hold-{A}"),
         *(_READ if case == _SEEN else ()),
-        kchaos.Tell(text="X dies, B is elected; A becomes its follower and cannot reach it"),
-        kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
-        kchaos.Inject(name="X-down", fault=kchaos.KillBroker(broker=X)),
-        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
-        kchaos.AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
-        kchaos.AwaitCutOff(source=A, target=B),
-        kchaos.Tell(text="B dies too; A is in the ISR and is elected: does it still have m2?"),
-        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        kchaos.Produce(operation="m3", topic="t", partition=0, records=1, acks=-1),
+        k.Tell(text="X dies, B is elected; A becomes its follower and cannot reach it"),
+        k.Inject(name="A-B", fault=k.CutLink(source=A, target=B)),
+        k.Inject(name="X-down", fault=k.KillBroker(broker=X)),
+        k.AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
+        k.AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
+        k.AwaitCutOff(source=A, target=B),
+        k.Tell(text="B dies too; A is in the ISR and is elected: does it still have m2?"),
+        k.Inject(name="B-down", fault=k.KillBroker(broker=B)),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        k.Produce(operation="m3", topic="t", partition=0, records=1, acks=-1),
     )
 
 
 _HELD = {"link": {"api": "Fetch", "direction": "response", "fate": "held", "source": A}}
 
-KIP_101_1 = kchaos.Entry(
+KIP_101_1 = k.Entry(
     name="KIP-101-1",
     title="An acknowledged record is lost when a follower truncates to its high watermark",
     story=(
@@ -100,7 +100,7 @@ KIP_101_1 = kchaos.Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (case, "0.10.2.2"): kchaos.Expectation(
+        (case, "0.10.2.2"): k.Expectation(
             safe=False,
             findings=(("committed-loss", (X, B, A), 1, 1),),
             witness=(_HELD, {"log": {"broker": A, "pattern": r"Truncating log t-0 to offset 1\b"}}),
@@ -108,7 +108,7 @@ KIP_101_1 = kchaos.Entry(
         for case in (_ACKED, _SEEN)
     }
     | {
-        (case, release): kchaos.Expectation(
+        (case, release): k.Expectation(
             safe=True,
             # A wants to ask B, and is cut off: it has not truncated before it asked.
             witness=(_HELD, {"link": {"api": api, "source": A, "target": B, "fate": "cut"}}),

@@ -1,22 +1,22 @@
 """KIP-279, scenario 2 word for word: a follower restarts, asks, and truncates nothing."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, CONTROLLER = 0, 1, 2
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((B, A),)),
-        kchaos.Tell(text="B leads; 0-10 are committed, and A knows it"),
-        kchaos.Produce(operation="first", topic="t", partition=0, records=11, acks=-1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
-        kchaos.Tell(text="11-20 are committed too: B's high watermark is 21, A's is still 11"),
-        kchaos.Inject(
+        k.CreateTopic(topic="t", assignment=((B, A),)),
+        k.Tell(text="B leads; 0-10 are committed, and A knows it"),
+        k.Produce(operation="first", topic="t", partition=0, records=11, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
+        k.Tell(text="11-20 are committed too: B's high watermark is 21, A's is still 11"),
+        k.Inject(
             name="answer",
-            fault=kchaos.HoldRequests(
+            fault=k.HoldRequests(
                 name="answer",
                 api="Fetch",
                 source=A,
@@ -27,24 +27,24 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
                 fetch_offset_at_least=21,
             ),
         ),
-        kchaos.Produce(operation="second", topic="t", partition=0, records=10, acks=-1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=21),
-        kchaos.AwaitHeld(name="answer"),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(B,), high_watermark=21),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=11),
-        kchaos.TakeSnapshot(label="before-restart"),
-        kchaos.Tell(text="A restarts: does it truncate to its high watermark?"),
-        kchaos.Inject(name="A-down", fault=kchaos.KillBroker(broker=A)),
-        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
-        kchaos.Heal(name="answer"),
-        kchaos.Inject(
+        k.Produce(operation="second", topic="t", partition=0, records=10, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=21),
+        k.AwaitHeld(name="answer"),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(B,), high_watermark=21),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=11),
+        k.TakeSnapshot(label="before-restart"),
+        k.Tell(text="A restarts: does it truncate to its high watermark?"),
+        k.Inject(name="A-down", fault=k.KillBroker(broker=A)),
+        k.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+        k.Heal(name="answer"),
+        k.Inject(
             name="fetch",
-            fault=kchaos.HoldRequests(
+            fault=k.HoldRequests(
                 name="fetch", api="Fetch", source=A, target=B, topic="t", partition=0
             ),
         ),
-        kchaos.Heal(name="A-down"),
-        kchaos.AwaitHeld(name="fetch"),
+        k.Heal(name="A-down"),
+        k.AwaitHeld(name="fetch"),
     )
 
 
@@ -65,7 +65,7 @@ def _answered(**more: int) -> dict[str, dict[str, int]]:
     return {"round": {"follower": A, "leader": B, "end_offset": 21, **more}}
 
 
-KIP_279_2 = kchaos.Entry(
+KIP_279_2 = k.Entry(
     name="KIP-279-2",
     title="A follower that restarts keeps what is committed",
     story=(
@@ -82,7 +82,7 @@ KIP_279_2 = kchaos.Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        ("restart", "0.10.2.2"): kchaos.Expectation(
+        ("restart", "0.10.2.2"): k.Expectation(
             safe=False,
             findings=(("truncated-below-high-watermark", (A,), 11, 20),),
             witness=(
@@ -90,12 +90,10 @@ KIP_279_2 = kchaos.Entry(
                 _fetches_from(11),
             ),
         ),
-        ("restart", "0.11.0.3"): kchaos.Expectation(
-            safe=True, witness=(_answered(), _fetches_from(21))
-        ),
-        ("restart", "2.0.1"): kchaos.Expectation(
+        ("restart", "0.11.0.3"): k.Expectation(safe=True, witness=(_answered(), _fetches_from(21))),
+        ("restart", "2.0.1"): k.Expectation(
             safe=True, witness=(_answered(answered_epoch=0), _fetches_from(21))
         ),
-        ("restart", "2.8.2"): kchaos.Expectation(safe=True, witness=(_fetches_from(21),)),
+        ("restart", "2.8.2"): k.Expectation(safe=True, witness=(_fetches_from(21),)),
     },
 )

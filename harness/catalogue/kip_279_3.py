@@ -1,68 +1,68 @@
 """KIP-279, scenario 3: two unclean leaders in turn, each with records of its own."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, CONTROLLER = 0, 1, 2
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
-    common: tuple[kchaos.Step, ...] = ()
+def _steps(case: str) -> tuple[k.Step, ...]:
+    common: tuple[k.Step, ...] = ()
     if case == "common-epoch":
         common = (
-            kchaos.Tell(text="one record is common to A and B"),
-            kchaos.Produce(operation="common", topic="t", partition=0, records=1, acks=-1),
-            kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
-            kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=1),
+            k.Tell(text="one record is common to A and B"),
+            k.Produce(operation="common", topic="t", partition=0, records=1, acks=-1),
+            k.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=1),
+            k.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=1),
         )
     return (
-        kchaos.CreateTopic(topic="t", assignment=((A, B),)),
+        k.CreateTopic(topic="t", assignment=((A, B),)),
         *common,
-        kchaos.Tell(text="B is down, A writes A0; then A is down too"),
-        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        k.Tell(text="B is down, A writes A0; then A is down too"),
+        k.Inject(name="B-down", fault=k.KillBroker(broker=B)),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
         *_lead(A, "A0"),
-        kchaos.Tell(text="B returns as unclean leader and writes B0; then B is down"),
-        kchaos.Heal(name="B-down"),
+        k.Tell(text="B returns as unclean leader and writes B0; then B is down"),
+        k.Heal(name="B-down"),
         *_lead(B, "B0"),
-        kchaos.Tell(text="A returns as unclean leader and writes A1; then A is down"),
-        kchaos.Heal(name="A-down"),
+        k.Tell(text="A returns as unclean leader and writes A1; then A is down"),
+        k.Heal(name="A-down"),
         *_lead(A, "A1"),
-        kchaos.Tell(text="B returns as unclean leader and writes B1"),
-        kchaos.Heal(name="B-down"),
-        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
-        kchaos.Produce(operation="B1", topic="t", partition=0, records=1, acks=1),
-        kchaos.Tell(text="A returns and follows B: how far back does it truncate?"),
-        kchaos.Heal(name="A-down"),
+        k.Tell(text="B returns as unclean leader and writes B1"),
+        k.Heal(name="B-down"),
+        k.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+        k.Produce(operation="B1", topic="t", partition=0, records=1, acks=1),
+        k.Tell(text="A returns and follows B: how far back does it truncate?"),
+        k.Heal(name="A-down"),
     )
 
 
-def _lead(broker: int, operation: str) -> tuple[kchaos.Step, ...]:
+def _lead(broker: int, operation: str) -> tuple[k.Step, ...]:
     """Return steps by which the broker leads alone, writes one record and dies."""
     name = "A-down" if broker == A else "B-down"
     return (
-        kchaos.AwaitState(topic="t", partition=0, leader=broker, isr=(broker,)),
-        kchaos.Produce(operation=operation, topic="t", partition=0, records=1, acks=1),
-        kchaos.Inject(name=name, fault=kchaos.KillBroker(broker=broker)),
-        kchaos.AwaitState(topic="t", partition=0, leader=-1),
+        k.AwaitState(topic="t", partition=0, leader=broker, isr=(broker,)),
+        k.Produce(operation=operation, topic="t", partition=0, records=1, acks=1),
+        k.Inject(name=name, fault=k.KillBroker(broker=broker)),
+        k.AwaitState(topic="t", partition=0, leader=-1),
     )
 
 
-def _red(offset: int, *, answered: int) -> kchaos.Expectation:
-    return kchaos.Expectation(
+def _red(offset: int, *, answered: int) -> k.Expectation:
+    return k.Expectation(
         safe=False,
         findings=(("divergence", (A, B), offset, offset),),
         witness=({"round": {"follower": A, "leader": B, "end_offset": answered}},),
     )
 
 
-def _green(*, answered: int) -> kchaos.Expectation:
-    return kchaos.Expectation(
+def _green(*, answered: int) -> k.Expectation:
+    return k.Expectation(
         safe=True, witness=({"round": {"follower": A, "leader": B, "end_offset": answered}},)
     )
 
 
-KIP_279_3 = kchaos.Entry(
+KIP_279_3 = k.Entry(
     name="KIP-279-3",
     title="Logs diverge when two unclean leaders take turns",
     story=(

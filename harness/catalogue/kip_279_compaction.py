@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, CONTROLLER = 0, 1, 2
@@ -14,60 +14,54 @@ SETTINGS = (
 )
 
 
-def _policy(policy: str) -> kchaos.ConfigureTopic:
-    return kchaos.ConfigureTopic(topic="t", configuration=(("cleanup.policy", policy),))
+def _policy(policy: str) -> k.ConfigureTopic:
+    return k.ConfigureTopic(topic="t", configuration=(("cleanup.policy", policy),))
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((B, A),), configuration=SETTINGS),
-        kchaos.Tell(text="B leads and writes 0-10, which both have, and 11-14, which A never gets"),
-        kchaos.Produce(operation="both", topic="t", partition=0, records=11, acks=-1, keys="both"),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
-        kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
-        kchaos.Produce(
-            operation="b-only", topic="t", partition=0, records=4, acks=1, keys="b-only"
-        ),
-        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        kchaos.Heal(name="A-B"),
-        kchaos.Tell(
-            text="A leads: in one epoch 11-20, and in the next, 21-30, the same keys again"
-        ),
-        kchaos.Produce(operation="once", topic="t", partition=0, records=10, acks=-1, keys="key"),
-        kchaos.Inject(name="next-epoch", fault=kchaos.KillBroker(broker=A)),
-        kchaos.AwaitDecision(topic="t", partition=0, leader=-1),
-        kchaos.Heal(name="next-epoch"),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        kchaos.Produce(operation="again", topic="t", partition=0, records=10, acks=-1, keys="key"),
-        kchaos.Produce(operation="last", topic="t", partition=0, records=1, acks=-1, keys="last"),
-        kchaos.Tell(text="the log cleaner of A removes 11-20, and nothing is left of their epoch"),
-        kchaos.Inject(name="compact", fault=_policy("compact")),
-        kchaos.AwaitCleaned(topic="t", partition=0, broker=A, cleaned_until=31),
-        kchaos.TakeSnapshot(label="cleaned"),
-        kchaos.Inject(name="compact-no-more", fault=_policy("delete")),
+        k.CreateTopic(topic="t", assignment=((B, A),), configuration=SETTINGS),
+        k.Tell(text="B leads and writes 0-10, which both have, and 11-14, which A never gets"),
+        k.Produce(operation="both", topic="t", partition=0, records=11, acks=-1, keys="both"),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
+        k.Inject(name="A-B", fault=k.CutLink(source=A, target=B)),
+        k.Produce(operation="b-only", topic="t", partition=0, records=4, acks=1, keys="b-only"),
+        k.Inject(name="B-down", fault=k.KillBroker(broker=B)),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        k.Heal(name="A-B"),
+        k.Tell(text="A leads: in one epoch 11-20, and in the next, 21-30, the same keys again"),
+        k.Produce(operation="once", topic="t", partition=0, records=10, acks=-1, keys="key"),
+        k.Inject(name="next-epoch", fault=k.KillBroker(broker=A)),
+        k.AwaitDecision(topic="t", partition=0, leader=-1),
+        k.Heal(name="next-epoch"),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        k.Produce(operation="again", topic="t", partition=0, records=10, acks=-1, keys="key"),
+        k.Produce(operation="last", topic="t", partition=0, records=1, acks=-1, keys="last"),
+        k.Tell(text="the log cleaner of A removes 11-20, and nothing is left of their epoch"),
+        k.Inject(name="compact", fault=_policy("compact")),
+        k.AwaitCleaned(topic="t", partition=0, broker=A, cleaned_until=31),
+        k.TakeSnapshot(label="cleaned"),
+        k.Inject(name="compact-no-more", fault=_policy("delete")),
         *_restarted(case),
-        kchaos.Produce(operation="more", topic="t", partition=0, records=1, acks=-1, keys="more"),
-        kchaos.Tell(text="B returns with 11-14"),
-        kchaos.Heal(name="B-down"),
+        k.Produce(operation="more", topic="t", partition=0, records=1, acks=-1, keys="more"),
+        k.Tell(text="B returns with 11-14"),
+        k.Heal(name="B-down"),
     )
 
 
-def _restarted(case: str) -> tuple[kchaos.Step, ...]:
-    lost = kchaos.LoseEpochs(broker=A, topic="t", partition=0, recovery_points=case == "rebuilt")
+def _restarted(case: str) -> tuple[k.Step, ...]:
+    lost = k.LoseEpochs(broker=A, topic="t", partition=0, recovery_points=case == "rebuilt")
     return (
-        kchaos.Tell(text=_CASES[case]),
-        kchaos.Inject(
+        k.Tell(text=_CASES[case]),
+        k.Inject(
             name="A-down",
-            fault=kchaos.StopBroker(broker=A)
-            if case == "not-rebuilt"
-            else kchaos.KillBroker(broker=A),
+            fault=k.StopBroker(broker=A) if case == "not-rebuilt" else k.KillBroker(broker=A),
         ),
-        kchaos.AwaitDecision(topic="t", partition=0, leader=-1),
-        *([] if case == "kept" else [kchaos.Inject(name="epochs", fault=lost)]),
-        kchaos.Heal(name="A-down"),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        k.AwaitDecision(topic="t", partition=0, leader=-1),
+        *([] if case == "kept" else [k.Inject(name="epochs", fault=lost)]),
+        k.Heal(name="A-down"),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
     )
 
 
@@ -103,17 +97,17 @@ _GOES_ON_AT_15 = {
 _REBUILT, _NOT_REBUILT = _epochs_of_a(0, 21, 32), _epochs_of_a(32)
 
 
-def _green(*witness: Mapping[str, Any]) -> kchaos.Expectation:
-    return kchaos.Expectation(safe=True, witness=(_CLEANED, *witness))
+def _green(*witness: Mapping[str, Any]) -> k.Expectation:
+    return k.Expectation(safe=True, witness=(_CLEANED, *witness))
 
 
-def _red(*witness: Mapping[str, Any]) -> kchaos.Expectation:
-    return kchaos.Expectation(
+def _red(*witness: Mapping[str, Any]) -> k.Expectation:
+    return k.Expectation(
         safe=False, findings=(("hole", (A,), 11, 14),), witness=(_CLEANED, _GOES_ON_AT_15, *witness)
     )
 
 
-KIP_279_COMPACTION = kchaos.Entry(
+KIP_279_COMPACTION = k.Entry(
     name="KIP-279-compaction",
     title="An epoch whose records are all compacted away, and a lost leader epoch file",
     story=(

@@ -1,6 +1,6 @@
 """KIP-279, errors: a question for an epoch's end is not answered in time, or by an error."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
 
 A, B, CONTROLLER = 0, 1, 2
@@ -9,49 +9,47 @@ _FAILED = "Error when sending leader epoch request"
 _TOLD_ERROR = "Retrying leaderEpoch request for partition t-0 as the leader reported an error"
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (*_BEFORE, *(_ANSWERS_HELD if case == _HELD else _ANSWERS_FORGED))
 
 
-_BEFORE: tuple[kchaos.Step, ...] = (
-    kchaos.CreateTopic(topic="t", assignment=((A, B),)),
-    kchaos.Tell(text="A leads; 0-10 are on both, 11-20 on A alone"),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
-    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
-    kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
-    kchaos.Produce(operation="a-only", topic="t", partition=0, records=10, acks=1),
-    kchaos.Inject(name="A-down", fault=kchaos.KillBroker(broker=A)),
-    kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
-    kchaos.Heal(name="A-B"),
-    kchaos.Produce(operation="b-only", topic="t", partition=0, records=3, acks=1),
+_BEFORE: tuple[k.Step, ...] = (
+    k.CreateTopic(topic="t", assignment=((A, B),)),
+    k.Tell(text="A leads; 0-10 are on both, 11-20 on A alone"),
+    k.Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
+    k.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
+    k.Inject(name="A-B", fault=k.CutLink(source=A, target=B)),
+    k.Produce(operation="a-only", topic="t", partition=0, records=10, acks=1),
+    k.Inject(name="A-down", fault=k.KillBroker(broker=A)),
+    k.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
+    k.Heal(name="A-B"),
+    k.Produce(operation="b-only", topic="t", partition=0, records=3, acks=1),
 )
-_ANSWERS_HELD: tuple[kchaos.Step, ...] = (
-    kchaos.Tell(text="A returns, and B's answers to it are held"),
-    kchaos.Inject(
+_ANSWERS_HELD: tuple[k.Step, ...] = (
+    k.Tell(text="A returns, and B's answers to it are held"),
+    k.Inject(
         name="answers",
-        fault=kchaos.HoldRequests(
+        fault=k.HoldRequests(
             name="answers", api="OffsetForLeaderEpoch", source=A, target=B, direction="response"
         ),
     ),
-    kchaos.Heal(name="A-down"),
-    kchaos.Tell(text="three times A gives up waiting; has it truncated to its high watermark?"),
-    kchaos.AwaitHeld(name="answers", count=3),
-    kchaos.AwaitLog(broker=A, pattern=_FAILED, count=2),
-    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=21),
+    k.Heal(name="A-down"),
+    k.Tell(text="three times A gives up waiting; has it truncated to its high watermark?"),
+    k.AwaitHeld(name="answers", count=3),
+    k.AwaitLog(broker=A, pattern=_FAILED, count=2),
+    k.AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=21),
 )
-_ANSWERS_FORGED: tuple[kchaos.Step, ...] = (
-    kchaos.Tell(text="A returns, and each answer of B reaches it as an error"),
-    kchaos.Inject(
+_ANSWERS_FORGED: tuple[k.Step, ...] = (
+    k.Tell(text="A returns, and each answer of B reaches it as an error"),
+    k.Inject(
         name="answers",
-        fault=kchaos.ForgeAnswers(
-            name="answers", source=A, target=B, error="NOT_LEADER_FOR_PARTITION"
-        ),
+        fault=k.ForgeAnswers(name="answers", source=A, target=B, error="NOT_LEADER_FOR_PARTITION"),
     ),
-    kchaos.Heal(name="A-down"),
-    kchaos.Tell(text="A is told three times; has it truncated to its high watermark?"),
-    kchaos.AwaitLog(broker=A, pattern=_TOLD_ERROR, count=3),
-    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=21),
+    k.Heal(name="A-down"),
+    k.Tell(text="A is told three times; has it truncated to its high watermark?"),
+    k.AwaitLog(broker=A, pattern=_TOLD_ERROR, count=3),
+    k.AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=21),
 )
 
 
@@ -66,7 +64,7 @@ def _asked_again(pattern: str, fate: str) -> tuple[dict[str, dict[str, object]],
     )
 
 
-KIP_279_ERRORS = kchaos.Entry(
+KIP_279_ERRORS = k.Entry(
     name="KIP-279-errors",
     title="A question for an epoch's end that fails is asked again",
     story=(
@@ -87,9 +85,7 @@ KIP_279_ERRORS = kchaos.Entry(
     cluster=quick_cluster(A, B, controller=CONTROLLER),
     steps=_steps,
     expectations={
-        (_HELD, "2.0.1"): kchaos.Expectation(safe=True, witness=_asked_again(_FAILED, "held")),
-        (_FORGED, "2.0.1"): kchaos.Expectation(
-            safe=True, witness=_asked_again(_TOLD_ERROR, "forged")
-        ),
+        (_HELD, "2.0.1"): k.Expectation(safe=True, witness=_asked_again(_FAILED, "held")),
+        (_FORGED, "2.0.1"): k.Expectation(safe=True, witness=_asked_again(_TOLD_ERROR, "forged")),
     },
 )

@@ -1,55 +1,49 @@
 """KIP-279, backward compatibility: a leader that has no leader epochs at all."""
 
-import kchaos
+import kchaos as k
 
 CONTROLLER, N, O = 0, 1, 2  # noqa: E741 - N writes the new format, O the old one
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
+def _cluster(kafka: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
         brokers=(
-            kchaos.BrokerSpec(id=CONTROLLER, kafka=kafka),
-            kchaos.BrokerSpec(
-                id=N, kafka=kafka, properties={"log.message.format.version": "0.11.0"}
-            ),
-            kchaos.BrokerSpec(
-                id=O, kafka=kafka, properties={"log.message.format.version": "0.10.2"}
-            ),
+            k.BrokerSpec(id=CONTROLLER, kafka=kafka),
+            k.BrokerSpec(id=N, kafka=kafka, properties={"log.message.format.version": "0.11.0"}),
+            k.BrokerSpec(id=O, kafka=kafka, properties={"log.message.format.version": "0.10.2"}),
         ),
         first_broker=CONTROLLER,
-        properties=kchaos.QUICK,
+        properties=k.QUICK,
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((O, N),)),
-        kchaos.Tell(text="O leads and writes 0-10 in the old format, which has no leader epochs"),
-        kchaos.Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(O, N), log_end_offset=11),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(O, N), high_watermark=11),
-        kchaos.Tell(
-            text="N is made the preferred replica, leads, and writes 11-20, which O never gets"
-        ),
-        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(N, O)),
-        kchaos.Inject(name="N-O", fault=kchaos.CutLink(source=N, target=O)),
-        kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
-        kchaos.AwaitState(topic="t", partition=0, leader=N),
-        kchaos.AwaitFollowing(topic="t", partition=0, follower=O, leader=N),
-        kchaos.Produce(operation="n-only", topic="t", partition=0, records=10, acks=1),
-        kchaos.Tell(text="N dies; O is elected, which has no epoch in its log, and writes 11-13"),
-        kchaos.Inject(name="N-down", fault=kchaos.KillBroker(broker=N)),
-        kchaos.AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
-        kchaos.Heal(name="N-O"),
-        kchaos.Produce(operation="o-only", topic="t", partition=0, records=3, acks=1),
-        kchaos.Tell(text="N returns, and asks for the end of an epoch: O tracks none"),
-        kchaos.Heal(name="N-down"),
+        k.CreateTopic(topic="t", assignment=((O, N),)),
+        k.Tell(text="O leads and writes 0-10 in the old format, which has no leader epochs"),
+        k.Produce(operation="both", topic="t", partition=0, records=11, acks=-1),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(O, N), log_end_offset=11),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(O, N), high_watermark=11),
+        k.Tell(text="N is made the preferred replica, leads, and writes 11-20, which O never gets"),
+        k.ReorderReplicas(topic="t", partition=0, replicas=(N, O)),
+        k.Inject(name="N-O", fault=k.CutLink(source=N, target=O)),
+        k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
+        k.AwaitState(topic="t", partition=0, leader=N),
+        k.AwaitFollowing(topic="t", partition=0, follower=O, leader=N),
+        k.Produce(operation="n-only", topic="t", partition=0, records=10, acks=1),
+        k.Tell(text="N dies; O is elected, which has no epoch in its log, and writes 11-13"),
+        k.Inject(name="N-down", fault=k.KillBroker(broker=N)),
+        k.AwaitState(topic="t", partition=0, leader=O, isr=(O,)),
+        k.Heal(name="N-O"),
+        k.Produce(operation="o-only", topic="t", partition=0, records=3, acks=1),
+        k.Tell(text="N returns, and asks for the end of an epoch: O tracks none"),
+        k.Heal(name="N-down"),
     )
 
 
 _RELEASES = ("1.1.1", "2.0.0", "2.1.1")
 
-KIP_279_UNTRACKED = kchaos.Entry(
+KIP_279_UNTRACKED = k.Entry(
     name="KIP-279-untracked",
     title="A leader without leader epochs: its follower truncates to the high watermark",
     story=(
@@ -66,7 +60,7 @@ KIP_279_UNTRACKED = kchaos.Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        ("old-format", release): kchaos.Expectation(
+        ("old-format", release): k.Expectation(
             safe=True,
             witness=(
                 {"round": {"follower": N, "leader": O, "end_offset": -1}},

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.acts import STALE_CLIENT_ID
 
 CONTROLLER, BOUNCING, OTHER = 0, 1, 2
 
 BOUNCED: Mapping[str, str] = {
-    **kchaos.QUICK,
+    **k.QUICK,
     # A stopped follower leaves the ISR by this alone.
     "replica.lag.time.max.ms": "3000",
     # A session that nobody ends is over soon; a bounced broker registers only after that.
@@ -18,20 +18,20 @@ BOUNCED: Mapping[str, str] = {
 """Where brokers bounce, and a replica may be stopped by a late request."""
 
 
-def bounced_cluster(kafka: str, more: Mapping[str, str] | None = None) -> kchaos.ClusterSpec:
+def bounced_cluster(kafka: str, more: Mapping[str, str] | None = None) -> k.ClusterSpec:
     """Return the three brokers, broker 0 the controller, with properties beside `BOUNCED`."""
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
+    return k.ClusterSpec(
+        brokers=k.brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER)),
         first_broker=CONTROLLER,
         properties={**BOUNCED, **(more or {})},
     )
 
 
-def topic_with_a_record(replicas: tuple[int, ...]) -> tuple[kchaos.Step, ...]:
+def topic_with_a_record(replicas: tuple[int, ...]) -> tuple[k.Step, ...]:
     """Create topic t of one partition, with one record on every replica."""
     return (
-        kchaos.CreateTopic(topic="t", assignment=(replicas,)),
-        kchaos.Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
+        k.CreateTopic(topic="t", assignment=(replicas,)),
+        k.Produce(operation="m1", topic="t", partition=0, records=1, acks=-1),
     )
 
 

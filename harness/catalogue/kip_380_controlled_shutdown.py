@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.agent.points import CONTROLLED_SHUTDOWN
 from kchaos.harness.catalogue.kip_380_bounced import (
     BOUNCING,
@@ -25,76 +25,74 @@ _PATIENT = {
 }
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return _session_lost() if case == _SESSION else _live_broker(case)
 
 
-_IN_HAND = kchaos.HoldPoint(name="late", broker=CONTROLLER, point=CONTROLLED_SHUTDOWN)
+_IN_HAND = k.HoldPoint(name="late", broker=CONTROLLER, point=CONTROLLED_SHUTDOWN)
 """The controller's handler threads stand still with the request, and do nothing yet."""
 
 
-def _session_lost() -> tuple[kchaos.Step, ...]:
+def _session_lost() -> tuple[k.Step, ...]:
     both = (BOUNCING, OTHER)
     return (
         *topic_with_a_record(both),
-        kchaos.Tell(text="broker 1 is stopped; the controller has its request in hand and is slow"),
-        kchaos.Inject(name="late", fault=_IN_HAND),
-        kchaos.Inject(name="stop", fault=kchaos.StopBroker(broker=BOUNCING, await_end=False)),
-        kchaos.AwaitHeld(name="late"),
-        kchaos.Tell(
+        k.Tell(text="broker 1 is stopped; the controller has its request in hand and is slow"),
+        k.Inject(name="late", fault=_IN_HAND),
+        k.Inject(name="stop", fault=k.StopBroker(broker=BOUNCING, await_end=False)),
+        k.AwaitHeld(name="late"),
+        k.Tell(
             text="meanwhile its session ends; it registers again, and the controller tells it so"
         ),
-        kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=BOUNCING)),
-        kchaos.Heal(name="session"),
+        k.Inject(name="session", fault=k.ExpireSession(broker=BOUNCING)),
+        k.Heal(name="session"),
         # It hears that it follows t; while it shuts down it begins no fetching.
-        kchaos.AwaitMessage(
+        k.AwaitMessage(
             api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING, direction="response", count=2
         ),
-        kchaos.Tell(text="now the controller looks at the request"),
-        kchaos.Heal(name="late"),
-        kchaos.Heal(name="stop"),
-        kchaos.AwaitState(topic="t", partition=0, leader=OTHER, isr=both),
+        k.Tell(text="now the controller looks at the request"),
+        k.Heal(name="late"),
+        k.Heal(name="stop"),
+        k.AwaitState(topic="t", partition=0, leader=OTHER, isr=both),
     )
 
 
-def _asked_and_back(case: str) -> tuple[kchaos.Step, ...]:
+def _asked_and_back(case: str) -> tuple[k.Step, ...]:
     """Return steps that delay the request, and make broker 1 a new generation."""
     if case == _ASKED:
         return (
-            kchaos.Tell(text="broker 1 stops; the controller has its request in hand and is slow"),
-            kchaos.Inject(name="late", fault=_IN_HAND),
-            kchaos.Inject(name="bounce", fault=kchaos.StopBroker(broker=BOUNCING, await_end=False)),
-            kchaos.AwaitHeld(name="late"),
-            kchaos.Tell(text="broker 1 gives up asking, stops, starts again, and leads t again"),
-            kchaos.Heal(name="bounce"),
+            k.Tell(text="broker 1 stops; the controller has its request in hand and is slow"),
+            k.Inject(name="late", fault=_IN_HAND),
+            k.Inject(name="bounce", fault=k.StopBroker(broker=BOUNCING, await_end=False)),
+            k.AwaitHeld(name="late"),
+            k.Tell(text="broker 1 gives up asking, stops, starts again, and leads t again"),
+            k.Heal(name="bounce"),
         )
     return (
-        kchaos.Tell(text="broker 1 asks the controller to shut it down, and that is late"),
-        kchaos.Inject(
-            name="late", fault=kchaos.StaleRequest(api="ControlledShutdown", broker=BOUNCING)
-        ),
-        kchaos.Tell(text="broker 1 bounces, is in sync again and leads t again"),
-        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
+        k.Tell(text="broker 1 asks the controller to shut it down, and that is late"),
+        k.Inject(name="late", fault=k.StaleRequest(api="ControlledShutdown", broker=BOUNCING)),
+        k.Tell(text="broker 1 bounces, is in sync again and leads t again"),
+        k.Inject(name="bounce", fault=k.FastBounce(broker=BOUNCING)),
     )
 
 
-def _live_broker(case: str) -> tuple[kchaos.Step, ...]:
+def _live_broker(case: str) -> tuple[k.Step, ...]:
     both = (BOUNCING, OTHER)
     return (
-        kchaos.CreateTopic(topic="t", assignment=(both,)),
-        kchaos.CreateTopic(topic="u", assignment=((OTHER, BOUNCING),)),
-        kchaos.Produce(operation="t-m1", topic="t", partition=0, records=1, acks=-1),
-        kchaos.Produce(operation="u-m1", topic="u", partition=0, records=1, acks=-1),
+        k.CreateTopic(topic="t", assignment=(both,)),
+        k.CreateTopic(topic="u", assignment=((OTHER, BOUNCING),)),
+        k.Produce(operation="t-m1", topic="t", partition=0, records=1, acks=-1),
+        k.Produce(operation="u-m1", topic="u", partition=0, records=1, acks=-1),
         *_asked_and_back(case),
-        kchaos.AwaitState(topic="t", partition=0, leader=OTHER, isr=both),
-        kchaos.AwaitState(topic="u", partition=0, leader=OTHER, isr=both),
-        kchaos.Inject(name="prefer", fault=kchaos.PreferredElection(topic="t", partition=0)),
-        kchaos.AwaitState(topic="t", partition=0, leader=BOUNCING, isr=both),
-        kchaos.AwaitFollowing(topic="t", partition=0, follower=OTHER, leader=BOUNCING),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
-        kchaos.AwaitReplicated(topic="u", partition=0, brokers=both, log_end_offset=1),
-        kchaos.Tell(text="now what its earlier generation asked for arrives"),
-        kchaos.Heal(name="late"),
+        k.AwaitState(topic="t", partition=0, leader=OTHER, isr=both),
+        k.AwaitState(topic="u", partition=0, leader=OTHER, isr=both),
+        k.Inject(name="prefer", fault=k.PreferredElection(topic="t", partition=0)),
+        k.AwaitState(topic="t", partition=0, leader=BOUNCING, isr=both),
+        k.AwaitFollowing(topic="t", partition=0, follower=OTHER, leader=BOUNCING),
+        k.AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
+        k.AwaitReplicated(topic="u", partition=0, brokers=both, log_end_offset=1),
+        k.Tell(text="now what its earlier generation asked for arrives"),
+        k.Heal(name="late"),
     )
 
 
@@ -130,7 +128,7 @@ def _answered(version: int, error_code: int) -> Mapping[str, Any]:
     }
 
 
-KIP_380_STALE_CONTROLLED_SHUTDOWN = kchaos.Entry(
+KIP_380_STALE_CONTROLLED_SHUTDOWN = k.Entry(
     name="KIP-380-stale-controlled-shutdown",
     title="A live broker loses its leaderships because its earlier generation asked for it",
     story=(
@@ -164,15 +162,15 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = kchaos.Entry(
     },
     steps=_steps,
     expectations={
-        (_LIVE, "2.1.1"): kchaos.Expectation(
+        (_LIVE, "2.1.1"): k.Expectation(
             safe=False, findings=_HARM, witness=(late_answer("ControlledShutdown", 0), _OBEYED)
         ),
-        (_ASKED, "2.1.1"): kchaos.Expectation(
+        (_ASKED, "2.1.1"): k.Expectation(
             safe=False, findings=(_STOPPED,), witness=(_HELD, _GIVEN_UP, _OBEYED)
         ),
-        (_ASKED, "2.2.2"): kchaos.Expectation(safe=True, witness=(_HELD, _GIVEN_UP, _REFUSED)),
-        (_SESSION, "2.1.1"): kchaos.Expectation(safe=True, witness=(_HELD, _answered(1, 0))),
-        (_SESSION, "2.2.2"): kchaos.Expectation(
+        (_ASKED, "2.2.2"): k.Expectation(safe=True, witness=(_HELD, _GIVEN_UP, _REFUSED)),
+        (_SESSION, "2.1.1"): k.Expectation(safe=True, witness=(_HELD, _answered(1, 0))),
+        (_SESSION, "2.2.2"): k.Expectation(
             safe=True,
             witness=(
                 _HELD,
@@ -182,7 +180,7 @@ KIP_380_STALE_CONTROLLED_SHUTDOWN = kchaos.Entry(
                 _log(BOUNCING, r"Controlled shutdown succeeded"),
             ),
         ),
-        (_LIVE, "2.2.2"): kchaos.Expectation(
+        (_LIVE, "2.2.2"): k.Expectation(
             safe=True, witness=(late_answer("ControlledShutdown", 77), _REFUSED)
         ),
     },

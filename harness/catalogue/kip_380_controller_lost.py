@@ -1,6 +1,6 @@
 """Before KIP-380's commit a controller whose session ends while it writes stands still."""
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.agent.points import CONTROLLER_WRITE
 from kchaos.harness.catalogue.kip_380_bounced import topic_with_a_record
 from kchaos.harness.catalogue.settings import quick_cluster
@@ -13,34 +13,29 @@ _HELD = {"hit": {"point": CONTROLLER_WRITE, "broker": CONTROLLER, "fate": "held"
 _REGISTERED = r"Registered broker 0 at path"
 
 
-def _steps(_case: str) -> tuple[kchaos.Step, ...]:
+def _steps(_case: str) -> tuple[k.Step, ...]:
     replicas = (LEADER, OTHER, CONTROLLER)
     return (
         *topic_with_a_record(replicas),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=replicas, log_end_offset=1),
-        kchaos.Tell(
-            text="broker 1 is shut down; the controller is about to write the next leader of t"
+        k.AwaitReplicated(topic="t", partition=0, brokers=replicas, log_end_offset=1),
+        k.Tell(text="broker 1 is shut down; the controller is about to write the next leader of t"),
+        k.Inject(
+            name="write", fault=k.HoldPoint(name="write", broker=CONTROLLER, point=CONTROLLER_WRITE)
         ),
-        kchaos.Inject(
-            name="write",
-            fault=kchaos.HoldPoint(name="write", broker=CONTROLLER, point=CONTROLLER_WRITE),
-        ),
-        kchaos.Inject(name="stop", fault=kchaos.StopBroker(broker=LEADER, await_end=False)),
-        kchaos.AwaitHeld(name="write"),
-        kchaos.Tell(text="its session ends before it writes"),
-        kchaos.Inject(
-            name="session", fault=kchaos.ExpireSession(broker=CONTROLLER, await_return=False)
-        ),
-        kchaos.AwaitLog(broker=CONTROLLER, pattern=r"Session expired"),
-        kchaos.Heal(name="write"),
+        k.Inject(name="stop", fault=k.StopBroker(broker=LEADER, await_end=False)),
+        k.AwaitHeld(name="write"),
+        k.Tell(text="its session ends before it writes"),
+        k.Inject(name="session", fault=k.ExpireSession(broker=CONTROLLER, await_return=False)),
+        k.AwaitLog(broker=CONTROLLER, pattern=r"Session expired"),
+        k.Heal(name="write"),
         # It was registered once before.
-        kchaos.AwaitLog(broker=CONTROLLER, pattern=f"{_THROWN}|{_REGISTERED}", count=2),
-        kchaos.Tell(text="another broker is the controller, and shuts broker 1 down"),
-        kchaos.Heal(name="stop"),
+        k.AwaitLog(broker=CONTROLLER, pattern=f"{_THROWN}|{_REGISTERED}", count=2),
+        k.Tell(text="another broker is the controller, and shuts broker 1 down"),
+        k.Heal(name="stop"),
     )
 
 
-KIP_380_CONTROLLER_LOST = kchaos.Entry(
+KIP_380_CONTROLLER_LOST = k.Entry(
     name="KIP-380-controller-lost",
     title="A controller whose session ends while it writes stands still, and its broker stays away",
     story=(
@@ -72,12 +67,12 @@ KIP_380_CONTROLLER_LOST = kchaos.Entry(
     ),
     steps=_steps,
     expectations={
-        (_CASE, "2.1.1"): kchaos.Expectation(
+        (_CASE, "2.1.1"): k.Expectation(
             safe=False,
             findings=(("replication-stopped", (OTHER,), -1, -1, "t"),),
             witness=({"log": {"broker": CONTROLLER, "pattern": _THROWN}},),
         ),
-        (_CASE, "2.2.2"): kchaos.Expectation(
+        (_CASE, "2.2.2"): k.Expectation(
             safe=True, witness=(_HELD, {"log": {"broker": CONTROLLER, "pattern": _EXPIRED}})
         ),
     },

@@ -1,40 +1,35 @@
 """KAFKA-9839: a controller tells a broker an epoch that the broker itself does not know yet."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue import kip_380_bounced as bounced
 
 REGISTERING = bounced.BOUNCING
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     both = (REGISTERING, bounced.OTHER)
     return (
         *bounced.topic_with_a_record(both),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
-        kchaos.Tell(
-            text="broker 1's session ends; it registers again, and ZooKeeper's answer is slow"
+        k.AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
+        k.Tell(text="broker 1's session ends; it registers again, and ZooKeeper's answer is slow"),
+        k.Inject(
+            name="knows", fault=k.HoldPoint(name="knows", broker=REGISTERING, point="registered")
         ),
-        kchaos.Inject(
-            name="knows",
-            fault=kchaos.HoldPoint(name="knows", broker=REGISTERING, point="registered"),
-        ),
-        kchaos.Inject(
-            name="session", fault=kchaos.ExpireSession(broker=REGISTERING, await_return=False)
-        ),
-        kchaos.AwaitHeld(name="knows"),
-        kchaos.AwaitState(topic="t", partition=0, leader=bounced.OTHER),
-        kchaos.Tell(text="the controller names the new epoch: what does broker 1 answer?"),
-        kchaos.AwaitMessage(
+        k.Inject(name="session", fault=k.ExpireSession(broker=REGISTERING, await_return=False)),
+        k.AwaitHeld(name="knows"),
+        k.AwaitState(topic="t", partition=0, leader=bounced.OTHER),
+        k.Tell(text="the controller names the new epoch: what does broker 1 answer?"),
+        k.AwaitMessage(
             api="LeaderAndIsr",
             source=bounced.CONTROLLER,
             target=REGISTERING,
             direction="response",
             count=2,
         ),
-        kchaos.Tell(text="ZooKeeper's answer arrives"),
-        kchaos.Heal(name="knows"),
-        kchaos.Heal(name="session"),
-        kchaos.Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
+        k.Tell(text="ZooKeeper's answer arrives"),
+        k.Heal(name="knows"),
+        k.Heal(name="session"),
+        k.Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
     )
 
 
@@ -55,7 +50,7 @@ def _answered(error_code: int) -> dict[str, object]:
     }
 
 
-KIP_380_EPOCH_AHEAD = kchaos.Entry(
+KIP_380_EPOCH_AHEAD = k.Entry(
     name="KIP-380-epoch-ahead",
     title="A broker fails at a control request that names its newest epoch before it knows that",
     story=(
@@ -72,7 +67,7 @@ KIP_380_EPOCH_AHEAD = kchaos.Entry(
     cluster=bounced.bounced_cluster,
     steps=_steps,
     expectations={
-        ("registered-and-not-told", release): kchaos.Expectation(
+        ("registered-and-not-told", release): k.Expectation(
             safe=False,
             findings=(("replication-stopped", (REGISTERING,), -1, -1),),
             witness=(_HELD, _answered(-1), _THROWN),
@@ -80,7 +75,7 @@ KIP_380_EPOCH_AHEAD = kchaos.Entry(
         for release in ("2.2.2", "2.4.1")
     }
     | {
-        ("registered-and-not-told", release): kchaos.Expectation(
+        ("registered-and-not-told", release): k.Expectation(
             safe=True, witness=(_HELD, _answered(0))
         )
         for release in ("2.1.1", "2.5.1", "2.8.2")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.kip_380_bounced import (
     BOUNCING,
     CONTROLLER,
@@ -17,68 +17,66 @@ _NEVER_TIMES_OUT = {"controller.socket.timeout.ms": "120000"}
 """A held request is sent again because its receiver has gone, and for no other reason."""
 
 
-def _topic(topic: str, both: tuple[int, int] = (BOUNCING, OTHER)) -> tuple[kchaos.Step, ...]:
+def _topic(topic: str, both: tuple[int, int] = (BOUNCING, OTHER)) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic=topic, assignment=(both,)),
-        kchaos.Produce(operation=f"{topic}-m1", topic=topic, partition=0, records=1, acks=-1),
-        kchaos.AwaitReplicated(topic=topic, partition=0, brokers=both, log_end_offset=1),
-        kchaos.AwaitHighWatermark(topic=topic, partition=0, brokers=both, high_watermark=1),
+        k.CreateTopic(topic=topic, assignment=(both,)),
+        k.Produce(operation=f"{topic}-m1", topic=topic, partition=0, records=1, acks=-1),
+        k.AwaitReplicated(topic=topic, partition=0, brokers=both, log_end_offset=1),
+        k.AwaitHighWatermark(topic=topic, partition=0, brokers=both, high_watermark=1),
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return _sent_by_controller() if case == _SENT else _made_anew(case)
 
 
-def _sent_by_controller() -> tuple[kchaos.Step, ...]:
+def _sent_by_controller() -> tuple[k.Step, ...]:
     """Hold a request that the controller repeats to its receiver's next process."""
-    held = kchaos.HoldRequests(name="late", api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING)
+    held = k.HoldRequests(name="late", api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING)
     return (
         *_topic("t", (OTHER, BOUNCING)),
         *_topic("u", (CONTROLLER, BOUNCING)),
-        kchaos.Tell(text="broker 1 comes to lead t, whose preferred leader is broker 2"),
-        kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=OTHER)),
-        kchaos.Heal(name="session"),
-        kchaos.AwaitState(topic="t", partition=0, leader=BOUNCING, isr=(BOUNCING, OTHER)),
-        kchaos.Tell(text="broker 2 is elected; the request that tells broker 1 of t is held"),
-        kchaos.Inject(name="late", fault=held),
-        kchaos.Inject(name="prefer", fault=kchaos.PreferredElection(topic="t", partition=0)),
-        kchaos.AwaitHeld(name="late"),
-        kchaos.Tell(text="broker 1 bounces, and its controller is slow to notice"),
-        kchaos.Inject(name="slow", fault=kchaos.HoldController(broker=CONTROLLER)),
-        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
-        kchaos.AwaitHeld(name="slow"),
-        kchaos.AwaitMessage(
+        k.Tell(text="broker 1 comes to lead t, whose preferred leader is broker 2"),
+        k.Inject(name="session", fault=k.ExpireSession(broker=OTHER)),
+        k.Heal(name="session"),
+        k.AwaitState(topic="t", partition=0, leader=BOUNCING, isr=(BOUNCING, OTHER)),
+        k.Tell(text="broker 2 is elected; the request that tells broker 1 of t is held"),
+        k.Inject(name="late", fault=held),
+        k.Inject(name="prefer", fault=k.PreferredElection(topic="t", partition=0)),
+        k.AwaitHeld(name="late"),
+        k.Tell(text="broker 1 bounces, and its controller is slow to notice"),
+        k.Inject(name="slow", fault=k.HoldController(broker=CONTROLLER)),
+        k.Inject(name="bounce", fault=k.FastBounce(broker=BOUNCING)),
+        k.AwaitHeld(name="slow"),
+        k.AwaitMessage(
             api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING, fates=("held",), count=2
         ),
-        kchaos.Tell(text="the controller has sent it again, to the new process: now it arrives"),
-        kchaos.Heal(name="late"),
+        k.Tell(text="the controller has sent it again, to the new process: now it arrives"),
+        k.Heal(name="late"),
         *_does_u_stay(),
-        kchaos.Tell(text="the controller goes on, and another one tells broker 1 of everything"),
-        kchaos.Heal(name="slow"),
-        kchaos.Inject(name="move", fault=kchaos.MoveController()),
-        kchaos.AwaitFollowing(topic="u", partition=0, follower=BOUNCING, leader=CONTROLLER),
+        k.Tell(text="the controller goes on, and another one tells broker 1 of everything"),
+        k.Heal(name="slow"),
+        k.Inject(name="move", fault=k.MoveController()),
+        k.AwaitFollowing(topic="u", partition=0, follower=BOUNCING, leader=CONTROLLER),
     )
 
 
-def _does_u_stay() -> tuple[kchaos.Step, ...]:
+def _does_u_stay() -> tuple[k.Step, ...]:
     return (
-        kchaos.Tell(text="does the checkpoint still have u?"),
-        kchaos.IfPossible(
-            do=kchaos.AwaitHighWatermarkForgotten(
-                broker=BOUNCING, topic="u", partition=0, timeout_s=4
-            )
+        k.Tell(text="does the checkpoint still have u?"),
+        k.IfPossible(
+            do=k.AwaitHighWatermarkForgotten(broker=BOUNCING, topic="u", partition=0, timeout_s=4)
         ),
     )
 
 
-def _made_anew(case: str) -> tuple[kchaos.Step, ...]:
+def _made_anew(case: str) -> tuple[k.Step, ...]:
     is_zombie = case == _LEADS
     after = _does_u_stay()
     if is_zombie:
         after = (
-            kchaos.Tell(text="does broker 1 take a write as leader?"),
-            kchaos.Produce(
+            k.Tell(text="does broker 1 take a write as leader?"),
+            k.Produce(
                 operation="zombie",
                 topic="t",
                 partition=0,
@@ -92,26 +90,26 @@ def _made_anew(case: str) -> tuple[kchaos.Step, ...]:
     return (
         *_topic("t"),
         *(() if is_zombie else _topic("u")),
-        kchaos.Tell(text="a LeaderAndIsr says that broker 1 leads t, and is late"),
-        kchaos.Inject(
+        k.Tell(text="a LeaderAndIsr says that broker 1 leads t, and is late"),
+        k.Inject(
             name="late",
-            fault=kchaos.StaleRequest(api="LeaderAndIsr", broker=BOUNCING, partitions=(("t", 0),)),
+            fault=k.StaleRequest(api="LeaderAndIsr", broker=BOUNCING, partitions=(("t", 0),)),
         ),
-        kchaos.Tell(text="broker 1 bounces, broker 2 leads; the news of that are slow"),
-        kchaos.Inject(
+        k.Tell(text="broker 1 bounces, broker 2 leads; the news of that are slow"),
+        k.Inject(
             name="news",
-            fault=kchaos.HoldRequests(
+            fault=k.HoldRequests(
                 name="news", api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING
             ),
         ),
-        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
-        kchaos.AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER,)),
-        kchaos.AwaitHeld(name="news"),
-        kchaos.Tell(text="the request to the earlier generation arrives first"),
-        kchaos.Heal(name="late"),
+        k.Inject(name="bounce", fault=k.FastBounce(broker=BOUNCING)),
+        k.AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER,)),
+        k.AwaitHeld(name="news"),
+        k.Tell(text="the request to the earlier generation arrives first"),
+        k.Heal(name="late"),
         *after,
-        kchaos.Heal(name="news"),
-        kchaos.AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=OTHER),
+        k.Heal(name="news"),
+        k.AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=OTHER),
     )
 
 
@@ -129,7 +127,7 @@ def _answered(error_code: int) -> Mapping[str, Any]:
     return {"link": {**_TOLD, "direction": "response", "detail": {"error_code": error_code}}}
 
 
-KIP_380_STALE_LEADER_AND_ISR = kchaos.Entry(
+KIP_380_STALE_LEADER_AND_ISR = k.Entry(
     name="KIP-380-stale-leader-and-isr",
     title="A bounced broker takes its partitions as its earlier generation was told of them",
     story=(
@@ -160,17 +158,15 @@ KIP_380_STALE_LEADER_AND_ISR = kchaos.Entry(
     case_clusters={_SENT: lambda kafka: bounced_cluster(kafka, _NEVER_TIMES_OUT)},
     steps=_steps,
     expectations={
-        (_LEADS, "2.1.1"): kchaos.Expectation(
-            safe=False, findings=(_ACCEPTED,), witness=(_OBEYED,)
-        ),
-        (_LEADS, "2.2.2"): kchaos.Expectation(safe=True, witness=(_REFUSED,)),
-        (_FORGETS, "2.1.1"): kchaos.Expectation(
+        (_LEADS, "2.1.1"): k.Expectation(safe=False, findings=(_ACCEPTED,), witness=(_OBEYED,)),
+        (_LEADS, "2.2.2"): k.Expectation(safe=True, witness=(_REFUSED,)),
+        (_FORGETS, "2.1.1"): k.Expectation(
             safe=False, findings=(_ACCEPTED,), witness=(_OBEYED, _FORGOTTEN)
         ),
-        (_FORGETS, "2.2.2"): kchaos.Expectation(safe=True, witness=(_REFUSED, _KEPT)),
-        (_SENT, "2.1.1"): kchaos.Expectation(
+        (_FORGETS, "2.2.2"): k.Expectation(safe=True, witness=(_REFUSED, _KEPT)),
+        (_SENT, "2.1.1"): k.Expectation(
             safe=False, findings=((*_ACCEPTED, "t"),), witness=(_GIVEN_UP, _answered(0), _FORGOTTEN)
         ),
-        (_SENT, "2.2.2"): kchaos.Expectation(safe=True, witness=(_GIVEN_UP, _answered(77), _KEPT)),
+        (_SENT, "2.2.2"): k.Expectation(safe=True, witness=(_GIVEN_UP, _answered(77), _KEPT)),
     },
 )

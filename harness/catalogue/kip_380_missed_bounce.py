@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.releases import release_of
 from kchaos.harness.catalogue.entry import ExpectedFinding
 
@@ -15,7 +15,7 @@ _CLEAN, _REGISTERED = "clean", "re-registered"
 _TOPICS = {"t": (BOUNCING, OTHER), "u": (OTHER, BOUNCING), "v": (BOUNCING,)}
 
 _PROPERTIES = {
-    **kchaos.QUICK,
+    **k.QUICK,
     # A follower that is told nothing leaves the ISR by this alone.
     "replica.lag.time.max.ms": "3000",
     "zookeeper.session.timeout.ms": "3000",
@@ -24,41 +24,41 @@ _PROPERTIES = {
 }
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    controller, *others = kchaos.brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER))
+def _cluster(kafka: str) -> k.ClusterSpec:
+    controller, *others = k.brokers_of(kafka, (CONTROLLER, BOUNCING, OTHER))
     # It keeps its session while it stands still.
     patient = replace(controller, properties={"zookeeper.session.timeout.ms": "30000"})
-    return kchaos.ClusterSpec(
+    return k.ClusterSpec(
         brokers=(patient, *others), first_broker=CONTROLLER, properties=_PROPERTIES
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     topics = [
         step
         for topic, replicas in _TOPICS.items()
         for step in (
-            kchaos.CreateTopic(topic=topic, assignment=(replicas,)),
-            kchaos.Produce(operation=topic, topic=topic, partition=0, records=1, acks=-1),
-            kchaos.AwaitReplicated(topic=topic, partition=0, brokers=replicas, log_end_offset=1),
+            k.CreateTopic(topic=topic, assignment=(replicas,)),
+            k.Produce(operation=topic, topic=topic, partition=0, records=1, acks=-1),
+            k.AwaitReplicated(topic=topic, partition=0, brokers=replicas, log_end_offset=1),
         )
     ]
     return (
         *topics,
-        kchaos.Tell(text="the controller stands still before it can see who comes or goes"),
-        kchaos.Inject(
+        k.Tell(text="the controller stands still before it can see who comes or goes"),
+        k.Inject(
             name="controller",
-            fault=kchaos.PauseBroker(broker=CONTROLLER)
+            fault=k.PauseBroker(broker=CONTROLLER)
             if case == _PAUSED
-            else kchaos.HoldController(broker=CONTROLLER),
+            else k.HoldController(broker=CONTROLLER),
         ),
         *_BOUNCES[case],
-        kchaos.Tell(text="the controller goes on, and reads who is registered now"),
-        kchaos.Heal(name="controller"),
-        kchaos.AwaitLog(broker=CONTROLLER, pattern=_LOOKED),
-        *((kchaos.Inject(name="move", fault=kchaos.MoveController()),) if case == _MOVED else ()),
-        kchaos.Tell(text="a client writes to broker 1, which is the only replica of v"),
-        kchaos.Produce(
+        k.Tell(text="the controller goes on, and reads who is registered now"),
+        k.Heal(name="controller"),
+        k.AwaitLog(broker=CONTROLLER, pattern=_LOOKED),
+        *((k.Inject(name="move", fault=k.MoveController()),) if case == _MOVED else ()),
+        k.Tell(text="a client writes to broker 1, which is the only replica of v"),
+        k.Produce(
             operation="v2",
             topic="v",
             partition=0,
@@ -86,45 +86,43 @@ def _dead(topic: str) -> ExpectedFinding:
     return ("offline-partition", (), -1, -1, topic)
 
 
-def _unsafe(*witness: Mapping[str, Any]) -> kchaos.Expectation:
+def _unsafe(*witness: Mapping[str, Any]) -> k.Expectation:
     """Return the expectation for a killed broker that no request informs."""
     findings = (_untold("t"), _untold("u"), _untold("v"), _dead("t"), _dead("v"))
-    return kchaos.Expectation(safe=False, findings=findings, witness=witness)
+    return k.Expectation(safe=False, findings=findings, witness=witness)
 
 
-_AWAIT_HELD = kchaos.AwaitHeld(name="controller")
-_WORD = kchaos.HoldRequests(
+_AWAIT_HELD = k.AwaitHeld(name="controller")
+_WORD = k.HoldRequests(
     name="word", api="ControlledShutdown", source=BOUNCING, target=CONTROLLER, direction="response"
 )
 _BY_KILL = (
-    kchaos.Tell(text="broker 1 is killed and is back, with a new registration"),
-    kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
+    k.Tell(text="broker 1 is killed and is back, with a new registration"),
+    k.Inject(name="bounce", fault=k.FastBounce(broker=BOUNCING)),
 )
-_BOUNCES: dict[str, tuple[kchaos.Step, ...]] = {
+_BOUNCES: dict[str, tuple[k.Step, ...]] = {
     _KILLED: (*_BY_KILL, _AWAIT_HELD),
     _MOVED: (*_BY_KILL, _AWAIT_HELD),
     _PAUSED: _BY_KILL,
     _CLEAN: (
-        kchaos.Tell(
-            text="broker 1 stops cleanly, which the controller arranges; its death is held"
-        ),
+        k.Tell(text="broker 1 stops cleanly, which the controller arranges; its death is held"),
         # A request that the controller still had for it would reach the next generation, late.
-        kchaos.Inject(name="word", fault=_WORD),
-        kchaos.Inject(name="bounce", fault=kchaos.StopBroker(broker=BOUNCING, await_end=False)),
-        kchaos.AwaitHeld(name="word"),
-        kchaos.AwaitMessage(
+        k.Inject(name="word", fault=_WORD),
+        k.Inject(name="bounce", fault=k.StopBroker(broker=BOUNCING, await_end=False)),
+        k.AwaitHeld(name="word"),
+        k.AwaitMessage(
             api="StopReplica", source=CONTROLLER, target=BOUNCING, direction="response", count=4
         ),
-        kchaos.Heal(name="word"),
+        k.Heal(name="word"),
         _AWAIT_HELD,
-        kchaos.Tell(text="broker 1 is back, with a new registration"),
-        kchaos.Heal(name="bounce"),
+        k.Tell(text="broker 1 is back, with a new registration"),
+        k.Heal(name="bounce"),
     ),
     _REGISTERED: (
-        kchaos.Tell(text="broker 1's session ends; its process goes on and registers again"),
-        kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=BOUNCING)),
+        k.Tell(text="broker 1's session ends; its process goes on and registers again"),
+        k.Inject(name="session", fault=k.ExpireSession(broker=BOUNCING)),
         _AWAIT_HELD,
-        kchaos.Heal(name="session"),
+        k.Heal(name="session"),
     ),
 }
 _LOOKED = "Newly added brokers: , deleted brokers: 1?, (bounced brokers: 1, )?all live brokers"
@@ -145,7 +143,7 @@ _HELD = {"hit": {"point": "controller-broker-change", "broker": CONTROLLER, "fat
 _OVERLOOKED = _controller_log("Newly added brokers: , deleted brokers: , all live brokers: 0,1,2")
 _NOTICED = _controller_log(f"bounced brokers: {BOUNCING}, all live brokers: 0,1,2")
 
-KIP_380_MISSED_BOUNCE = kchaos.Entry(
+KIP_380_MISSED_BOUNCE = k.Entry(
     name="KIP-380-missed-bounce",
     title="A broker bounces before its controller looks, and is never told anything again",
     story=(
@@ -178,19 +176,19 @@ KIP_380_MISSED_BOUNCE = kchaos.Entry(
     expectations={
         (_KILLED, "2.1.1"): _unsafe(_HELD, _OVERLOOKED),
         (_PAUSED, "2.1.1"): _unsafe(_OVERLOOKED),
-        (_CLEAN, "2.1.1"): kchaos.Expectation(
+        (_CLEAN, "2.1.1"): k.Expectation(
             safe=False,
             findings=(_untold("t"), _untold("u"), _untold("v"), _dead("v")),
             witness=(_HELD, _OVERLOOKED),
         ),
     }
     | {
-        (case, "2.1.1"): kchaos.Expectation(safe=True, witness=(_HELD, _OVERLOOKED))
+        (case, "2.1.1"): k.Expectation(safe=True, witness=(_HELD, _OVERLOOKED))
         for case in (_REGISTERED, _MOVED)
     }
     | {
-        (case, "2.2.2"): kchaos.Expectation(safe=True, witness=(_HELD, _NOTICED))
+        (case, "2.2.2"): k.Expectation(safe=True, witness=(_HELD, _NOTICED))
         for case in (_KILLED, _CLEAN, _REGISTERED, _MOVED)
     }
-    | {(_PAUSED, "2.2.2"): kchaos.Expectation(safe=True, witness=(_NOTICED,))},
+    | {(_PAUSED, "2.2.2"): k.Expectation(safe=True, witness=(_NOTICED,))},
 )

@@ -1,6 +1,6 @@
 """KIP-380: a replica is stopped, or deleted, by a request to its broker's earlier generation."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.kip_380_bounced import (
     BOUNCING,
     OTHER,
@@ -12,39 +12,37 @@ from kchaos.harness.catalogue.kip_380_bounced import (
 _STOPPED, _DELETED = "stopped", "deleted"
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     deletes = case == _DELETED
     replicas = (BOUNCING,) if deletes else (OTHER, BOUNCING)
     return (
         *topic_with_a_record(replicas),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=replicas, high_watermark=1),
-        kchaos.Tell(text="a StopReplica for broker 1 is made, and is late"),
-        kchaos.Inject(
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=replicas, high_watermark=1),
+        k.Tell(text="a StopReplica for broker 1 is made, and is late"),
+        k.Inject(
             name="late",
-            fault=kchaos.StaleRequest(
+            fault=k.StaleRequest(
                 api="StopReplica", broker=BOUNCING, partitions=(("t", 0),), deletes=deletes
             ),
         ),
-        kchaos.Tell(
-            text="broker 1 bounces; the controller notices, and it has all its replicas again"
-        ),
-        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
-        kchaos.AwaitState(topic="t", partition=0, leader=replicas[0], isr=replicas),
-        kchaos.AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=replicas[0]),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=replicas, log_end_offset=1),
-        kchaos.Tell(text="now the request to its earlier generation arrives"),
-        kchaos.Heal(name="late"),
+        k.Tell(text="broker 1 bounces; the controller notices, and it has all its replicas again"),
+        k.Inject(name="bounce", fault=k.FastBounce(broker=BOUNCING)),
+        k.AwaitState(topic="t", partition=0, leader=replicas[0], isr=replicas),
+        k.AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=replicas[0]),
+        k.AwaitReplicated(topic="t", partition=0, brokers=replicas, log_end_offset=1),
+        k.Tell(text="now the request to its earlier generation arrives"),
+        k.Heal(name="late"),
         *(
             ()
             if deletes
-            else (kchaos.Produce(operation="m2", topic="t", partition=0, records=1, acks=1),)
+            else (k.Produce(operation="m2", topic="t", partition=0, records=1, acks=1),)
         ),
     )
 
 
 _OBEYED, _REFUSED = late_answer("StopReplica", 0), late_answer("StopReplica", 77)
 
-KIP_380_STALE_STOP_REPLICA = kchaos.Entry(
+KIP_380_STALE_STOP_REPLICA = k.Entry(
     name="KIP-380-stale-stop-replica",
     title="A replica is stopped by a request that was meant for the broker's earlier generation",
     story=(
@@ -68,7 +66,7 @@ KIP_380_STALE_STOP_REPLICA = kchaos.Entry(
     cluster=bounced_cluster,
     steps=_steps,
     expectations={
-        (_STOPPED, "2.1.1"): kchaos.Expectation(
+        (_STOPPED, "2.1.1"): k.Expectation(
             safe=False,
             findings=(
                 ("stale-request-accepted", (BOUNCING,), -1, -1),
@@ -76,7 +74,7 @@ KIP_380_STALE_STOP_REPLICA = kchaos.Entry(
             ),
             witness=(_OBEYED,),
         ),
-        (_DELETED, "2.1.1"): kchaos.Expectation(
+        (_DELETED, "2.1.1"): k.Expectation(
             safe=False,
             findings=(
                 ("stale-request-accepted", (BOUNCING,), -1, -1),
@@ -89,7 +87,7 @@ KIP_380_STALE_STOP_REPLICA = kchaos.Entry(
         ),
     }
     | {
-        (case, "2.2.2"): kchaos.Expectation(safe=True, witness=(_REFUSED,))
+        (case, "2.2.2"): k.Expectation(safe=True, witness=(_REFUSED,))
         for case in (_STOPPED, _DELETED)
     },
 )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.kip_380_bounced import (
     BOUNCING,
     CONTROLLER,
@@ -17,79 +17,69 @@ _FOLLOWER, _CLIENT = "leader-taken-for-dead", "client-asks"
 _ALL = (OTHER, CONTROLLER, BOUNCING)
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return _a_client_asks() if case == _CLIENT else _a_follower_is_told()
 
 
-def _a_client_asks() -> tuple[kchaos.Step, ...]:
+def _a_client_asks() -> tuple[k.Step, ...]:
     """Ask broker 1, which has no replica, so that only its metadata of t matter."""
     both = (OTHER, CONTROLLER)
 
-    def client(operation: str, tries: int = 20) -> kchaos.WriteWhereTold:
-        return kchaos.WriteWhereTold(
+    def client(operation: str, tries: int = 20) -> k.WriteWhereTold:
+        return k.WriteWhereTold(
             operation=operation, topic="t", partition=0, ask=BOUNCING, tries=tries
         )
 
     return (
         *topic_with_a_record(both),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
-        kchaos.Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
-        kchaos.Inject(name="2-down", fault=kchaos.KillBroker(broker=OTHER)),
-        kchaos.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER,)),
-        kchaos.Inject(
+        k.AwaitReplicated(topic="t", partition=0, brokers=both, log_end_offset=1),
+        k.Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
+        k.Inject(name="2-down", fault=k.KillBroker(broker=OTHER)),
+        k.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER,)),
+        k.Inject(
             name="late",
-            fault=kchaos.StaleRequest(
-                api="UpdateMetadata", broker=BOUNCING, partitions=(("t", 0),)
-            ),
+            fault=k.StaleRequest(api="UpdateMetadata", broker=BOUNCING, partitions=(("t", 0),)),
         ),
-        kchaos.Tell(
-            text="broker 2 returns and leads again; broker 1 bounces, and a client asks it"
-        ),
-        kchaos.Heal(name="2-down"),
-        kchaos.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=both),
+        k.Tell(text="broker 2 returns and leads again; broker 1 bounces, and a client asks it"),
+        k.Heal(name="2-down"),
+        k.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=both),
         # A leader tells its controller of a grown ISR seconds later, and that tells all brokers.
-        kchaos.AwaitLog(broker=CONTROLLER, pattern=r"Sending MetadataRequest to Brokers.*\bt-0\b"),
-        kchaos.Inject(name="prefer", fault=kchaos.PreferredElection(topic="t", partition=0)),
-        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
+        k.AwaitLog(broker=CONTROLLER, pattern=r"Sending MetadataRequest to Brokers.*\bt-0\b"),
+        k.Inject(name="prefer", fault=k.PreferredElection(topic="t", partition=0)),
+        k.Inject(name="bounce", fault=k.FastBounce(broker=BOUNCING)),
         client("before"),
-        kchaos.Tell(
-            text="now the request to its earlier generation arrives, and the client asks again"
-        ),
-        kchaos.Heal(name="late"),
+        k.Tell(text="now the request to its earlier generation arrives, and the client asks again"),
+        k.Heal(name="late"),
         client("after", tries=5),
-        kchaos.Tell(text="another controller tells every broker everything; the client asks again"),
-        kchaos.Inject(name="move", fault=kchaos.MoveController()),
+        k.Tell(text="another controller tells every broker everything; the client asks again"),
+        k.Inject(name="move", fault=k.MoveController()),
         client("told-anew"),
     )
 
 
-def _a_follower_is_told() -> tuple[kchaos.Step, ...]:
+def _a_follower_is_told() -> tuple[k.Step, ...]:
     return (
         *topic_with_a_record(_ALL),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=1),
-        kchaos.Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
-        kchaos.Inject(name="2-down", fault=kchaos.KillBroker(broker=OTHER)),
-        kchaos.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER, BOUNCING)),
-        kchaos.Inject(
+        k.AwaitReplicated(topic="t", partition=0, brokers=_ALL, log_end_offset=1),
+        k.Tell(text="broker 2 is down; an UpdateMetadata tells broker 1 so, and is late"),
+        k.Inject(name="2-down", fault=k.KillBroker(broker=OTHER)),
+        k.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER, BOUNCING)),
+        k.Inject(
             name="late",
-            fault=kchaos.StaleRequest(
-                api="UpdateMetadata", broker=BOUNCING, partitions=(("t", 0),)
-            ),
+            fault=k.StaleRequest(api="UpdateMetadata", broker=BOUNCING, partitions=(("t", 0),)),
         ),
-        kchaos.Tell(text="broker 2 returns; broker 1 bounces and follows broker 0"),
-        kchaos.Heal(name="2-down"),
-        kchaos.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=_ALL),
-        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
-        kchaos.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=_ALL),
-        kchaos.AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=CONTROLLER),
-        kchaos.Tell(
-            text="now the request to its earlier generation arrives: broker 2 is dead, it says"
-        ),
-        kchaos.Heal(name="late"),
-        kchaos.Tell(text="preferred election: broker 2 leads; does broker 1 follow?"),
-        kchaos.Inject(name="prefer", fault=kchaos.PreferredElection(topic="t", partition=0)),
-        kchaos.AwaitState(topic="t", partition=0, leader=OTHER),
-        kchaos.Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
+        k.Tell(text="broker 2 returns; broker 1 bounces and follows broker 0"),
+        k.Heal(name="2-down"),
+        k.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=_ALL),
+        k.Inject(name="bounce", fault=k.FastBounce(broker=BOUNCING)),
+        k.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=_ALL),
+        k.AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=CONTROLLER),
+        k.Tell(text="now the request to its earlier generation arrives: broker 2 is dead, it says"),
+        k.Heal(name="late"),
+        k.Tell(text="preferred election: broker 2 leads; does broker 1 follow?"),
+        k.Inject(name="prefer", fault=k.PreferredElection(topic="t", partition=0)),
+        k.AwaitState(topic="t", partition=0, leader=OTHER),
+        k.Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
     )
 
 
@@ -124,7 +114,7 @@ def _sent_to_an_old_leader(number: int) -> Mapping[str, Any]:
     }
 
 
-KIP_380_STALE_UPDATE_METADATA = kchaos.Entry(
+KIP_380_STALE_UPDATE_METADATA = k.Entry(
     name="KIP-380-stale-update-metadata",
     title="A bounced broker takes a live leader for dead, as its earlier generation was told",
     story=(
@@ -150,7 +140,7 @@ KIP_380_STALE_UPDATE_METADATA = kchaos.Entry(
     cluster=bounced_cluster,
     steps=_steps,
     expectations={
-        (_FOLLOWER, "2.1.1"): kchaos.Expectation(
+        (_FOLLOWER, "2.1.1"): k.Expectation(
             safe=False,
             findings=(
                 ("stale-request-accepted", (BOUNCING,), -1, -1),
@@ -158,10 +148,10 @@ KIP_380_STALE_UPDATE_METADATA = kchaos.Entry(
             ),
             witness=(late_answer("UpdateMetadata", 0), _UNAVAILABLE),
         ),
-        (_FOLLOWER, "2.2.2"): kchaos.Expectation(
+        (_FOLLOWER, "2.2.2"): k.Expectation(
             safe=True, witness=(late_answer("UpdateMetadata", 77),)
         ),
-        (_CLIENT, "2.1.1"): kchaos.Expectation(
+        (_CLIENT, "2.1.1"): k.Expectation(
             safe=False,
             findings=(("stale-request-accepted", (BOUNCING,), -1, -1),),
             witness=(
@@ -173,7 +163,7 @@ KIP_380_STALE_UPDATE_METADATA = kchaos.Entry(
                 _ended("told-anew", True),
             ),
         ),
-        (_CLIENT, "2.2.2"): kchaos.Expectation(
+        (_CLIENT, "2.2.2"): k.Expectation(
             safe=True,
             witness=(
                 late_answer("UpdateMetadata", 77),

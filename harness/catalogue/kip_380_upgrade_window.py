@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.releases import release_of
 from kchaos.harness.catalogue.kip_380_bounced import (
     BOUNCED,
@@ -22,108 +22,102 @@ _AT_2_2 = (("inter.broker.protocol.version", "2.2"),)
 _FIXED = (_TWO_ROLLS, _SKIPPED, _REVERSE)
 
 
-def _cluster(kafka: str, protocol: str = "2.2") -> kchaos.ClusterSpec:
+def _cluster(kafka: str, protocol: str = "2.2") -> k.ClusterSpec:
     return bounced_cluster(kafka, {"inter.broker.protocol.version": protocol})
 
 
-def _all_before(_kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(_BEFORE, (BOUNCING, OTHER)),
-        first_broker=OTHER,
-        properties=BOUNCED,
+def _all_before(_kafka: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
+        brokers=k.brokers_of(_BEFORE, (BOUNCING, OTHER)), first_broker=OTHER, properties=BOUNCED
     )
 
 
-def _new_beside_old(_kafka: str) -> kchaos.ClusterSpec:
+def _new_beside_old(_kafka: str) -> k.ClusterSpec:
     """Return broker 0 on the new release, and broker 1 on the old one as the first controller."""
-    return kchaos.ClusterSpec(
+    return k.ClusterSpec(
         brokers=(
-            kchaos.BrokerSpec(id=CONTROLLER, kafka=_AFTER),
-            kchaos.BrokerSpec(id=BOUNCING, kafka=_BEFORE),
+            k.BrokerSpec(id=CONTROLLER, kafka=_AFTER),
+            k.BrokerSpec(id=BOUNCING, kafka=_BEFORE),
         ),
         first_broker=BOUNCING,
         properties=BOUNCED,
     )
 
 
-def _old_controller(_kafka: str) -> kchaos.ClusterSpec:
+def _old_controller(_kafka: str) -> k.ClusterSpec:
     """Return broker 1 on the new release and its protocol, and the others on the old one."""
     own = {
         **dict(_AT_2_2),
         "controlled.shutdown.enable": "true",
         "controlled.shutdown.retry.backoff.ms": "200",
     }
-    return kchaos.ClusterSpec(
+    return k.ClusterSpec(
         brokers=(
-            kchaos.BrokerSpec(id=CONTROLLER, kafka=_BEFORE),
-            kchaos.BrokerSpec(id=BOUNCING, kafka=_AFTER, properties=own),
-            kchaos.BrokerSpec(id=OTHER, kafka=_BEFORE),
+            k.BrokerSpec(id=CONTROLLER, kafka=_BEFORE),
+            k.BrokerSpec(id=BOUNCING, kafka=_AFTER, properties=own),
+            k.BrokerSpec(id=OTHER, kafka=_BEFORE),
         ),
         first_broker=CONTROLLER,
         properties=BOUNCED,
     )
 
 
-def _topic() -> tuple[kchaos.Step, ...]:
+def _topic() -> tuple[k.Step, ...]:
     return topic_with_a_record((OTHER, BOUNCING))
 
 
-def _late(fault: kchaos.StaleRequest) -> tuple[kchaos.Step, ...]:
+def _late(fault: k.StaleRequest) -> tuple[k.Step, ...]:
     """Bounce broker 1, and send it a request to its earlier generation once it is in sync."""
     return (
-        kchaos.Tell(text="a StopReplica for broker 1 is made, and is late"),
-        kchaos.Inject(name="late", fault=fault),
-        kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=BOUNCING)),
-        kchaos.AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER, BOUNCING)),
-        kchaos.AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=OTHER),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(OTHER, BOUNCING), log_end_offset=1),
-        kchaos.Tell(text="broker 1 has bounced and follows; now the request arrives"),
-        kchaos.Heal(name="late"),
-        kchaos.Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
+        k.Tell(text="a StopReplica for broker 1 is made, and is late"),
+        k.Inject(name="late", fault=fault),
+        k.Inject(name="bounce", fault=k.FastBounce(broker=BOUNCING)),
+        k.AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER, BOUNCING)),
+        k.AwaitFollowing(topic="t", partition=0, follower=BOUNCING, leader=OTHER),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(OTHER, BOUNCING), log_end_offset=1),
+        k.Tell(text="broker 1 has bounced and follows; now the request arrives"),
+        k.Heal(name="late"),
+        k.Produce(operation="m2", topic="t", partition=0, records=1, acks=1),
     )
 
 
-_STOP = kchaos.StaleRequest(api="StopReplica", broker=BOUNCING, partitions=(("t", 0),))
-_WITHOUT = kchaos.StaleRequest(
+_STOP = k.StaleRequest(api="StopReplica", broker=BOUNCING, partitions=(("t", 0),))
+_WITHOUT = k.StaleRequest(
     api="StopReplica", broker=BOUNCING, partitions=(("t", 0),), version=1, epoch="unknown"
 )
 
 
-def _rolls() -> tuple[kchaos.Step, ...]:
+def _rolls() -> tuple[k.Step, ...]:
     """Roll as the document says: new binaries at the old protocol, then the new protocol."""
     first = [
-        kchaos.Inject(
+        k.Inject(
             name=f"binary-{broker}",
-            fault=kchaos.RollBroker(broker=broker, kafka=_AFTER, properties=_AT_2_1),
+            fault=k.RollBroker(broker=broker, kafka=_AFTER, properties=_AT_2_1),
         )
         for broker in (BOUNCING, OTHER)
     ]
     second = [
-        kchaos.Inject(
-            name=f"protocol-{broker}", fault=kchaos.RollBroker(broker=broker, properties=_AT_2_2)
-        )
+        k.Inject(name=f"protocol-{broker}", fault=k.RollBroker(broker=broker, properties=_AT_2_2))
         for broker in (BOUNCING, OTHER)
     ]
     return (
-        kchaos.Tell(text="the first roll: 2.2.2 at protocol 2.1"),
+        k.Tell(text="the first roll: 2.2.2 at protocol 2.1"),
         *first,
-        kchaos.Tell(text="the second roll: protocol 2.2"),
+        k.Tell(text="the second roll: protocol 2.2"),
         *second,
-        kchaos.AwaitState(topic="t", partition=0, isr=(OTHER, BOUNCING)),
+        k.AwaitState(topic="t", partition=0, isr=(OTHER, BOUNCING)),
     )
 
 
-def _skipped() -> tuple[kchaos.Step, ...]:
+def _skipped() -> tuple[k.Step, ...]:
     return (
         *topic_with_a_record((BOUNCING,)),
-        kchaos.Tell(text="broker 0 goes to protocol 2.2 at once, and becomes the controller"),
-        kchaos.Inject(
-            name="protocol", fault=kchaos.RollBroker(broker=CONTROLLER, properties=_AT_2_2)
-        ),
-        kchaos.Inject(name="1-down", fault=kchaos.KillBroker(broker=BOUNCING)),
-        kchaos.Tell(text="broker 1, still on 2.1.1, returns: does it understand its controller?"),
-        kchaos.Heal(name="1-down"),
-        kchaos.AwaitMessage(
+        k.Tell(text="broker 0 goes to protocol 2.2 at once, and becomes the controller"),
+        k.Inject(name="protocol", fault=k.RollBroker(broker=CONTROLLER, properties=_AT_2_2)),
+        k.Inject(name="1-down", fault=k.KillBroker(broker=BOUNCING)),
+        k.Tell(text="broker 1, still on 2.1.1, returns: does it understand its controller?"),
+        k.Heal(name="1-down"),
+        k.AwaitMessage(
             api="UpdateMetadata",
             source=CONTROLLER,
             target=BOUNCING,
@@ -134,18 +128,18 @@ def _skipped() -> tuple[kchaos.Step, ...]:
     )
 
 
-def _reverse() -> tuple[kchaos.Step, ...]:
+def _reverse() -> tuple[k.Step, ...]:
     return (
         *topic_with_a_record((BOUNCING, OTHER)),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(BOUNCING, OTHER), log_end_offset=1),
-        kchaos.Tell(text="broker 1, at protocol 2.2, asks a 2.1.1 controller to shut it down"),
-        kchaos.Inject(name="1-stops", fault=kchaos.StopBroker(broker=BOUNCING)),
-        kchaos.AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER,)),
-        kchaos.Heal(name="1-stops"),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(BOUNCING, OTHER), log_end_offset=1),
+        k.Tell(text="broker 1, at protocol 2.2, asks a 2.1.1 controller to shut it down"),
+        k.Inject(name="1-stops", fault=k.StopBroker(broker=BOUNCING)),
+        k.AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER,)),
+        k.Heal(name="1-stops"),
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     match case:
         case "two-rolls":
             rolled = _late(_STOP)
@@ -191,7 +185,7 @@ def _sent(api: str, version: int, source: int, target: int) -> Mapping[str, obje
     }
 
 
-KIP_380_UPGRADE_WINDOW = kchaos.Entry(
+KIP_380_UPGRADE_WINDOW = k.Entry(
     name="KIP-380-upgrade-window",
     title="Requests that name no generation pass the fence",
     story=(
@@ -226,15 +220,15 @@ KIP_380_UPGRADE_WINDOW = kchaos.Entry(
     steps=_steps,
     cannot_show=_cannot_show,
     expectations={
-        (case, _AFTER): kchaos.Expectation(safe=False, findings=_HARM, witness=(_OBEYED,))
+        (case, _AFTER): k.Expectation(safe=False, findings=_HARM, witness=(_OBEYED,))
         for case in (_FIRST, _UNKNOWN)
     }
     | {
-        (case, _AFTER): kchaos.Expectation(safe=True, witness=(_REFUSED,))
+        (case, _AFTER): k.Expectation(safe=True, witness=(_REFUSED,))
         for case in (_SECOND, _TWO_ROLLS)
     }
     | {
-        (_SKIPPED, _AFTER): kchaos.Expectation(
+        (_SKIPPED, _AFTER): k.Expectation(
             safe=False,
             findings=(
                 ("generation-not-initialised", (BOUNCING,), -1, -1),
@@ -242,7 +236,7 @@ KIP_380_UPGRADE_WINDOW = kchaos.Entry(
             ),
             witness=(_sent("UpdateMetadata", 5, CONTROLLER, BOUNCING),),
         ),
-        (_REVERSE, _AFTER): kchaos.Expectation(
+        (_REVERSE, _AFTER): k.Expectation(
             safe=True,
             witness=(
                 _sent("ControlledShutdown", 2, BOUNCING, CONTROLLER),

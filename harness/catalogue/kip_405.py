@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.harness.catalogue.kip_405_page import of_scenario, wanted
 
@@ -14,7 +14,7 @@ MESSAGE_BYTES = 84
 TOPIC, PARTITION = "t", 0
 
 TIERED: Mapping[str, str] = {
-    **kchaos.QUICK,
+    **k.QUICK,
     # A rebuild asks the leader three times in a row and reads from the remote store.
     "replica.socket.timeout.ms": "5000",
     "request.timeout.ms": "5000",
@@ -52,23 +52,23 @@ def tiered_cluster(
     properties: Mapping[str, str] = MappingProxyType({}),
     *,
     tiered: bool = True,
-) -> kchaos.ClusterSpec:
+) -> k.ClusterSpec:
     """Return a cluster with a remote store, whose metadata topic is on the lasting controller."""
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, brokers),
+    return k.ClusterSpec(
+        brokers=k.brokers_of(kafka, brokers),
         first_broker=controller,
         properties={**TIERED, **properties},
         tiered=tiered,
     )
 
 
-def failing_store(kafka: str, broker: int, point: str) -> kchaos.ClusterSpec:
+def failing_store(kafka: str, broker: int, point: str) -> k.ClusterSpec:
     """Return three brokers, the last the controller, one of which can be held at the store."""
     spec = tiered_cluster(kafka, (0, 1, 2), 2, {"group.initial.rebalance.delay.ms": "0"})
     return with_points(spec, broker, point)
 
 
-def with_points(spec: kchaos.ClusterSpec, broker: int, *points: str) -> kchaos.ClusterSpec:
+def with_points(spec: k.ClusterSpec, broker: int, *points: str) -> k.ClusterSpec:
     """Return the cluster with the agent of one broker at these points."""
     brokers = tuple(
         replace(broker_spec, points=points) if broker_spec.id == broker else broker_spec
@@ -77,14 +77,12 @@ def with_points(spec: kchaos.ClusterSpec, broker: int, *points: str) -> kchaos.C
     return replace(spec, brokers=brokers)
 
 
-PREFERRED = kchaos.PreferredElection(topic=TOPIC, partition=PARTITION)
+PREFERRED = k.PreferredElection(topic=TOPIC, partition=PARTITION)
 
 
-def created(
-    replicas: tuple[int, ...], *, segment_messages: int, local_messages: int
-) -> kchaos.Step:
+def created(replicas: tuple[int, ...], *, segment_messages: int, local_messages: int) -> k.Step:
     """Create the topic with `tiered_topic`'s settings and these replicas, preferred one first."""
-    return kchaos.CreateTopic(
+    return k.CreateTopic(
         topic=TOPIC,
         assignment=(replicas,),
         configuration=tiered_topic(
@@ -93,31 +91,31 @@ def created(
     )
 
 
-def elected(leader: int, isr: tuple[int, ...] | None = None) -> kchaos.Step:
+def elected(leader: int, isr: tuple[int, ...] | None = None) -> k.Step:
     """Wait for this leader, to its own knowledge, and this ISR."""
-    return kchaos.AwaitState(topic=TOPIC, partition=PARTITION, leader=leader, isr=isr)
+    return k.AwaitState(topic=TOPIC, partition=PARTITION, leader=leader, isr=isr)
 
 
-def level(brokers: tuple[int, ...], high_watermark: int) -> kchaos.Step:
+def level(brokers: tuple[int, ...], high_watermark: int) -> k.Step:
     """Wait for this high watermark on each of these brokers."""
-    return kchaos.AwaitHighWatermark(
+    return k.AwaitHighWatermark(
         topic=TOPIC, partition=PARTITION, brokers=brokers, high_watermark=high_watermark
     )
 
 
-def settled(leader: int, isr: tuple[int, ...], end: int) -> tuple[kchaos.Step, ...]:
+def settled(leader: int, isr: tuple[int, ...], end: int) -> tuple[k.Step, ...]:
     """Wait for this leader and ISR, and for the high watermark on each of its brokers."""
     return elected(leader, isr), level(isr, end)
 
 
-def begins(broker: int, offset: int) -> kchaos.Step:
+def begins(broker: int, offset: int) -> k.Step:
     """Wait until a broker's local log begins there."""
-    return kchaos.AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=broker, offset=offset)
+    return k.AwaitLocalStart(topic=TOPIC, partition=PARTITION, broker=broker, offset=offset)
 
 
-def shipped(*segments: tuple[int, int, int | None], finished_only: bool = False) -> kchaos.Step:
+def shipped(*segments: tuple[int, int, int | None], finished_only: bool = False) -> k.Step:
     """Wait until the remote store has these segments; see `AwaitTiered`."""
-    return kchaos.AwaitTiered(
+    return k.AwaitTiered(
         topic=TOPIC, partition=PARTITION, segments=segments, finished_only=finished_only
     )
 
@@ -131,12 +129,10 @@ def tiered_topic(*, segment_messages: int, local_messages: int) -> tuple[tuple[s
     )
 
 
-def configured(name: str, setting: str, messages: int) -> kchaos.Step:
+def configured(name: str, setting: str, messages: int) -> k.Step:
     """Change a setting of the topic to the bytes of this many messages."""
     settings = ((setting, str(messages * MESSAGE_BYTES)),)
-    return kchaos.Inject(
-        name=name, fault=kchaos.ConfigureTopic(topic=TOPIC, configuration=settings)
-    )
+    return k.Inject(name=name, fault=k.ConfigureTopic(topic=TOPIC, configuration=settings))
 
 
 NOTHING_EXPIRES = configured("no local retention", "local.retention.bytes", 100)
@@ -144,14 +140,14 @@ NOTHING_EXPIRES = configured("no local retention", "local.retention.bytes", 100)
 start of its local log would be set anew."""
 
 
-def message(number: int, *, acks: int = -1) -> kchaos.Produce:
+def message(number: int, *, acks: int = -1) -> k.Produce:
     """Return a write of exactly `MESSAGE_BYTES`, named by its number on the page."""
-    return kchaos.Produce(
+    return k.Produce(
         operation=f"message-{number:06d}", topic=TOPIC, partition=PARTITION, records=1, acks=acks
     )
 
 
-def messages(*numbers: int, acks: int = -1) -> tuple[kchaos.Produce, ...]:
+def messages(*numbers: int, acks: int = -1) -> tuple[k.Produce, ...]:
     """Return several writes of one message each."""
     return tuple(message(number, acks=acks) for number in numbers)
 
@@ -208,13 +204,11 @@ def epochs(snapshot: str, broker: int, *starts: int) -> Mapping[str, Any]:
     }
 
 
-def read_all(name: str, broker: int) -> tuple[kchaos.Step, ...]:
+def read_all(name: str, broker: int) -> tuple[k.Step, ...]:
     """Read in sequence, and by a seek to each offset, the last one first."""
     return (
-        kchaos.TierRead(
-            operation=f"{name}-sequence", topic=TOPIC, partition=PARTITION, broker=broker
-        ),
-        kchaos.TierRead(
+        k.TierRead(operation=f"{name}-sequence", topic=TOPIC, partition=PARTITION, broker=broker),
+        k.TierRead(
             operation=f"{name}-seeks",
             topic=TOPIC,
             partition=PARTITION,

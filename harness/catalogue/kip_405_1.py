@@ -1,6 +1,6 @@
 """KIP-405, scenario 1: a new, empty follower builds what it lacks from the remote tier."""
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue import kip_405
 
 _CASE = "new-empty-follower"
@@ -8,32 +8,32 @@ P, A, B = 0, 1, 2
 """The first leader, the page's leader, and its new follower, which is the controller."""
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
+def _cluster(kafka: str) -> k.ClusterSpec:
     return kip_405.tiered_cluster(kafka, (P, A, B), controller=B)
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
         kip_405.created((P, A), segment_messages=3, local_messages=5),
-        kchaos.Tell(text="messages 0 to 7 in the leader epochs of the page, three to a segment"),
+        k.Tell(text="messages 0 to 7 in the leader epochs of the page, three to a segment"),
         *kip_405.messages(0, 1, 2),
-        kchaos.Inject(name="epoch 1", fault=kchaos.StopBroker(broker=P)),
+        k.Inject(name="epoch 1", fault=k.StopBroker(broker=P)),
         kip_405.elected(A, (A,)),
         *kip_405.messages(3, 4),
-        kchaos.Heal(name="epoch 1"),
+        k.Heal(name="epoch 1"),
         *kip_405.settled(A, (A, P), 5),
-        kchaos.Inject(name="epoch 2", fault=kip_405.PREFERRED),
+        k.Inject(name="epoch 2", fault=kip_405.PREFERRED),
         *kip_405.messages(5, 6),
         *kip_405.settled(P, (A, P), 7),
         kip_405.shipped((0, 2, 0), (3, 5, None)),
-        kchaos.Inject(name="epoch 3", fault=kchaos.StopBroker(broker=P)),
+        k.Inject(name="epoch 3", fault=k.StopBroker(broker=P)),
         kip_405.elected(A, (A,)),
         kip_405.message(7),
-        kchaos.Heal(name="epoch 3"),
+        k.Heal(name="epoch 3"),
         *kip_405.settled(A, (A, P), 8),
-        kchaos.Tell(text="what broker A has of offsets 0 to 2 is in the remote tier only"),
+        k.Tell(text="what broker A has of offsets 0 to 2 is in the remote tier only"),
         kip_405.begins(A, 3),
-        kchaos.AwaitOffsets(
+        k.AwaitOffsets(
             topic=kip_405.TOPIC,
             partition=kip_405.PARTITION,
             broker=A,
@@ -42,17 +42,17 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
             latest_tiered=5,
         ),
         *kip_405.read_all("before", A),
-        kchaos.TakeSnapshot(label="step-1"),
-        kchaos.Tell(text="broker B becomes a replica; it has no data and asks for offset 0"),
-        kchaos.Reassign(topic=kip_405.TOPIC, partition=kip_405.PARTITION, replicas=(B, A, P)),
+        k.TakeSnapshot(label="step-1"),
+        k.Tell(text="broker B becomes a replica; it has no data and asks for offset 0"),
+        k.Reassign(topic=kip_405.TOPIC, partition=kip_405.PARTITION, replicas=(B, A, P)),
         *kip_405.settled(A, (B, A, P), 8),
         kip_405.begins(B, 3),
-        kchaos.TakeSnapshot(label="step-2"),
+        k.TakeSnapshot(label="step-2"),
         *kip_405.read_all("old-leader", A),
-        kchaos.Tell(text="broker B leads, and is asked for everything"),
-        kchaos.Inject(name="B leads", fault=kip_405.PREFERRED),
+        k.Tell(text="broker B leads, and is asked for everything"),
+        k.Inject(name="B leads", fault=kip_405.PREFERRED),
         kip_405.elected(B),
-        kchaos.AwaitOffsets(topic=kip_405.TOPIC, partition=kip_405.PARTITION, broker=B, earliest=0),
+        k.AwaitOffsets(topic=kip_405.TOPIC, partition=kip_405.PARTITION, broker=B, earliest=0),
         *kip_405.read_all("new-leader", B),
     )
 
@@ -63,7 +63,7 @@ _BUILT = {
     "log": {"broker": B, "pattern": r"Updated the epoch cache from remote tier till offset: 3 "}
 }
 
-KIP_405_1 = kchaos.Entry(
+KIP_405_1 = k.Entry(
     name="KIP-405-1",
     title="A new follower builds the epochs that it lacks from the remote tier",
     story=(
@@ -79,12 +79,12 @@ KIP_405_1 = kchaos.Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.6.2"): kchaos.Expectation(
+        (_CASE, "3.6.2"): k.Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 0, 2),),
             witness=(_MOVED, _BUILT, _REBUILT, *kip_405.as_printed(1, "3.6.2")),
         ),
-        (_CASE, "3.9.1"): kchaos.Expectation(
+        (_CASE, "3.9.1"): k.Expectation(
             safe=True, witness=(_MOVED, _BUILT, _REBUILT, *kip_405.as_printed(1, "3.9.1"))
         ),
     },

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue import kip_405
 
 A, B, CONTROLLER = 0, 1, 2
 _TWO = str(2 * kip_405.MESSAGE_BYTES)
 
 
-def cluster_of(kafka: str, *, tiered: bool = True) -> kchaos.ClusterSpec:
+def cluster_of(kafka: str, *, tiered: bool = True) -> k.ClusterSpec:
     """Return broker A with two messages in a segment, and B with all in one, unflushed."""
     spec = kip_405.tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, tiered=tiered)
     brokers = tuple(
@@ -19,10 +19,10 @@ def cluster_of(kafka: str, *, tiered: bool = True) -> kchaos.ClusterSpec:
     return replace(spec, brokers=brokers)
 
 
-def steps_of(case: str) -> tuple[kchaos.Step, ...]:
+def steps_of(case: str) -> tuple[k.Step, ...]:
     """Return the steps, of which `kip_405_control` can omit those on tiering."""
     return (
-        kchaos.CreateTopic(
+        k.CreateTopic(
             topic=kip_405.TOPIC,
             assignment=((A, B),),
             configuration=tuple(
@@ -34,45 +34,45 @@ def steps_of(case: str) -> tuple[kchaos.Step, ...]:
         *kip_405.messages(0, 1, 2),
         kip_405.level((A, B), 3),
         kip_405.shipped((0, 1, 0)),
-        kchaos.TakeSnapshot(label="step-1"),
-        kchaos.Tell(text="both lose power, A first; messages 1 and 2 were not on B's disk"),
-        kchaos.Inject(name="A is down", fault=kchaos.KillBroker(broker=A)),
+        k.TakeSnapshot(label="step-1"),
+        k.Tell(text="both lose power, A first; messages 1 and 2 were not on B's disk"),
+        k.Inject(name="A is down", fault=k.KillBroker(broker=A)),
         kip_405.elected(B, (B,)),
-        kchaos.Inject(name="B is down", fault=kchaos.KillBroker(broker=B)),
+        k.Inject(name="B is down", fault=k.KillBroker(broker=B)),
         kip_405.elected(-1, (B,)),
-        kchaos.Inject(
+        k.Inject(
             name="B's tail",
-            fault=kchaos.LoseTail(
+            fault=k.LoseTail(
                 broker=B, topic=kip_405.TOPIC, partition=kip_405.PARTITION, log_end_offset=1
             ),
         ),
-        kchaos.Tell(text="B comes back, leads, and takes message 3 at offset 1"),
-        kchaos.Heal(name="B is down"),
+        k.Tell(text="B comes back, leads, and takes message 3 at offset 1"),
+        k.Heal(name="B is down"),
         kip_405.elected(B, (B,)),
         kip_405.configured("two to a segment", "segment.bytes", 2),
         kip_405.message(3),
         kip_405.level((B,), 2),
-        kchaos.TakeSnapshot(label="step-2"),
+        k.TakeSnapshot(label="step-2"),
         *_after_a_is_back(case),
     )
 
 
-def _after_a_is_back(case: str) -> tuple[kchaos.Step, ...]:
+def _after_a_is_back(case: str) -> tuple[k.Step, ...]:
     """Return the steps from the return of A on."""
     uploads = ((0, 1, 0), (0, 1, None)) if case == kip_405.UPLOADED else ((0, 1, 0),)
     leaders = (B,) if case == kip_405.UPLOADED else ()
     return (
-        kchaos.Tell(text="A comes back, truncates, and follows"),
-        kchaos.Heal(name="A is down"),
+        k.Tell(text="A comes back, truncates, and follows"),
+        k.Heal(name="A is down"),
         kip_405.elected(B, (A, B)),
         kip_405.level((A, B), 2),
-        kchaos.TakeSnapshot(label="step-3"),
+        k.TakeSnapshot(label="step-3"),
         kip_405.message(4),
         kip_405.level((A, B), 3),
         kip_405.shipped(*uploads),
         *kip_405.read_all("before", B),
-        kchaos.TakeSnapshot(label="step-4"),
-        kchaos.Tell(text="beyond the page: the first local segment expires on both"),
+        k.TakeSnapshot(label="step-4"),
+        k.Tell(text="beyond the page: the first local segment expires on both"),
         kip_405.message(5),
         kip_405.level((A, B), 4),
         kip_405.configured("local retention", "local.retention.bytes", 2),
@@ -81,8 +81,8 @@ def _after_a_is_back(case: str) -> tuple[kchaos.Step, ...]:
         *(kip_405.begins(leader, 2) for leader in leaders),
         kip_405.begins(A, 2),
         *kip_405.read_all("B-leads", B),
-        kchaos.TakeSnapshot(label="expired"),
-        kchaos.Inject(name="A leads", fault=kip_405.PREFERRED),
+        k.TakeSnapshot(label="expired"),
+        k.Inject(name="A leads", fault=kip_405.PREFERRED),
         kip_405.elected(A, (A, B)),
         # As a follower B hears what is remote, on 3.6 too.
         kip_405.begins(B, 2),
@@ -96,7 +96,7 @@ _EPOCHS = (
     kip_405.epochs("step-4", B, 0, 1),
 )
 
-KIP_405_3 = kchaos.Entry(
+KIP_405_3 = k.Entry(
     name="KIP-405-3",
     title="Unflushed tails are lost, and the remote tier keeps what no log has any more",
     story=(
@@ -113,7 +113,7 @@ KIP_405_3 = kchaos.Entry(
     steps=steps_of,
     cannot_show=kip_405.why_not_uploads,
     expectations={
-        (kip_405.NEVER_UPLOADED, "3.6.2"): kchaos.Expectation(
+        (kip_405.NEVER_UPLOADED, "3.6.2"): k.Expectation(
             safe=False,
             findings=(
                 ("tier-other-lineage", (A,), 1, 1),
@@ -123,7 +123,7 @@ KIP_405_3 = kchaos.Entry(
             ),
             witness=(*_EPOCHS, *kip_405.as_printed(3, "3.6.2")),
         ),
-        (kip_405.UPLOADED, "3.9.1"): kchaos.Expectation(
+        (kip_405.UPLOADED, "3.9.1"): k.Expectation(
             safe=True, witness=(*_EPOCHS, *kip_405.as_printed(3, "3.9.1"))
         ),
     },

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.harness.catalogue import kip_405
 
@@ -14,15 +14,15 @@ _EPOCH_OF_B = 1
 """B's epoch, which the page calls LE-1: the controller elects it at once when A is gone."""
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
+def _cluster(kafka: str) -> k.ClusterSpec:
     properties = {**kip_405.UNCLEAN, "group.initial.rebalance.delay.ms": "0"}
     return kip_405.tiered_cluster(kafka, (A, B, CONTROLLER), CONTROLLER, properties)
 
 
-def _reader(when: str, *, broker: int) -> tuple[kchaos.Step, ...]:
+def _reader(when: str, *, broker: int) -> tuple[k.Step, ...]:
     """Read as the page at (3, LE-1): by raw requests to a broker, and by Kafka's own consumer."""
     return (
-        kchaos.AskAs(
+        k.AskAs(
             operation=f"asked-{when}",
             topic=kip_405.TOPIC,
             partition=kip_405.PARTITION,
@@ -30,7 +30,7 @@ def _reader(when: str, *, broker: int) -> tuple[kchaos.Step, ...]:
             offset=3,
             leader_epoch=_EPOCH_OF_B,
         ),
-        kchaos.ConsumeFrom(
+        k.ConsumeFrom(
             operation=f"consumer-{when}",
             topic=kip_405.TOPIC,
             partition=kip_405.PARTITION,
@@ -42,59 +42,59 @@ def _reader(when: str, *, broker: int) -> tuple[kchaos.Step, ...]:
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     second = ((0, 3, None),) if case == kip_405.UPLOADED else ()
     return (
         kip_405.created((A, B), segment_messages=4, local_messages=100),
         *kip_405.messages(0, 1),
         kip_405.level((A, B), 2),
-        kchaos.Tell(text="broker B falls out of sync; A goes on alone and ships a segment"),
-        kchaos.Inject(name="B is cut off", fault=kchaos.CutLink(source=A, target=B)),
+        k.Tell(text="broker B falls out of sync; A goes on alone and ships a segment"),
+        k.Inject(name="B is cut off", fault=k.CutLink(source=A, target=B)),
         kip_405.message(2, acks=1),
         kip_405.elected(A, (A,)),
         *kip_405.messages(3, 4),
         kip_405.shipped((0, 3, 0)),
-        kchaos.TakeSnapshot(label="step-1"),
-        kchaos.Tell(text="A dies; B, out of sync, is elected, writes its own and ships a segment"),
-        kchaos.Inject(name="A is down", fault=kchaos.KillBroker(broker=A)),
+        k.TakeSnapshot(label="step-1"),
+        k.Tell(text="A dies; B, out of sync, is elected, writes its own and ships a segment"),
+        k.Inject(name="A is down", fault=k.KillBroker(broker=A)),
         kip_405.elected(B, (B,)),
         # Numbers on the page are those of the lineage: its messages 4, 5 and 6 are other ones.
         *kip_405.messages(14, 15, 16),
         kip_405.shipped((0, 3, 0), *second),
         *kip_405.read_all("B-leads", B),
-        kchaos.TakeSnapshot(label="step-2"),
+        k.TakeSnapshot(label="step-2"),
         *_second_election(second),
     )
 
 
-def _second_election(second: tuple[tuple[int, int, int | None], ...]) -> tuple[kchaos.Step, ...]:
+def _second_election(second: tuple[tuple[int, int, int | None], ...]) -> tuple[k.Step, ...]:
     """Return the steps from the second unclean election on."""
     return (
-        kchaos.Tell(text="B dies; A, which never heard of B's epoch, is elected and ships on"),
-        kchaos.Inject(name="B is down", fault=kchaos.KillBroker(broker=B)),
+        k.Tell(text="B dies; A, which never heard of B's epoch, is elected and ships on"),
+        k.Inject(name="B is down", fault=k.KillBroker(broker=B)),
         kip_405.elected(-1, (B,)),
-        kchaos.Heal(name="B is cut off"),
-        kchaos.Heal(name="A is down"),
+        k.Heal(name="B is cut off"),
+        k.Heal(name="A is down"),
         kip_405.elected(A, (A,)),
         kip_405.configured("two to a segment", "segment.bytes", 2),
         *kip_405.messages(7, 8),
         kip_405.shipped((0, 3, 0), *second, (4, 5, None)),
-        kchaos.TakeSnapshot(label="step-3"),
+        k.TakeSnapshot(label="step-3"),
         kip_405.configured("local retention", "local.retention.bytes", 1),
         kip_405.begins(A, 6),
         *kip_405.read_all("A-leads", A),
-        kchaos.Tell(text="B comes back without any data"),
-        kchaos.Inject(name="B is reimaged", fault=kchaos.WipeLogDirectory(broker=B)),
-        kchaos.Heal(name="B is down"),
+        k.Tell(text="B comes back without any data"),
+        k.Inject(name="B is reimaged", fault=k.WipeLogDirectory(broker=B)),
+        k.Heal(name="B is down"),
         kip_405.elected(A, (A, B)),
         kip_405.level((A, B), 7),
         kip_405.begins(B, 6),
-        kchaos.TakeSnapshot(label="step-4"),
+        k.TakeSnapshot(label="step-4"),
         *_reader("B-follows", broker=B),
         kip_405.NOTHING_EXPIRES,
-        kchaos.Tell(text="beyond the page: B leads, and is asked for everything"),
-        kchaos.ReorderReplicas(topic=kip_405.TOPIC, partition=kip_405.PARTITION, replicas=(B, A)),
-        kchaos.Inject(name="B leads", fault=kip_405.PREFERRED),
+        k.Tell(text="beyond the page: B leads, and is asked for everything"),
+        k.ReorderReplicas(topic=kip_405.TOPIC, partition=kip_405.PARTITION, replicas=(B, A)),
+        k.Inject(name="B leads", fault=kip_405.PREFERRED),
         kip_405.elected(B, (A, B)),
         *kip_405.read_all("B-leads-again", B),
         *_reader("B-leads", broker=B),
@@ -138,7 +138,7 @@ _LEADS = _reader_of("B-leads", _OUT_OF_RANGE, 0, **_REFUSED)
 _RESTART = kip_405.epochs("step-4", B, 0, 5)
 _MOVED = kip_405.sent_to_the_tier(B, A)
 
-KIP_405_5 = kchaos.Entry(
+KIP_405_5 = k.Entry(
     name="KIP-405-5",
     title="Two lineages diverge in the remote tier, and readers get the leader's",
     story=(
@@ -162,7 +162,7 @@ KIP_405_5 = kchaos.Entry(
     steps=_steps,
     cannot_show=kip_405.why_not_uploads,
     expectations={
-        (kip_405.NEVER_UPLOADED, "3.6.2"): kchaos.Expectation(
+        (kip_405.NEVER_UPLOADED, "3.6.2"): k.Expectation(
             safe=False,
             findings=(("tier-unreadable", (B,), 0, 5),),
             witness=(
@@ -171,7 +171,7 @@ KIP_405_5 = kchaos.Entry(
                 *_LEADS,
             ),
         ),
-        (kip_405.UPLOADED, "3.9.1"): kchaos.Expectation(
+        (kip_405.UPLOADED, "3.9.1"): k.Expectation(
             safe=False,
             findings=(
                 ("tier-orphan", (A,), 2, 3),

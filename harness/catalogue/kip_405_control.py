@@ -3,23 +3,23 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue import kip_405_3, kip_405_4
 from kchaos.harness.catalogue.kip_405 import UPLOADED, as_printed, epochs
 
 _HARD_FAILURES, _UNCLEAN_ELECTION = "hard-failures", "unclean-election"
-_OF_TIERING = (kchaos.AwaitLocalStart, kchaos.AwaitOffsets, kchaos.AwaitTiered, kchaos.TierRead)
+_OF_TIERING = (k.AwaitLocalStart, k.AwaitOffsets, k.AwaitTiered, k.TierRead)
 _SETTINGS = ("remote.", "local.")
 
 
-def without_tiering(steps: Iterable[kchaos.Step]) -> Iterator[kchaos.Step]:
+def without_tiering(steps: Iterable[k.Step]) -> Iterator[k.Step]:
     """Yield the steps of a tiered scenario, as for a cluster without a remote tier."""
     for step in steps:
         if isinstance(step, _OF_TIERING):
             continue
-        if isinstance(step, kchaos.CreateTopic):
+        if isinstance(step, k.CreateTopic):
             step = replace(step, configuration=_kept(step.configuration))
-        if isinstance(step, kchaos.Inject) and isinstance(step.fault, kchaos.ConfigureTopic):
+        if isinstance(step, k.Inject) and isinstance(step.fault, k.ConfigureTopic):
             kept = _kept(step.fault.configuration)
             if not kept:
                 continue
@@ -31,20 +31,20 @@ def _kept(configuration: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], 
     return tuple(setting for setting in configuration if not setting[0].startswith(_SETTINGS))
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     tiered = kip_405_3.steps_of if case == _HARD_FAILURES else kip_405_4.steps_of
     return tuple(without_tiering(tiered(UPLOADED)))
 
 
-def _hard_failures(kafka: str) -> kchaos.ClusterSpec:
+def _hard_failures(kafka: str) -> k.ClusterSpec:
     return kip_405_3.cluster_of(kafka, tiered=False)
 
 
-def _unclean_election(kafka: str) -> kchaos.ClusterSpec:
+def _unclean_election(kafka: str) -> k.ClusterSpec:
     return kip_405_4.cluster_of(kafka, tiered=False)
 
 
-KIP_405_CONTROL = kchaos.Entry(
+KIP_405_CONTROL = k.Entry(
     name="KIP-405-control",
     title="Scenarios 3 and 4 of KIP-405 without a remote tier leave the same logs",
     story=(
@@ -62,10 +62,10 @@ KIP_405_CONTROL = kchaos.Entry(
     case_clusters={_UNCLEAN_ELECTION: _unclean_election},
     steps=_steps,
     expectations={
-        (_HARD_FAILURES, "3.9.1"): kchaos.Expectation(
+        (_HARD_FAILURES, "3.9.1"): k.Expectation(
             safe=True, witness=(*as_printed(3, "3.9.1", local_until=4),)
         ),
-        (_UNCLEAN_ELECTION, "3.9.1"): kchaos.Expectation(
+        (_UNCLEAN_ELECTION, "3.9.1"): k.Expectation(
             safe=True,
             witness=(
                 kip_405_4.DIVERGED,

@@ -1,6 +1,6 @@
 """KIP-405: a leader dies half way through an upload; the metadata names it, the data is partial."""
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
 from kchaos.harness.catalogue import kip_405
 
@@ -8,35 +8,35 @@ A, B, CONTROLLER = 0, 1, 2
 _CASE = "leader-dies"
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
+def _cluster(kafka: str) -> k.ClusterSpec:
     return kip_405.failing_store(kafka, A, REMOTE_COPY_CHECKPOINT)
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     assert case == _CASE
     return (
         kip_405.created((A, B), segment_messages=2, local_messages=1),
-        kchaos.Inject(
+        k.Inject(
             name="store hangs",
-            fault=kchaos.HoldPoint(name="no-checkpoint", broker=A, point=REMOTE_COPY_CHECKPOINT),
+            fault=k.HoldPoint(name="no-checkpoint", broker=A, point=REMOTE_COPY_CHECKPOINT),
         ),
         *kip_405.messages(0, 1, 2),
         kip_405.level((A, B), 3),
-        kchaos.Tell(text="the log is in the store, its checkpoint is not, and the leader dies"),
-        kchaos.AwaitHeld(name="store hangs"),
-        kchaos.TakeSnapshot(label="half"),
-        kchaos.Inject(name="A is down", fault=kchaos.KillBroker(broker=A)),
+        k.Tell(text="the log is in the store, its checkpoint is not, and the leader dies"),
+        k.AwaitHeld(name="store hangs"),
+        k.TakeSnapshot(label="half"),
+        k.Inject(name="A is down", fault=k.KillBroker(broker=A)),
         kip_405.elected(B, (B,)),
-        kchaos.Tell(text="B leads, and ships the same segment itself"),
+        k.Tell(text="B leads, and ships the same segment itself"),
         kip_405.message(3),
         kip_405.message(4),
         kip_405.shipped((0, 1, 0), (2, 3, None), finished_only=True),
         kip_405.begins(B, 4),
         *kip_405.read_all("B-leads", B),
-        kchaos.TakeSnapshot(label="shipped"),
-        kchaos.Heal(name="store hangs"),
+        k.TakeSnapshot(label="shipped"),
+        k.Heal(name="store hangs"),
         kip_405.NOTHING_EXPIRES,
-        kchaos.Heal(name="A is down"),
+        k.Heal(name="A is down"),
         *kip_405.settled(B, (A, B), 5),
     )
 
@@ -75,7 +75,7 @@ _LEFT = {
 }
 _WITNESS = ({"hit": {"point": REMOTE_COPY_CHECKPOINT, "broker": A, "fate": "held"}}, _HALF, _LEFT)
 
-KIP_405_HALF_UPLOADED = kchaos.Entry(
+KIP_405_HALF_UPLOADED = k.Entry(
     name="KIP-405-half-uploaded",
     title="A leader dies in the middle of an upload, and the next one ships the segment itself",
     story=(
@@ -94,9 +94,9 @@ KIP_405_HALF_UPLOADED = kchaos.Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.6.2"): kchaos.Expectation(
+        (_CASE, "3.6.2"): k.Expectation(
             safe=False, findings=(("tier-unreadable", (A,), 0, 3),), witness=_WITNESS
         ),
-        (_CASE, "3.9.1"): kchaos.Expectation(safe=True, witness=_WITNESS),
+        (_CASE, "3.9.1"): k.Expectation(safe=True, witness=_WITNESS),
     },
 )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.agent.tier_points import REMOTE_READ
 from kchaos.harness.catalogue import kip_405
 
@@ -11,11 +11,11 @@ A, B, CONTROLLER = 0, 1, 2
 _CASE = "read-times-out"
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
+def _cluster(kafka: str) -> k.ClusterSpec:
     return kip_405.failing_store(kafka, A, REMOTE_READ)
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     assert case == _CASE
     return (
         kip_405.created((A, B), segment_messages=2, local_messages=1),
@@ -24,11 +24,11 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
         kip_405.shipped((0, 1, 0), (2, 3, 0)),
         kip_405.begins(A, 4),
         *kip_405.read_all("before", A),
-        kchaos.Tell(text="the store hangs: what is asked of it is not answered"),
-        kchaos.Inject(
-            name="store hangs", fault=kchaos.HoldPoint(name="no-read", broker=A, point=REMOTE_READ)
+        k.Tell(text="the store hangs: what is asked of it is not answered"),
+        k.Inject(
+            name="store hangs", fault=k.HoldPoint(name="no-read", broker=A, point=REMOTE_READ)
         ),
-        kchaos.AskAs(
+        k.AskAs(
             operation="asked-hanging",
             topic=kip_405.TOPIC,
             partition=kip_405.PARTITION,
@@ -37,16 +37,16 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
             leader_epoch=0,
         ),
         _consumer("consumer-hanging"),
-        kchaos.TakeSnapshot(label="hanging"),
-        kchaos.Tell(text="the store answers again"),
-        kchaos.Heal(name="store hangs"),
+        k.TakeSnapshot(label="hanging"),
+        k.Tell(text="the store answers again"),
+        k.Heal(name="store hangs"),
         *kip_405.read_all("after", A),
         _consumer("consumer-after"),
     )
 
 
-def _consumer(operation: str) -> kchaos.ConsumeFrom:
-    return kchaos.ConsumeFrom(
+def _consumer(operation: str) -> k.ConsumeFrom:
+    return k.ConsumeFrom(
         operation=operation,
         topic=kip_405.TOPIC,
         partition=kip_405.PARTITION,
@@ -89,7 +89,7 @@ _WITNESS: tuple[Mapping[str, Any], ...] = (
     },
 )
 
-KIP_405_SLOW_READS = kchaos.Entry(
+KIP_405_SLOW_READS = k.Entry(
     name="KIP-405-slow-reads",
     title="A remote read that takes too long brings a consumer nothing, and no error",
     story=(
@@ -104,7 +104,7 @@ KIP_405_SLOW_READS = kchaos.Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, release): kchaos.Expectation(safe=True, witness=_WITNESS)
+        (_CASE, release): k.Expectation(safe=True, witness=_WITNESS)
         for release in ("3.6.2", "3.9.1")
     },
     measured_only=(_CASE,),

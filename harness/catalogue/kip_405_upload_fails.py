@@ -1,6 +1,6 @@
 """KIP-405: the remote store fails half way through an upload, again and again."""
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
 from kchaos.harness.catalogue import kip_405
 
@@ -9,37 +9,35 @@ _CASE = "fails-and-heals"
 _TRIES = 3
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
+def _cluster(kafka: str) -> k.ClusterSpec:
     return kip_405.failing_store(kafka, A, REMOTE_COPY_CHECKPOINT)
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     assert case == _CASE
     return (
         kip_405.created((A, B), segment_messages=2, local_messages=1),
-        kchaos.Tell(
-            text="each upload fails when the log is in the store and the checkpoint is not"
-        ),
-        kchaos.Inject(
+        k.Tell(text="each upload fails when the log is in the store and the checkpoint is not"),
+        k.Inject(
             name="store fails",
-            fault=kchaos.HoldPoint(
+            fault=k.HoldPoint(
                 name="no-checkpoint", broker=A, point=REMOTE_COPY_CHECKPOINT, manner="fail"
             ),
         ),
         *kip_405.messages(0, 1, 2),
-        kchaos.AwaitPoint(broker=A, point=REMOTE_COPY_CHECKPOINT, times=_TRIES),
+        k.AwaitPoint(broker=A, point=REMOTE_COPY_CHECKPOINT, times=_TRIES),
         *kip_405.messages(3, 4),
         *kip_405.settled(A, (A, B), 5),
         *kip_405.read_all("failing", A),
-        kchaos.Tell(text="the store is whole again"),
-        kchaos.Heal(name="store fails"),
+        k.Tell(text="the store is whole again"),
+        k.Heal(name="store fails"),
         kip_405.shipped((0, 1, 0), (2, 3, 0), finished_only=True),
         kip_405.begins(A, 4),
         kip_405.begins(B, 4),
         *kip_405.read_all("shipped", A),
-        kchaos.TakeSnapshot(label="shipped"),
-        kchaos.ReorderReplicas(topic=kip_405.TOPIC, partition=kip_405.PARTITION, replicas=(B, A)),
-        kchaos.Inject(name="B leads", fault=kip_405.PREFERRED),
+        k.TakeSnapshot(label="shipped"),
+        k.ReorderReplicas(topic=kip_405.TOPIC, partition=kip_405.PARTITION, replicas=(B, A)),
+        k.Inject(name="B leads", fault=kip_405.PREFERRED),
         kip_405.elected(B, (A, B)),
         *kip_405.read_all("B-leads", B),
     )
@@ -53,7 +51,7 @@ _CLEANED = {
     "log": {"broker": A, "pattern": "Successfully cleaned segment .* after failing to copy"}
 }
 
-KIP_405_UPLOAD_FAILS = kchaos.Entry(
+KIP_405_UPLOAD_FAILS = k.Entry(
     name="KIP-405-upload-fails",
     title="An upload that fails half way is done anew, and nothing is deleted before it is whole",
     story=(
@@ -69,7 +67,7 @@ KIP_405_UPLOAD_FAILS = kchaos.Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.6.2"): kchaos.Expectation(safe=True, witness=_WITNESS),
-        (_CASE, "3.9.1"): kchaos.Expectation(safe=True, witness=(*_WITNESS, _CLEANED)),
+        (_CASE, "3.6.2"): k.Expectation(safe=True, witness=_WITNESS),
+        (_CASE, "3.9.1"): k.Expectation(safe=True, witness=(*_WITNESS, _CLEANED)),
     },
 )

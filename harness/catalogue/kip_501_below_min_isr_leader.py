@@ -1,35 +1,35 @@
 """KIP-501 says that a partition below min.insync.replicas cannot get another leader: it can."""
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.harness.catalogue.kip_501 import CONTROLLER, LEADER, OTHER, begun, cluster_of, write
 
 _TWO_OF_THREE = "two-of-three"
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
+def _cluster(kafka: str) -> k.ClusterSpec:
     return cluster_of(kafka, min_insync_replicas="3")
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     assert case == _TWO_OF_THREE
     return (
         *begun(),
-        kchaos.Tell(text="one follower is cut off; two of three that are required stay in sync"),
-        kchaos.Inject(name="link", fault=kchaos.CutLink(source=OTHER, target=LEADER)),
+        k.Tell(text="one follower is cut off; two of three that are required stay in sync"),
+        k.Inject(name="link", fault=k.CutLink(source=OTHER, target=LEADER)),
         write("two", acks=1),
-        kchaos.AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER, CONTROLLER)),
+        k.AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER, CONTROLLER)),
         # From 2.7 on the state is there before the leader has heard that it may.
-        kchaos.AwaitLog(broker=LEADER, pattern=r"ISR updated to \[?1,0\b"),
+        k.AwaitLog(broker=LEADER, pattern=r"ISR updated to \[?1,0\b"),
         write("refused", acks=-1, accept_error=True),
-        kchaos.Tell(text="the leader dies, and the other in-sync replica leads"),
-        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=LEADER)),
-        kchaos.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER,)),
+        k.Tell(text="the leader dies, and the other in-sync replica leads"),
+        k.Inject(name="down", fault=k.KillBroker(broker=LEADER)),
+        k.AwaitState(topic="t", partition=0, leader=CONTROLLER, isr=(CONTROLLER,)),
         write("goes-on", acks=1),
     )
 
 
-KIP_501_BELOW_MIN_ISR_LEADER = kchaos.Entry(
+KIP_501_BELOW_MIN_ISR_LEADER = k.Entry(
     name="KIP-501-below-min-isr-leader",
     title="A partition below min.insync.replicas still gets another leader",
     story=(
@@ -44,7 +44,7 @@ KIP_501_BELOW_MIN_ISR_LEADER = kchaos.Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_TWO_OF_THREE, "2.8.2"): kchaos.Expectation(
+        (_TWO_OF_THREE, "2.8.2"): k.Expectation(
             safe=True,
             witness=(
                 {

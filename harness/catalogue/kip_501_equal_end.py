@@ -1,47 +1,45 @@
 """KIP-501: "a follower with the leader's end offset is in sync" holds from 2.1.0 on."""
 
-import kchaos
+import kchaos as k
 
 LEADER, FOLLOWER, CONTROLLER = 0, 1, 2
 _CUT_OFF = "cut-off"
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (LEADER, FOLLOWER, CONTROLLER)),
+def _cluster(kafka: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
+        brokers=k.brokers_of(kafka, (LEADER, FOLLOWER, CONTROLLER)),
         first_broker=CONTROLLER,
-        properties={**kchaos.QUICK, "replica.lag.time.max.ms": "1000"},
+        properties={**k.QUICK, "replica.lag.time.max.ms": "1000"},
     )
 
 
-def _alone(topic: str) -> tuple[kchaos.Step, ...]:
+def _alone(topic: str) -> tuple[k.Step, ...]:
     """Write a record to this topic's leader, which drops the lacking follower from the ISR."""
     return (
-        kchaos.Produce(operation=f"{topic}-alone", topic=topic, partition=0, records=1, acks=1),
-        kchaos.AwaitState(topic=topic, partition=0, leader=LEADER, isr=(LEADER,)),
+        k.Produce(operation=f"{topic}-alone", topic=topic, partition=0, records=1, acks=1),
+        k.AwaitState(topic=topic, partition=0, leader=LEADER, isr=(LEADER,)),
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     assert case == _CUT_OFF
     return (
-        *(kchaos.CreateTopic(topic=topic, assignment=((LEADER, FOLLOWER),)) for topic in "tuw"),
-        kchaos.Produce(operation="t-both", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitHighWatermark(
-            topic="t", partition=0, brokers=(LEADER, FOLLOWER), high_watermark=1
-        ),
-        kchaos.Tell(text="the follower is cut off; it has all of t, and lacks the ends of u and w"),
-        kchaos.Inject(name="link", fault=kchaos.CutLink(source=LEADER, target=FOLLOWER)),
+        *(k.CreateTopic(topic=topic, assignment=((LEADER, FOLLOWER),)) for topic in "tuw"),
+        k.Produce(operation="t-both", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(LEADER, FOLLOWER), high_watermark=1),
+        k.Tell(text="the follower is cut off; it has all of t, and lacks the ends of u and w"),
+        k.Inject(name="link", fault=k.CutLink(source=LEADER, target=FOLLOWER)),
         # A whole round of the leader's check lies between the two.
         *_alone("u"),
         *_alone("w"),
-        kchaos.Produce(operation="t-then", topic="t", partition=0, records=1, acks=1),
+        k.Produce(operation="t-then", topic="t", partition=0, records=1, acks=1),
     )
 
 
-def _isr_of_t(*isr: int) -> kchaos.Expectation:
+def _isr_of_t(*isr: int) -> k.Expectation:
     """Return the expectation of a release's ISR while the follower has all records of t."""
-    return kchaos.Expectation(
+    return k.Expectation(
         safe=True,
         witness=(
             {"operation": {"operation": "w-alone", "outcome": "ok"}},
@@ -50,7 +48,7 @@ def _isr_of_t(*isr: int) -> kchaos.Expectation:
     )
 
 
-KIP_501_EQUAL_END = kchaos.Entry(
+KIP_501_EQUAL_END = k.Entry(
     name="KIP-501-equal-end",
     title="A follower that has everything stays in the ISR, but only from 2.1 on",
     story=(

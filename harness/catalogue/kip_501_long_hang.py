@@ -1,46 +1,45 @@
 """KIP-501's other side: one long hang inside a log read keeps the ISR and stops the producers."""
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.formats.point_hit import ISR_CHECK
 from kchaos.harness.catalogue.kip_501 import ALL, LEADER, begun, cluster_of, write
 
 _HANG = "inside-the-log-read"
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
+def _cluster(kafka: str) -> k.ClusterSpec:
     """Return the cluster; on 2.0.1 one of two waiting fetches must outlast the write."""
     return cluster_of(kafka, replica_fetch_wait_max_ms="2000")
 
 
-def _unanswered(operation: str, acks: int) -> kchaos.Produce:
+def _unanswered(operation: str, acks: int) -> k.Produce:
     """Return a write with twice the time that a follower may lag."""
     return write(operation, acks=acks, accept_error=True, timeout_s=6)
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     assert case == _HANG
     return (
         *begun(),
-        kchaos.Tell(text="a read for a follower hangs inside the log"),
-        kchaos.Inject(
-            name="hang",
-            fault=kchaos.SlowFetchReads(broker=LEADER, where="log", topic="t", partition=0),
+        k.Tell(text="a read for a follower hangs inside the log"),
+        k.Inject(
+            name="hang", fault=k.SlowFetchReads(broker=LEADER, where="log", topic="t", partition=0)
         ),
-        kchaos.AwaitHeld(name="hang"),
-        kchaos.Tell(text="a write with acks=all waits for the followers until its time is up"),
+        k.AwaitHeld(name="hang"),
+        k.Tell(text="a write with acks=all waits for the followers until its time is up"),
         _unanswered("waits", -1),
-        kchaos.Tell(text="now a write that waits for no follower is not answered either"),
+        k.Tell(text="now a write that waits for no follower is not answered either"),
         _unanswered("blocked", 1),
-        kchaos.AwaitDecision(topic="t", partition=0, leader=LEADER, isr=ALL),
-        kchaos.AwaitHeld(name="hang"),
-        kchaos.Heal(name="hang"),
+        k.AwaitDecision(topic="t", partition=0, leader=LEADER, isr=ALL),
+        k.AwaitHeld(name="hang"),
+        k.Heal(name="hang"),
         # The leader was about to shrink all the time: now it may, and the followers are back soon.
-        kchaos.AwaitPoint(broker=LEADER, point=ISR_CHECK, times=3),
-        kchaos.AwaitInSync(),
+        k.AwaitPoint(broker=LEADER, point=ISR_CHECK, times=3),
+        k.AwaitInSync(),
     )
 
 
-KIP_501_LONG_HANG = kchaos.Entry(
+KIP_501_LONG_HANG = k.Entry(
     name="KIP-501-long-hang",
     title="A read that hangs inside the log keeps the ISR whole and stops the producers",
     story=(
@@ -60,7 +59,7 @@ KIP_501_LONG_HANG = kchaos.Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_HANG, release): kchaos.Expectation(
+        (_HANG, release): k.Expectation(
             safe=True,
             witness=(
                 {"hit": {"point": "log-read", "broker": LEADER, "fate": "held"}},

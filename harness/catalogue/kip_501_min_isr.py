@@ -1,42 +1,40 @@
 """KIP-501: writes are refused for want of followers that fetched in time."""
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.harness.catalogue import kip_501
 
 _REFUSED = "acks-all-refused"
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
+def _cluster(kafka: str) -> k.ClusterSpec:
     return kip_501.cluster_of(kafka, min_insync_replicas="2")
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     assert case == _REFUSED
     return (
         *kip_501.begun(),
-        kchaos.Tell(text="both followers ask, and the leader is slow to read for them"),
-        kchaos.Inject(
-            name="slow", fault=kchaos.SlowFetchReads(broker=kip_501.LEADER, topic="t", partition=0)
+        k.Tell(text="both followers ask, and the leader is slow to read for them"),
+        k.Inject(
+            name="slow", fault=k.SlowFetchReads(broker=kip_501.LEADER, topic="t", partition=0)
         ),
-        kchaos.AwaitHeld(name="slow"),
+        k.AwaitHeld(name="slow"),
         # Up to 2.6 the thread of a write also reads for fetches that wait, before it answers.
         kip_501.write("alone", acks=1, await_answer=False),
-        kchaos.AwaitHeld(name="slow", count=2),
-        kchaos.Tell(
-            text="the leader finds both followers slow, and refuses what acks=all asks for"
-        ),
-        kchaos.AwaitState(topic="t", partition=0, leader=kip_501.LEADER, isr=(kip_501.LEADER,)),
+        k.AwaitHeld(name="slow", count=2),
+        k.Tell(text="the leader finds both followers slow, and refuses what acks=all asks for"),
+        k.AwaitState(topic="t", partition=0, leader=kip_501.LEADER, isr=(kip_501.LEADER,)),
         # From 2.7 on the state is there before the leader has heard that it may.
-        kchaos.AwaitLog(broker=kip_501.LEADER, pattern=r"ISR updated to \[?1\b[^,]"),
+        k.AwaitLog(broker=kip_501.LEADER, pattern=r"ISR updated to \[?1\b[^,]"),
         kip_501.write("refused", acks=-1, accept_error=True),
-        kchaos.Heal(name="slow"),
-        kchaos.AwaitAnswer(operation="alone"),
-        kchaos.AwaitInSync(),
+        k.Heal(name="slow"),
+        k.AwaitAnswer(operation="alone"),
+        k.AwaitInSync(),
     )
 
 
-KIP_501_MIN_ISR = kchaos.Entry(
+KIP_501_MIN_ISR = k.Entry(
     name="KIP-501-min-isr",
     title="Writes with acks=all are refused although every follower fetched in time",
     story=(
@@ -52,7 +50,7 @@ KIP_501_MIN_ISR = kchaos.Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_REFUSED, release): kchaos.Expectation(
+        (_REFUSED, release): k.Expectation(
             safe=False,
             findings=(("under-min-isr", (kip_501.CONTROLLER, kip_501.OTHER), -1, -1),),
             witness=(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.point_hit import FETCH_BEGUN, ISR_CHECK
 from kchaos.clusters.agent.point import DiskOperation
@@ -15,7 +15,7 @@ _WRITES, _FLUSHES = "slow-writes", "slow-flushes"
 _LAG_MS = 3000
 
 
-def _cluster(kafka: str, **properties: str) -> kchaos.ClusterSpec:
+def _cluster(kafka: str, **properties: str) -> k.ClusterSpec:
     """Return the cluster whose leader also reports the begin of each read for a fetch."""
     # A page of an index that is not in memory stops the whole JVM for as long as the disk takes.
     spec = cluster_of(kafka, ALL, zookeeper_session_timeout_ms="10000", **properties)
@@ -26,12 +26,12 @@ def _cluster(kafka: str, **properties: str) -> kchaos.ClusterSpec:
     return replace(spec, brokers=tuple(brokers))
 
 
-def _flushing_cluster(kafka: str) -> kchaos.ClusterSpec:
+def _flushing_cluster(kafka: str) -> k.ClusterSpec:
     """Return a cluster that flushes every append, as no broker does by default."""
     return _cluster(kafka, log_flush_interval_messages="1")
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     if case == _READS:
         return _slow_reads()
     if case == _CACHED:
@@ -39,9 +39,9 @@ def _steps(case: str) -> tuple[kchaos.Step, ...]:
     return _slow_appends("write" if case == _WRITES else "flush")
 
 
-def _slow(operation: DiskOperation, *, delay_ms: int) -> kchaos.Inject:
+def _slow(operation: DiskOperation, *, delay_ms: int) -> k.Inject:
     """Slow an operation for the partition, without the page cache."""
-    fault = kchaos.SlowDisk(
+    fault = k.SlowDisk(
         broker=LEADER,
         operation=operation,
         delay_ms=delay_ms,
@@ -49,59 +49,57 @@ def _slow(operation: DiskOperation, *, delay_ms: int) -> kchaos.Inject:
         topic="t",
         partition=0,
     )
-    return kchaos.Inject(name=operation, fault=fault)
+    return k.Inject(name=operation, fault=fault)
 
 
-def _slow_reads() -> tuple[kchaos.Step, ...]:
+def _slow_reads() -> tuple[k.Step, ...]:
     """Slow reads so that each takes less than the lag, and a fetch of several takes more."""
     return (
         *begun(),
-        kchaos.Tell(
-            text="each read of the leader's disk takes 2 s, and a client writes all the time"
-        ),
+        k.Tell(text="each read of the leader's disk takes 2 s, and a client writes all the time"),
         _slow("read", delay_ms=2000),
-        kchaos.WriteUntil(operation="alone", topic="t", partition=0, isr=(LEADER,), broker=LEADER),
-        kchaos.Tell(text="the leader dies; both followers run, and neither may lead"),
-        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=LEADER)),
-        kchaos.AwaitDecision(topic="t", partition=0, leader=-1),
+        k.WriteUntil(operation="alone", topic="t", partition=0, isr=(LEADER,), broker=LEADER),
+        k.Tell(text="the leader dies; both followers run, and neither may lead"),
+        k.Inject(name="down", fault=k.KillBroker(broker=LEADER)),
+        k.AwaitDecision(topic="t", partition=0, leader=-1),
         write("nobody", acks=-1, broker=ALL[1], accept_error=True, timeout_s=2),
-        kchaos.Heal(name="read"),
+        k.Heal(name="read"),
     )
 
 
-def _behind_the_cache() -> tuple[kchaos.Step, ...]:
+def _behind_the_cache() -> tuple[k.Step, ...]:
     """Return steps for a usual disk: new records are in the page cache, flushes are slow.
 
     No read comes to it, and a fault to which nothing came would be an error.
     """
     return (
         *begun(),
-        kchaos.Tell(text="each flush of the leader's disk takes longer than the lag"),
-        kchaos.Inject(
+        k.Tell(text="each flush of the leader's disk takes longer than the lag"),
+        k.Inject(
             name="flush",
-            fault=kchaos.SlowDisk(broker=LEADER, operation="flush", delay_ms=_LAG_MS + 1000),
+            fault=k.SlowDisk(broker=LEADER, operation="flush", delay_ms=_LAG_MS + 1000),
         ),
         *(write(f"all-{count}", acks=-1) for count in range(20)),
-        kchaos.AwaitHeld(name="flush", count=2),
+        k.AwaitHeld(name="flush", count=2),
         *(write(f"later-{count}", acks=-1) for count in range(20)),
-        kchaos.AwaitPoint(broker=LEADER, point=ISR_CHECK, times=3),
-        kchaos.AwaitDecision(topic="t", partition=0, leader=LEADER, isr=ALL),
-        kchaos.Heal(name="flush"),
+        k.AwaitPoint(broker=LEADER, point=ISR_CHECK, times=3),
+        k.AwaitDecision(topic="t", partition=0, leader=LEADER, isr=ALL),
+        k.Heal(name="flush"),
     )
 
 
-def _slow_appends(operation: DiskOperation) -> tuple[kchaos.Step, ...]:
+def _slow_appends(operation: DiskOperation) -> tuple[k.Step, ...]:
     """Slow one append for longer than a follower may lag."""
     return (
         *begun(),
-        kchaos.Tell(text=f"each {operation} of the leader's disk takes longer than the lag"),
+        k.Tell(text=f"each {operation} of the leader's disk takes longer than the lag"),
         _slow(operation, delay_ms=_LAG_MS + 1000),
         write("slow", acks=1, records=2),
         write("slow-too", acks=-1),
-        kchaos.AwaitHeld(name=operation, count=2),
-        kchaos.Heal(name=operation),
-        kchaos.AwaitPoint(broker=LEADER, point=ISR_CHECK, times=3),
-        kchaos.AwaitInSync(),
+        k.AwaitHeld(name=operation, count=2),
+        k.Heal(name=operation),
+        k.AwaitPoint(broker=LEADER, point=ISR_CHECK, times=3),
+        k.AwaitInSync(),
     )
 
 
@@ -113,13 +111,13 @@ def _disk(point: str) -> Mapping[str, Any]:
     return {"hit": {"point": point, "broker": LEADER, "fate": "delayed"}}
 
 
-def _safe(point: str, last_write: str) -> kchaos.Expectation:
+def _safe(point: str, last_write: str) -> k.Expectation:
     answered = {"operation": {"operation": last_write, "acks": -1, "outcome": "ok"}}
-    return kchaos.Expectation(safe=True, witness=(_disk(point), answered))
+    return k.Expectation(safe=True, witness=(_disk(point), answered))
 
 
-_EXPECTED: Mapping[str, kchaos.Expectation] = {
-    _READS: kchaos.Expectation(
+_EXPECTED: Mapping[str, k.Expectation] = {
+    _READS: k.Expectation(
         safe=False,
         findings=(("offline-partition", tuple(sorted(ALL[1:])), -1, -1),),
         witness=(
@@ -134,7 +132,7 @@ _EXPECTED: Mapping[str, kchaos.Expectation] = {
     _FLUSHES: _safe("disk-flush", "slow-too"),
 }
 
-KIP_501_SLOW_DISK = kchaos.Entry(
+KIP_501_SLOW_DISK = k.Entry(
     name="KIP-501-slow-disk",
     title="A disk that is really slow takes the partition offline, unless memory hides it",
     story=(

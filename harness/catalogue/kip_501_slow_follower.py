@@ -1,36 +1,34 @@
 """KIP-501's other half: followers that do not ask in time are rightly dropped."""
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.agent.points import SEND_FETCH
 from kchaos.harness.catalogue.kip_501 import CONTROLLER, LEADER, OTHER, begun, cluster_of, write
 
 _SLOW = "slow-with-what-they-got"
 
 
-def _slow(follower: int) -> kchaos.Inject:
+def _slow(follower: int) -> k.Inject:
     """Hold the follower's fetcher thread before its next fetch."""
     name = f"slow-{follower}"
-    return kchaos.Inject(
-        name=name, fault=kchaos.HoldPoint(name=name, broker=follower, point=SEND_FETCH)
-    )
+    return k.Inject(name=name, fault=k.HoldPoint(name=name, broker=follower, point=SEND_FETCH))
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     assert case == _SLOW
     return (
         *begun(),
-        kchaos.Tell(text="both followers live, and do not come to their next fetch"),
+        k.Tell(text="both followers live, and do not come to their next fetch"),
         _slow(CONTROLLER),
         _slow(OTHER),
-        kchaos.AwaitHeld(name=f"slow-{CONTROLLER}"),
-        kchaos.AwaitHeld(name=f"slow-{OTHER}"),
+        k.AwaitHeld(name=f"slow-{CONTROLLER}"),
+        k.AwaitHeld(name=f"slow-{OTHER}"),
         write("alone", acks=1, records=2),
-        kchaos.AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER,)),
-        kchaos.Tell(text="the leader dies, and the followers go on: neither may lead"),
-        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=LEADER)),
-        kchaos.AwaitDecision(topic="t", partition=0, leader=-1),
-        kchaos.Heal(name=f"slow-{CONTROLLER}"),
-        kchaos.Heal(name=f"slow-{OTHER}"),
+        k.AwaitState(topic="t", partition=0, leader=LEADER, isr=(LEADER,)),
+        k.Tell(text="the leader dies, and the followers go on: neither may lead"),
+        k.Inject(name="down", fault=k.KillBroker(broker=LEADER)),
+        k.AwaitDecision(topic="t", partition=0, leader=-1),
+        k.Heal(name=f"slow-{CONTROLLER}"),
+        k.Heal(name=f"slow-{OTHER}"),
     )
 
 
@@ -39,7 +37,7 @@ _HELD = tuple(
     for follower in (CONTROLLER, OTHER)
 )
 
-KIP_501_SLOW_FOLLOWER = kchaos.Entry(
+KIP_501_SLOW_FOLLOWER = k.Entry(
     name="KIP-501-slow-follower",
     title="Live followers that are slow with what they fetched are rightly dropped",
     story=(
@@ -55,7 +53,7 @@ KIP_501_SLOW_FOLLOWER = kchaos.Entry(
     cluster=cluster_of,
     steps=_steps,
     expectations={
-        (_SLOW, release): kchaos.Expectation(
+        (_SLOW, release): k.Expectation(
             safe=True,
             witness=(
                 *_HELD,

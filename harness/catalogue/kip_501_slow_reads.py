@@ -1,6 +1,6 @@
 """KIP-501: followers ask in time, their leader reads slowly, and the partition goes offline."""
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.harness.catalogue.kip_501 import (
     ALL,
@@ -20,7 +20,7 @@ _NOT_LEADER = ErrorCode.NOT_LEADER_FOR_PARTITION.value
 _ALONE = ({"operation": {"operation": "nobody", "error_code": _NOT_LEADER}},)
 
 
-def _documented_cluster(kafka: str) -> kchaos.ClusterSpec:
+def _documented_cluster(kafka: str) -> k.ClusterSpec:
     """Return the document's brokers and lag, with the default wait of a fetch."""
     return cluster_of(
         kafka,
@@ -32,69 +32,67 @@ def _documented_cluster(kafka: str) -> kchaos.ClusterSpec:
     )
 
 
-def _dies_alone(leader: int, follower: int, told: str) -> tuple[kchaos.Step, ...]:
+def _dies_alone(leader: int, follower: int, told: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.AwaitState(topic="t", partition=0, leader=leader, isr=(leader,)),
-        kchaos.Tell(text=told),
-        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=leader)),
-        kchaos.AwaitDecision(topic="t", partition=0, leader=-1),
+        k.AwaitState(topic="t", partition=0, leader=leader, isr=(leader,)),
+        k.Tell(text=told),
+        k.Inject(name="down", fault=k.KillBroker(broker=leader)),
+        k.AwaitDecision(topic="t", partition=0, leader=-1),
         # Nobody leads: the follower that is asked says so.
         write("nobody", acks=-1, broker=follower, accept_error=True, timeout_s=2),
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     if case == _DOCUMENT:
         return _documented_steps()
     slow = {
-        _HELD: _slow(kchaos.SlowFetchReads(broker=LEADER, topic="t", partition=0)),
-        _QUEUED: _slow(kchaos.SlowFetchReads(broker=LEADER, where="request")),
+        _HELD: _slow(k.SlowFetchReads(broker=LEADER, topic="t", partition=0)),
+        _QUEUED: _slow(k.SlowFetchReads(broker=LEADER, where="request")),
         _ANSWERS: tuple(step for follower in ALL[1:] for step in _unanswered(follower)),
     }[case]
     return (
         *begun(),
-        kchaos.Tell(text="both followers ask, and get no answer"),
+        k.Tell(text="both followers ask, and get no answer"),
         *slow,
-        kchaos.Tell(
-            text="a client writes to the leader; then the leader finds both followers slow"
-        ),
+        k.Tell(text="a client writes to the leader; then the leader finds both followers slow"),
         write("alone", acks=1, records=2),
         # Fetches that wait for records are read by one thread, or by that of a write.
-        *([kchaos.AwaitHeld(name="slow", count=2)] if case != _ANSWERS else []),
+        *([k.AwaitHeld(name="slow", count=2)] if case != _ANSWERS else []),
         *_dies_alone(LEADER, ALL[1], "the leader dies; both followers run, and neither may lead"),
     )
 
 
-def _slow(fault: kchaos.SlowFetchReads) -> tuple[kchaos.Step, ...]:
-    return kchaos.Inject(name="slow", fault=fault), kchaos.AwaitHeld(name="slow")
+def _slow(fault: k.SlowFetchReads) -> tuple[k.Step, ...]:
+    return k.Inject(name="slow", fault=fault), k.AwaitHeld(name="slow")
 
 
-def _unanswered(follower: int) -> tuple[kchaos.Step, ...]:
+def _unanswered(follower: int) -> tuple[k.Step, ...]:
     """Drop the leader's responses to the follower."""
     name = f"answers-{follower}"
-    held = kchaos.HoldRequests(
+    held = k.HoldRequests(
         name=name, api="Fetch", source=follower, target=LEADER, direction="response"
     )
-    return kchaos.Inject(name=name, fault=held), kchaos.AwaitHeld(name=name)
+    return k.Inject(name=name, fault=held), k.AwaitHeld(name=name)
 
 
-def _documented_steps() -> tuple[kchaos.Step, ...]:
+def _documented_steps() -> tuple[k.Step, ...]:
     """Return the document's offsets: a fetch at 950 before 1002, one at 1002 before 98 more.
 
     The leader dies after it dropped its followers, which is within 15 of the 25 s.
     """
     leader = _BROKERS[0]
-    slow = kchaos.SlowFetchReads(broker=leader, delay_ms=25_000, topic="t", partition=0)
+    slow = k.SlowFetchReads(broker=leader, delay_ms=25_000, topic="t", partition=0)
     return (
         *begun(_BROKERS),
         write("to-950", acks=-1, records=949),
-        kchaos.Tell(text="the followers fetch at 950, and the leader's log ends at 1002"),
+        k.Tell(text="the followers fetch at 950, and the leader's log ends at 1002"),
         write("to-1002", acks=-1, records=52),
-        kchaos.Tell(text="they fetch at 1002, and the leader takes 25 s for that"),
-        kchaos.Inject(name="slow", fault=slow),
-        kchaos.AwaitHeld(name="slow"),
+        k.Tell(text="they fetch at 1002, and the leader takes 25 s for that"),
+        k.Inject(name="slow", fault=slow),
+        k.AwaitHeld(name="slow"),
         write("to-1100", acks=1, records=98),
-        kchaos.AwaitHeld(name="slow", count=2),
+        k.AwaitHeld(name="slow", count=2),
         *_dies_alone(
             leader, _BROKERS[1], "the ISR is the leader alone, which dies before the 25 s are over"
         ),
@@ -103,20 +101,20 @@ def _documented_steps() -> tuple[kchaos.Step, ...]:
 
 def _expected(
     leader: int, followers: tuple[int, ...], fate: str, point: str = "fetch-read"
-) -> kchaos.Expectation:
+) -> k.Expectation:
     kept = tuple(held_fetch(leader, follower, fate) for follower in followers)
     if point != "fetch-read":
         kept = ({"hit": {"point": point, "broker": leader, "fate": fate}},)
-    return kchaos.Expectation(
+    return k.Expectation(
         safe=False,
         findings=(("offline-partition", followers, -1, -1),),
         witness=(*kept, *_ALONE, {"hit": {"point": "isr-check", "broker": leader, "fate": "told"}}),
     )
 
 
-def _served() -> kchaos.Expectation:
+def _served() -> k.Expectation:
     answer = {"api": "Fetch", "direction": "response", "fate": "held", "target": LEADER}
-    return kchaos.Expectation(
+    return k.Expectation(
         safe=True,
         witness=(
             *({"link": answer | {"source": follower}} for follower in _FOLLOWERS),
@@ -126,7 +124,7 @@ def _served() -> kchaos.Expectation:
     )
 
 
-KIP_501_SLOW_READS = kchaos.Entry(
+KIP_501_SLOW_READS = k.Entry(
     name="KIP-501-slow-reads",
     title="A partition is offline although its followers fetched in time",
     story=(

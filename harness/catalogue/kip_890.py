@@ -1,23 +1,21 @@
 """KIP-890: a transactional batch that comes late begins a transaction that nobody ends."""
 
-import kchaos
+import kchaos as k
 
 LEADER, FOLLOWER = 0, 1
 _CASE = "late"
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (LEADER, FOLLOWER)),
-        properties=kchaos.QUICK,
-        client_links=True,
+def _cluster(kafka: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
+        brokers=k.brokers_of(kafka, (LEADER, FOLLOWER)), properties=k.QUICK, client_links=True
     )
 
 
-def _steps(_case: str) -> tuple[kchaos.Step, ...]:
+def _steps(_case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
-        kchaos.WriteAfterAbort(operation="in-transaction", topic="t", partition=0, broker=LEADER),
+        k.CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
+        k.WriteAfterAbort(operation="in-transaction", topic="t", partition=0, broker=LEADER),
     )
 
 
@@ -25,12 +23,12 @@ def _witness(error: str) -> dict[str, object]:
     return {"observed": {"kind": "late-batch", "error": error}}
 
 
-_HANGS = kchaos.Expectation(
+_HANGS = k.Expectation(
     safe=False, findings=(("hanging-transaction", (LEADER,), 2, 2),), witness=(_witness(""),)
 )
-_REFUSED = kchaos.Expectation(safe=True, witness=(_witness("INVALID_TXN_STATE"),))
+_REFUSED = k.Expectation(safe=True, witness=(_witness("INVALID_TXN_STATE"),))
 
-KIP_890 = kchaos.Entry(
+KIP_890 = k.Entry(
     name="KIP-890",
     title="A batch that comes when its transaction is over begins one that nobody ends",
     story=(

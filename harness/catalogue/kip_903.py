@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
 
 LEADER, FOLLOWER, CONTROLLER = 0, 1, 100
@@ -10,54 +10,52 @@ _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _CASE = "rebooted"
 
 
-def _cluster(kafka: str) -> kchaos.ClusterSpec:
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, (LEADER, FOLLOWER)),
+def _cluster(kafka: str) -> k.ClusterSpec:
+    return k.ClusterSpec(
+        brokers=k.brokers_of(kafka, (LEADER, FOLLOWER)),
         mode="kraft",
         # The leader is to wait for the answer that is held while its follower starts again.
         properties={**QUICK_KRAFT, "request.timeout.ms": "120000"},
     )
 
 
-def _hold(name: str, api: str, source: int, target: int, **more: Any) -> kchaos.Inject:
-    fault = kchaos.HoldRequests(name=name, api=api, source=source, target=target, **more)
-    return kchaos.Inject(name=name, fault=fault)
+def _hold(name: str, api: str, source: int, target: int, **more: Any) -> k.Inject:
+    fault = k.HoldRequests(name=name, api=api, source=source, target=target, **more)
+    return k.Inject(name=name, fault=fault)
 
 
-def _steps(_case: str) -> tuple[kchaos.Step, ...]:
+def _steps(_case: str) -> tuple[k.Step, ...]:
     return (
-        kchaos.CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
-        kchaos.Produce(operation="both", records=5, acks=-1, **_T0),
-        kchaos.AwaitHighWatermark(brokers=(LEADER, FOLLOWER), high_watermark=5, **_T0),
-        kchaos.Tell(text="1 is killed and comes back whole; 0 asks for it to join the ISR"),
-        kchaos.Inject(name="follower-down", fault=kchaos.KillBroker(broker=FOLLOWER)),
-        kchaos.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
+        k.CreateTopic(topic="t", assignment=((LEADER, FOLLOWER),)),
+        k.Produce(operation="both", records=5, acks=-1, **_T0),
+        k.AwaitHighWatermark(brokers=(LEADER, FOLLOWER), high_watermark=5, **_T0),
+        k.Tell(text="1 is killed and comes back whole; 0 asks for it to join the ISR"),
+        k.Inject(name="follower-down", fault=k.KillBroker(broker=FOLLOWER)),
+        k.AwaitState(leader=LEADER, isr=(LEADER,), **_T0),
         _hold("join", "AlterPartition", LEADER, CONTROLLER),
-        kchaos.Heal(name="follower-down"),
-        kchaos.AwaitHeld(name="join"),
-        kchaos.Tell(text="before the controller hears that, 1 loses power and all that it had"),
-        kchaos.Inject(name="power", fault=kchaos.KillBroker(broker=FOLLOWER)),
-        kchaos.Inject(name="disk", fault=kchaos.LoseTail(broker=FOLLOWER, log_end_offset=0, **_T0)),
+        k.Heal(name="follower-down"),
+        k.AwaitHeld(name="join"),
+        k.Tell(text="before the controller hears that, 1 loses power and all that it had"),
+        k.Inject(name="power", fault=k.KillBroker(broker=FOLLOWER)),
+        k.Inject(name="disk", fault=k.LoseTail(broker=FOLLOWER, log_end_offset=0, **_T0)),
         _hold("fetches", "Fetch", FOLLOWER, LEADER, **_T0),
-        kchaos.Heal(name="power"),
-        kchaos.AwaitHeld(name="fetches"),
-        kchaos.Tell(
-            text="1 is back, has nothing, and gets nothing; the controller hears the old wish"
-        ),
-        kchaos.Heal(name="join"),
-        kchaos.AwaitMessage(api="AlterPartition", source=LEADER, direction="response"),
-        kchaos.Tell(text="the leader dies: may 1 lead?"),
-        kchaos.Inject(name="leader-down", fault=kchaos.KillBroker(broker=LEADER)),
-        kchaos.Heal(name="fetches"),
-        kchaos.Heal(name="leader-down"),
-        kchaos.AwaitState(isr=(LEADER, FOLLOWER), **_T0),
+        k.Heal(name="power"),
+        k.AwaitHeld(name="fetches"),
+        k.Tell(text="1 is back, has nothing, and gets nothing; the controller hears the old wish"),
+        k.Heal(name="join"),
+        k.AwaitMessage(api="AlterPartition", source=LEADER, direction="response"),
+        k.Tell(text="the leader dies: may 1 lead?"),
+        k.Inject(name="leader-down", fault=k.KillBroker(broker=LEADER)),
+        k.Heal(name="fetches"),
+        k.Heal(name="leader-down"),
+        k.AwaitState(isr=(LEADER, FOLLOWER), **_T0),
     )
 
 
 _ASKED = {"link": {"api": "AlterPartition", "source": LEADER, "fate": "released"}}
 _INELIGIBLE = 107
 
-KIP_903 = kchaos.Entry(
+KIP_903 = k.Entry(
     name="KIP-903",
     title="A replica that has lost its disk joins the ISR, and leads with an empty log",
     story=(
@@ -77,7 +75,7 @@ KIP_903 = kchaos.Entry(
     cluster=_cluster,
     steps=_steps,
     expectations={
-        (_CASE, "3.4.1"): kchaos.Expectation(
+        (_CASE, "3.4.1"): k.Expectation(
             safe=False,
             findings=(("committed-loss", (LEADER, FOLLOWER), 0, 4),),
             witness=(
@@ -90,7 +88,7 @@ KIP_903 = kchaos.Entry(
                 },
             ),
         ),
-        (_CASE, "3.5.1"): kchaos.Expectation(
+        (_CASE, "3.5.1"): k.Expectation(
             safe=True,
             witness=(
                 _ASKED,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.kip_966_last_replica import (
     ALL,
     LAST,
@@ -18,25 +18,23 @@ _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _KILLED = "three-killed"
 
 
-def _steps(_case: str) -> tuple[kchaos.Step, ...]:
+def _steps(_case: str) -> tuple[k.Step, ...]:
     return (
         *acknowledged_by_all(),
-        kchaos.Tell(
-            text="all three are killed, one after the other; only the last disk lost a tail"
-        ),
-        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
-        kchaos.Inject(name="C-down", fault=kchaos.KillBroker(broker=C)),
-        kchaos.AwaitState(leader=LAST, isr=(LAST,), **_T0),
-        kchaos.Inject(name="last-down", fault=kchaos.KillBroker(broker=LAST)),
-        kchaos.Inject(name="power", fault=kchaos.LoseTail(broker=LAST, log_end_offset=5, **_T0)),
-        kchaos.AwaitState(leader=-1, isr=(), **_T0),
-        kchaos.Heal(name="last-down"),
-        kchaos.Heal(name="B-down"),
-        kchaos.AwaitState(leader=-1, isr=(), **_T0),
-        kchaos.Tell(text="with the third nobody is eligible: the last known leader is believed"),
-        kchaos.Heal(name="C-down"),
-        kchaos.AwaitState(leader=LAST, isr=ALL, **_T0),
-        kchaos.AwaitReplicated(brokers=ALL, log_end_offset=5, **_T0),
+        k.Tell(text="all three are killed, one after the other; only the last disk lost a tail"),
+        k.Inject(name="B-down", fault=k.KillBroker(broker=B)),
+        k.Inject(name="C-down", fault=k.KillBroker(broker=C)),
+        k.AwaitState(leader=LAST, isr=(LAST,), **_T0),
+        k.Inject(name="last-down", fault=k.KillBroker(broker=LAST)),
+        k.Inject(name="power", fault=k.LoseTail(broker=LAST, log_end_offset=5, **_T0)),
+        k.AwaitState(leader=-1, isr=(), **_T0),
+        k.Heal(name="last-down"),
+        k.Heal(name="B-down"),
+        k.AwaitState(leader=-1, isr=(), **_T0),
+        k.Tell(text="with the third nobody is eligible: the last known leader is believed"),
+        k.Heal(name="C-down"),
+        k.AwaitState(leader=LAST, isr=ALL, **_T0),
+        k.AwaitReplicated(brokers=ALL, log_end_offset=5, **_T0),
     )
 
 
@@ -46,9 +44,9 @@ def _cannot_show(_case: str, release: str) -> str:
     return ""
 
 
-_BELIEVED = kchaos.Expectation(safe=True, witness=(ends_at(5),))
+_BELIEVED = k.Expectation(safe=True, witness=(ends_at(5),))
 
-KIP_966_LAST_KNOWN_LEADER = kchaos.Entry(
+KIP_966_LAST_KNOWN_LEADER = k.Entry(
     name="KIP-966-last-known-leader",
     title="Three unclean deaths: an unclean election although the setting forbids one",
     story=(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.releases import release_of
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
 
@@ -17,82 +17,75 @@ def has_feature(kafka: str) -> bool:
     """Return whether a release knows eligible leader replicas; a path or an image counts as one."""
     try:
         return FEATURE in release_of(kafka).feature_levels
-    except kchaos.ReleaseError:
+    except k.ReleaseError:
         return True
 
 
-def _without(kafka: str) -> kchaos.ClusterSpec:
+def _without(kafka: str) -> k.ClusterSpec:
     features = {FEATURE: 0} if has_feature(kafka) else {}
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, ALL),
-        mode="kraft",
-        features=features,
-        properties=QUICK_KRAFT,
+    return k.ClusterSpec(
+        brokers=k.brokers_of(kafka, ALL), mode="kraft", features=features, properties=QUICK_KRAFT
     )
 
 
-def cluster_with_feature(kafka: str) -> kchaos.ClusterSpec:
+def cluster_with_feature(kafka: str) -> k.ClusterSpec:
     """Return three brokers and eligible leader replicas."""
-    return kchaos.ClusterSpec(
-        brokers=kchaos.brokers_of(kafka, ALL),
+    return k.ClusterSpec(
+        brokers=k.brokers_of(kafka, ALL),
         mode="kraft",
         features={FEATURE: 1},
         properties=QUICK_KRAFT,
     )
 
 
-def acknowledged_by_all() -> tuple[kchaos.Step, ...]:
+def acknowledged_by_all() -> tuple[k.Step, ...]:
     """Return the steps after which all three brokers hold ten records of acks=all."""
     return (
-        kchaos.CreateTopic(
-            topic="t", assignment=(ALL,), configuration=(("min.insync.replicas", "2"),)
-        ),
-        kchaos.Produce(operation="first", records=5, acks=-1, **_T0),
-        kchaos.Produce(operation="last", records=5, acks=-1, **_T0),
-        kchaos.AwaitHighWatermark(brokers=ALL, high_watermark=10, **_T0),
+        k.CreateTopic(topic="t", assignment=(ALL,), configuration=(("min.insync.replicas", "2"),)),
+        k.Produce(operation="first", records=5, acks=-1, **_T0),
+        k.Produce(operation="last", records=5, acks=-1, **_T0),
+        k.AwaitHighWatermark(brokers=ALL, high_watermark=10, **_T0),
     )
 
 
-def _steps(case: str) -> tuple[kchaos.Step, ...]:
+def _steps(case: str) -> tuple[k.Step, ...]:
     return (
         *acknowledged_by_all(),
-        kchaos.Tell(text="B and C end in order, one after the other; their disks are whole"),
-        kchaos.Inject(name="B-down", fault=kchaos.StopBroker(broker=B)),
-        kchaos.Inject(name="C-down", fault=kchaos.StopBroker(broker=C)),
-        kchaos.AwaitState(leader=LAST, isr=(LAST,), **_T0),
-        kchaos.Tell(
-            text="the last one loses power, and what it had not flushed of the ten records"
-        ),
-        kchaos.Inject(name="last-down", fault=kchaos.KillBroker(broker=LAST)),
-        kchaos.Inject(name="power", fault=kchaos.LoseTail(broker=LAST, log_end_offset=5, **_T0)),
+        k.Tell(text="B and C end in order, one after the other; their disks are whole"),
+        k.Inject(name="B-down", fault=k.StopBroker(broker=B)),
+        k.Inject(name="C-down", fault=k.StopBroker(broker=C)),
+        k.AwaitState(leader=LAST, isr=(LAST,), **_T0),
+        k.Tell(text="the last one loses power, and what it had not flushed of the ten records"),
+        k.Inject(name="last-down", fault=k.KillBroker(broker=LAST)),
+        k.Inject(name="power", fault=k.LoseTail(broker=LAST, log_end_offset=5, **_T0)),
         *(_led_by_who_lost() if case == _WITHOUT else _led_by_who_kept()),
     )
 
 
-def _led_by_who_lost() -> tuple[kchaos.Step, ...]:
+def _led_by_who_lost() -> tuple[k.Step, ...]:
     """Return steps by which the last in-sync replica leads alone, and the others follow it."""
     return (
-        kchaos.AwaitState(leader=-1, isr=(LAST,), **_T0),
-        kchaos.Heal(name="last-down"),
-        kchaos.AwaitState(leader=LAST, isr=(LAST,), **_T0),
-        kchaos.Heal(name="B-down"),
-        kchaos.Heal(name="C-down"),
-        kchaos.AwaitState(leader=LAST, isr=ALL, **_T0),
-        kchaos.AwaitReplicated(brokers=ALL, log_end_offset=5, **_T0),
+        k.AwaitState(leader=-1, isr=(LAST,), **_T0),
+        k.Heal(name="last-down"),
+        k.AwaitState(leader=LAST, isr=(LAST,), **_T0),
+        k.Heal(name="B-down"),
+        k.Heal(name="C-down"),
+        k.AwaitState(leader=LAST, isr=ALL, **_T0),
+        k.AwaitReplicated(brokers=ALL, log_end_offset=5, **_T0),
     )
 
 
-def _led_by_who_kept() -> tuple[kchaos.Step, ...]:
+def _led_by_who_kept() -> tuple[k.Step, ...]:
     """Return steps by which an unclean shutdown removes the last replica from both sets."""
     return (
-        kchaos.AwaitState(leader=-1, isr=(), **_T0),
-        kchaos.Heal(name="last-down"),
-        kchaos.AwaitState(leader=-1, isr=(), **_T0),
-        kchaos.Heal(name="C-down"),
-        kchaos.AwaitState(leader=C, **_T0),
-        kchaos.Heal(name="B-down"),
-        kchaos.AwaitState(leader=C, isr=ALL, **_T0),
-        kchaos.AwaitReplicated(brokers=ALL, log_end_offset=10, **_T0),
+        k.AwaitState(leader=-1, isr=(), **_T0),
+        k.Heal(name="last-down"),
+        k.AwaitState(leader=-1, isr=(), **_T0),
+        k.Heal(name="C-down"),
+        k.AwaitState(leader=C, **_T0),
+        k.Heal(name="B-down"),
+        k.AwaitState(leader=C, isr=ALL, **_T0),
+        k.AwaitReplicated(brokers=ALL, log_end_offset=10, **_T0),
     )
 
 
@@ -108,12 +101,12 @@ def ends_at(log_end_offset: int) -> dict[str, Any]:
     return {"observed": {"kind": "log-end", "topic": "t", "partition": 0, "ends": ends}}
 
 
-_LOST = kchaos.Expectation(
+_LOST = k.Expectation(
     safe=False, findings=(("last-replica-loss", ALL, 5, 9),), witness=(ends_at(5),)
 )
-_KEPT = kchaos.Expectation(safe=True, witness=(ends_at(10),))
+_KEPT = k.Expectation(safe=True, witness=(ends_at(10),))
 
-KIP_966_LAST_REPLICA = kchaos.Entry(
+KIP_966_LAST_REPLICA = k.Entry(
     name="KIP-966-last-replica",
     title="The last replica in sync loses its tail, and two whole copies follow it",
     story=(

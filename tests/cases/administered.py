@@ -6,7 +6,7 @@ down gets a leader because somebody asks for it, whatever the settings say, and 
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from tests.support.looking import observations, values
 
 RELEASES = {"2.4.1": True, "2.8.2": True, "3.9.1": True}
@@ -16,35 +16,31 @@ LOG_DIRECTORIES = 2
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _T1: dict[str, Any] = {"topic": "t", "partition": 1}
 WITHOUT_FOLDERS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="first", records=3, acks=-1, **_T0),
-    kchaos.AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T0),
-    kchaos.Inject(name="2-cut", fault=kchaos.CutLink(source=2, target=0)),
-    kchaos.Reassign(replicas=(0, 1, 2), by="api", is_awaited=False, **_T0),
-    kchaos.CancelReassignment(**_T0),
-    kchaos.Heal(name="2-cut"),
-    kchaos.Produce(operation="cancelled", records=1, acks=-1, **_T0),
-    kchaos.Reassign(replicas=(2, 1), by="api", **_T0),
-    kchaos.Produce(operation="reassigned", records=1, acks=-1, **_T0),
-    kchaos.AddPartitions(topic="t", assignment=((1, 2),)),
-    kchaos.Produce(operation="both", records=2, acks=-1, **_T1),
-    kchaos.AwaitHighWatermark(brokers=(1, 2), high_watermark=2, **_T1),
-    kchaos.Inject(name="2-away", fault=kchaos.KillBroker(broker=2)),
-    kchaos.AwaitState(leader=1, isr=(1,), **_T1),
-    kchaos.Produce(operation="alone", records=1, acks=1, **_T1),
-    kchaos.Inject(name="1-away", fault=kchaos.KillBroker(broker=1)),
-    kchaos.AwaitDecision(leader=-1, **_T1),
-    kchaos.Heal(name="2-away"),
-    kchaos.ElectUncleanly(**_T1),
-    kchaos.Produce(operation="uncleanly", records=1, acks=1, **_T1),
-    kchaos.Heal(name="1-away"),
-    kchaos.AwaitState(leader=2, isr=(1, 2), **_T1),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="first", records=3, acks=-1, **_T0),
+    k.AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T0),
+    k.Inject(name="2-cut", fault=k.CutLink(source=2, target=0)),
+    k.Reassign(replicas=(0, 1, 2), by="api", is_awaited=False, **_T0),
+    k.CancelReassignment(**_T0),
+    k.Heal(name="2-cut"),
+    k.Produce(operation="cancelled", records=1, acks=-1, **_T0),
+    k.Reassign(replicas=(2, 1), by="api", **_T0),
+    k.Produce(operation="reassigned", records=1, acks=-1, **_T0),
+    k.AddPartitions(topic="t", assignment=((1, 2),)),
+    k.Produce(operation="both", records=2, acks=-1, **_T1),
+    k.AwaitHighWatermark(brokers=(1, 2), high_watermark=2, **_T1),
+    k.Inject(name="2-away", fault=k.KillBroker(broker=2)),
+    k.AwaitState(leader=1, isr=(1,), **_T1),
+    k.Produce(operation="alone", records=1, acks=1, **_T1),
+    k.Inject(name="1-away", fault=k.KillBroker(broker=1)),
+    k.AwaitDecision(leader=-1, **_T1),
+    k.Heal(name="2-away"),
+    k.ElectUncleanly(**_T1),
+    k.Produce(operation="uncleanly", records=1, acks=1, **_T1),
+    k.Heal(name="1-away"),
+    k.AwaitState(leader=2, isr=(1, 2), **_T1),
 )
-STEPS = (
-    *WITHOUT_FOLDERS[:3],
-    kchaos.MoveReplica(broker=1, directory=1, **_T0),
-    *WITHOUT_FOLDERS[3:],
-)
+STEPS = (*WITHOUT_FOLDERS[:3], k.MoveReplica(broker=1, directory=1, **_T0), *WITHOUT_FOLDERS[3:])
 
 
 def seen(run, release):

@@ -4,30 +4,30 @@ The leader asks to take a follower out of the ISR. The controller writes it, and
 the high watermark still waits for the follower (kafka.cluster.PendingShrinkIsr.maximalIsr, 2.8.2).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
 RELEASES = {"3.9.1": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.Inject(
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.Inject(
         name="answer",
-        fault=kchaos.HoldRequests(
+        fault=k.HoldRequests(
             name="answer", api="AlterPartition", source=0, target=2, direction="response"
         ),
     ),
-    kchaos.Inject(name="out", fault=kchaos.CutLink(source=0, target=1)),
-    kchaos.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-    kchaos.AwaitHeld(name="answer"),
-    kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
-    kchaos.Produce(operation="alone-too", topic="t", partition=0, records=1, acks=1),
-    kchaos.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1),
-    kchaos.Heal(name="answer"),
-    kchaos.Produce(operation="heard", topic="t", partition=0, records=1, acks=1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=4),
+    k.Inject(name="out", fault=k.CutLink(source=0, target=1)),
+    k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+    k.AwaitHeld(name="answer"),
+    k.AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
+    k.Produce(operation="alone-too", topic="t", partition=0, records=1, acks=1),
+    k.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1),
+    k.Heal(name="answer"),
+    k.Produce(operation="heard", topic="t", partition=0, records=1, acks=1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=4),
 )
 
 

@@ -7,7 +7,7 @@ watermark without it (kafka.cluster.Partition.maybeIncrementLeaderHW and
 kafka.cluster.Replica.updateFetchState, 3.8.0). Up to 2.3 any follower's fetch does (KAFKA-8841).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import answer, messages, of_partition
 
 BROKERS = (0, 1, 2, 3)
@@ -21,11 +21,11 @@ PROPERTIES = {
 }
 
 
-def held_from(offset: int) -> kchaos.Inject:
+def held_from(offset: int) -> k.Inject:
     name = f"from-{offset}"
-    return kchaos.Inject(
+    return k.Inject(
         name=name,
-        fault=kchaos.HoldRequests(
+        fault=k.HoldRequests(
             name=name,
             api="Fetch",
             source=2,
@@ -37,26 +37,26 @@ def held_from(offset: int) -> kchaos.Inject:
     )
 
 
-def write(operation: str) -> kchaos.Produce:
-    return kchaos.Produce(operation=operation, topic="t", partition=0, records=1, acks=-1, broker=0)
+def write(operation: str) -> k.Produce:
+    return k.Produce(operation=operation, topic="t", partition=0, records=1, acks=-1, broker=0)
 
 
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1, 2),)),
+    k.CreateTopic(topic="t", assignment=((0, 1, 2),)),
     held_from(1),
-    kchaos.Produce(operation="first", topic="t", partition=0, records=1, acks=1, broker=0),
-    kchaos.AwaitHeld(name="from-1"),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.Produce(operation="first", topic="t", partition=0, records=1, acks=1, broker=0),
+    k.AwaitHeld(name="from-1"),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
     write("missed"),
     # This fetch reaches the end of none before it that is recent; the next one reaches its end.
     held_from(2),
-    kchaos.Heal(name="from-1"),
-    kchaos.AwaitHeld(name="from-2"),
+    k.Heal(name="from-1"),
+    k.AwaitHeld(name="from-2"),
     write("missed-too"),
     held_from(3),
-    kchaos.Heal(name="from-2"),
-    kchaos.AwaitHeld(name="from-3"),
-    kchaos.Produce(
+    k.Heal(name="from-2"),
+    k.AwaitHeld(name="from-3"),
+    k.Produce(
         operation="waits",
         topic="t",
         partition=0,
@@ -67,13 +67,11 @@ STEPS = (
         timeout_s=60,
     ),
     # The file is written every 100 ms: for longer than the follower may lag.
-    kchaos.AwaitHighWatermarkKept(
-        topic="t", partition=0, brokers=(0,), high_watermark=3, writes=120
-    ),
-    kchaos.Produce(operation="moves", topic="t", partition=0, records=1, acks=1, broker=0),
-    kchaos.AwaitAnswer(operation="waits"),
-    kchaos.Heal(name="from-3"),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1, 2)),
+    k.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=3, writes=120),
+    k.Produce(operation="moves", topic="t", partition=0, records=1, acks=1, broker=0),
+    k.AwaitAnswer(operation="waits"),
+    k.Heal(name="from-3"),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1, 2)),
 )
 
 

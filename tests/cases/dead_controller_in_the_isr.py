@@ -6,7 +6,7 @@ starts (KAFKA-3143, kafka.controller.ReplicaStateMachine.startup). A dead replic
 the high watermark back until the broker returns, and no later decision of a controller comes.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import number, observations
 
 RELEASES = {"2.2.2": True}
@@ -15,12 +15,12 @@ RELEASES = {"2.2.2": True}
 def steps(release):
     isr = (0, 1, 2) if number(release) < (2, 3) else (0, 1)
     return (
-        kchaos.CreateTopic(topic="t", assignment=((0, 1, 2),)),
-        kchaos.Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1, 2), high_watermark=1),
-        kchaos.Inject(name="controller", fault=kchaos.KillBroker(broker=2)),
-        kchaos.AwaitMessage(api="LeaderAndIsr", target=0, says=(("controller_epoch", 2),)),
-        kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=isr),
+        k.CreateTopic(topic="t", assignment=((0, 1, 2),)),
+        k.Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1, 2), high_watermark=1),
+        k.Inject(name="controller", fault=k.KillBroker(broker=2)),
+        k.AwaitMessage(api="LeaderAndIsr", target=0, says=(("controller_epoch", 2),)),
+        k.AwaitDecision(topic="t", partition=0, leader=0, isr=isr),
     )
 
 

@@ -4,20 +4,20 @@ The answer to a fetch waits at the link. Its follower has not heard of another l
 controller cannot reach it either, so it would append the record.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import values
 
 # The fetch must still wait at the leader when the record comes.
 PROPERTIES = {"replica.fetch.wait.max.ms": "900", "replica.socket.timeout.ms": "2000"}
 RELEASES = {"1.1.1": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.Inject(name="controller", fault=kchaos.CutLink(source=2, target=0)),
-    kchaos.Inject(name="leader", fault=kchaos.CutLink(source=1, target=0)),
-    kchaos.Produce(operation="sent", topic="t", partition=0, records=1, acks=1, broker=1),
-    kchaos.AwaitMessage(
+    k.CreateTopic(topic="t", assignment=((1, 0),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.Inject(name="controller", fault=k.CutLink(source=2, target=0)),
+    k.Inject(name="leader", fault=k.CutLink(source=1, target=0)),
+    k.Produce(operation="sent", topic="t", partition=0, records=1, acks=1, broker=1),
+    k.AwaitMessage(
         api="Fetch",
         source=0,
         target=1,
@@ -26,9 +26,9 @@ STEPS = (
         topic="t",
         says=(("last_offset", 1),),
     ),
-    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
-    kchaos.Heal(name="leader"),
-    kchaos.Heal(name="controller"),
+    k.Inject(name="down", fault=k.KillBroker(broker=1)),
+    k.Heal(name="leader"),
+    k.Heal(name="controller"),
 )
 
 

@@ -4,22 +4,22 @@ Only followers ask their protocol whether a Fetch says its last fetched epoch. A
 what the Fetch says (kafka.cluster.Partition.readRecords, 2.8.0 and 2.8.1).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, of_partition
 
 RELEASES = {"2.8.0": True, "2.8.1": True, "3.0.2": True}
 BROKER_PROPERTIES = {0: {"inter.broker.protocol.version": "2.6"}}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.Inject(name="cut", fault=kchaos.CutLink(source=0, target=1)),
-    kchaos.Produce(operation="1-only", topic="t", partition=0, records=1, acks=1),
-    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
-    kchaos.AwaitState(topic="t", partition=0, leader=0),
-    kchaos.Heal(name="cut"),
-    kchaos.Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),
-    kchaos.Heal(name="down"),
+    k.CreateTopic(topic="t", assignment=((1, 0),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.Inject(name="cut", fault=k.CutLink(source=0, target=1)),
+    k.Produce(operation="1-only", topic="t", partition=0, records=1, acks=1),
+    k.Inject(name="down", fault=k.KillBroker(broker=1)),
+    k.AwaitState(topic="t", partition=0, leader=0),
+    k.Heal(name="cut"),
+    k.Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),
+    k.Heal(name="down"),
 )
 
 

@@ -6,28 +6,26 @@ back and truncates. The thread that writes leader-epoch-checkpoint afterwards is
 Loading the log comes to that place once as well.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import leader_epochs, values
 
 RELEASES = {"3.9.1": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
-    kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
-    kchaos.Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),
-    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    kchaos.Inject(
-        name="flush", fault=kchaos.HoldPoint(name="flush", broker=0, point="epoch-flush")
-    ),
-    kchaos.Heal(name="down"),
-    kchaos.Heal(name="link"),
-    kchaos.AwaitHeld(name="flush", count=2),
-    kchaos.TakeSnapshot(label="truncated"),
+    k.CreateTopic(topic="t", assignment=((1, 0),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
+    k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
+    k.Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),
+    k.Inject(name="down", fault=k.KillBroker(broker=0)),
+    k.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    k.Inject(name="flush", fault=k.HoldPoint(name="flush", broker=0, point="epoch-flush")),
+    k.Heal(name="down"),
+    k.Heal(name="link"),
+    k.AwaitHeld(name="flush", count=2),
+    k.TakeSnapshot(label="truncated"),
 )
 
 

@@ -6,21 +6,21 @@ Its recovery puts the epochs of batches back. From 2.1.1 to 2.6.0 it leaves out 
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.formats.checkpoints import LEADER_EPOCHS, parse_leader_epoch_checkpoint
 
 RELEASES = {"2.5.1": True, "2.6.3": True}
 _T: dict[str, Any] = {"topic": "t", "partition": 0}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="first", records=3, acks=-1, **_T),
-    kchaos.AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
-    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
-    kchaos.AwaitState(leader=0, isr=(0,), **_T),
-    kchaos.Inject(name="disk", fault=kchaos.LoseEpochs(broker=1, **_T)),
-    kchaos.Heal(name="down"),
-    kchaos.AwaitState(leader=0, isr=(0, 1), **_T),
-    kchaos.TakeSnapshot(label="recovered"),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="first", records=3, acks=-1, **_T),
+    k.AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
+    k.Inject(name="down", fault=k.KillBroker(broker=1)),
+    k.AwaitState(leader=0, isr=(0,), **_T),
+    k.Inject(name="disk", fault=k.LoseEpochs(broker=1, **_T)),
+    k.Heal(name="down"),
+    k.AwaitState(leader=0, isr=(0, 1), **_T),
+    k.TakeSnapshot(label="recovered"),
 )
 
 

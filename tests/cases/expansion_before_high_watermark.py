@@ -7,7 +7,7 @@ it, and its leader asks for the follower; then the high watermark may move to 20
 ISR shrank, and the fetch at 201 takes nobody in.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, number, of_partition
 
 RELEASES = {"2.6.3": True, "2.7.2": True, "2.8.2": True, "3.0.2": True, "3.1.2": True}
@@ -18,10 +18,10 @@ PROPERTIES = {
 }
 
 
-def fetches_held(name: str, offset: int) -> kchaos.Inject:
-    return kchaos.Inject(
+def fetches_held(name: str, offset: int) -> k.Inject:
+    return k.Inject(
         name=name,
-        fault=kchaos.HoldRequests(
+        fault=k.HoldRequests(
             name=name,
             api="Fetch",
             source=1,
@@ -34,23 +34,23 @@ def fetches_held(name: str, offset: int) -> kchaos.Inject:
 
 
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
     # The fetch at 1 finds the leader at 401, so that the one at 201 does not count as caught up.
     fetches_held("all", 1),
-    kchaos.AwaitHeld(name="all"),
-    kchaos.Produce(operation="first", topic="t", partition=0, records=200, acks=1),
-    kchaos.Produce(operation="second", topic="t", partition=0, records=200, acks=1),
+    k.AwaitHeld(name="all"),
+    k.Produce(operation="first", topic="t", partition=0, records=200, acks=1),
+    k.Produce(operation="second", topic="t", partition=0, records=200, acks=1),
     fetches_held("next", 2),
-    kchaos.Heal(name="all"),
-    kchaos.AwaitHeld(name="next"),
-    kchaos.Produce(operation="third", topic="t", partition=0, records=200, acks=1),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    k.Heal(name="all"),
+    k.AwaitHeld(name="next"),
+    k.Produce(operation="third", topic="t", partition=0, records=200, acks=1),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
     # The controller tells all brokers of the smaller ISR, maybe before it answers the leader.
-    kchaos.AwaitLog(broker=0, pattern=r"ISR updated (from AlterIsr )?to \[?0\]? and"),
-    kchaos.Heal(name="next"),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.AwaitLog(broker=0, pattern=r"ISR updated (from AlterIsr )?to \[?0\]? and"),
+    k.Heal(name="next"),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
 )
 
 

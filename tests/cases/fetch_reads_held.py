@@ -5,7 +5,7 @@ follower has not been caught up for `replica.lag.time.max.ms`, and shrinks the I
 the fetch of before the write; when it goes on the follower gets it all and returns.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, of_partition, values
 
 PROPERTIES = {
@@ -16,15 +16,15 @@ PROPERTIES = {
 }
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.Inject(name="slow", fault=kchaos.SlowFetchReads(broker=0, topic="t", partition=0)),
-    kchaos.AwaitHeld(name="slow"),
-    kchaos.Produce(operation="alone", topic="t", partition=0, records=2, acks=1),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    kchaos.TakeSnapshot(label="held"),
-    kchaos.Heal(name="slow"),
-    kchaos.AwaitInSync(),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.Inject(name="slow", fault=k.SlowFetchReads(broker=0, topic="t", partition=0)),
+    k.AwaitHeld(name="slow"),
+    k.Produce(operation="alone", topic="t", partition=0, records=2, acks=1),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    k.TakeSnapshot(label="held"),
+    k.Heal(name="slow"),
+    k.AwaitInSync(),
 )
 
 

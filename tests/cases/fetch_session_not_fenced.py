@@ -11,7 +11,7 @@ fetch that waits is refused as soon as the leader has heard of its new epoch.
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, number, of_partition
 
 RELEASES = {"2.2.2": True}
@@ -19,25 +19,23 @@ RELEASES = {"2.2.2": True}
 
 def steps(release):
     after: tuple[Any, ...]
-    told = kchaos.AwaitMessage(api="LeaderAndIsr", target=0, topic="t", says=(("leader_epoch", 1),))
+    told = k.AwaitMessage(api="LeaderAndIsr", target=0, topic="t", says=(("leader_epoch", 1),))
     if number(release) < (2, 5):
         after = (
-            kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
-            kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
+            k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
+            k.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
         )
     else:
         refused: dict[str, Any] = {"topic": "t", "says": (("error_code", 74),)}
-        after = (
-            kchaos.AwaitMessage(api="Fetch", source=1, target=0, direction="response", **refused),
-        )
+        after = (k.AwaitMessage(api="Fetch", source=1, target=0, direction="response", **refused),)
     return (
-        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-        kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-        kchaos.Inject(name="zookeeper", fault=kchaos.CutZooKeeper(broker=1)),
-        kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=1, await_return=False)),
+        k.CreateTopic(topic="t", assignment=((0, 1),)),
+        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        k.Inject(name="zookeeper", fault=k.CutZooKeeper(broker=1)),
+        k.Inject(name="session", fault=k.ExpireSession(broker=1, await_return=False)),
         told,
-        kchaos.Produce(operation="later", topic="t", partition=0, records=1, acks=1),
+        k.Produce(operation="later", topic="t", partition=0, records=1, acks=1),
         *after,
     )
 

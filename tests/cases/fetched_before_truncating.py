@@ -10,7 +10,7 @@ in the ISR and differ. From 1.1 on it takes no answer until it has truncated
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from tests.support.looking import number, values
 
 PROPERTIES = {
@@ -22,36 +22,32 @@ PROPERTIES = {
 RELEASES = {"0.11.0.3": False, "1.0.2": False, "1.1.1": True}
 _T: dict[str, Any] = {"topic": "t", "partition": 0}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
-    kchaos.CreateTopic(topic="u", assignment=((1, 0),)),
-    kchaos.Produce(operation="both", records=1, acks=-1, **_T),
-    kchaos.Produce(operation="beside", topic="u", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(brokers=(0, 1), high_watermark=1, **_T),
-    kchaos.ReorderReplicas(replicas=(0, 1), **_T),
-    kchaos.AwaitState(leader=1, isr=(0, 1), **_T),
-    kchaos.Inject(
-        name="ask", fault=kchaos.HoldRequests(name="ask", api="Fetch", source=0, target=1)
-    ),
-    kchaos.AwaitHeld(name="ask"),
-    kchaos.Produce(operation="cut-off", records=1, acks=1, **_T),
-    kchaos.Inject(
+    k.CreateTopic(topic="t", assignment=((1, 0),)),
+    k.CreateTopic(topic="u", assignment=((1, 0),)),
+    k.Produce(operation="both", records=1, acks=-1, **_T),
+    k.Produce(operation="beside", topic="u", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(brokers=(0, 1), high_watermark=1, **_T),
+    k.ReorderReplicas(replicas=(0, 1), **_T),
+    k.AwaitState(leader=1, isr=(0, 1), **_T),
+    k.Inject(name="ask", fault=k.HoldRequests(name="ask", api="Fetch", source=0, target=1)),
+    k.AwaitHeld(name="ask"),
+    k.Produce(operation="cut-off", records=1, acks=1, **_T),
+    k.Inject(
         name="answer",
-        fault=kchaos.HoldRequests(
-            name="answer", api="Fetch", source=0, target=1, direction="response"
-        ),
+        fault=k.HoldRequests(name="answer", api="Fetch", source=0, target=1, direction="response"),
     ),
-    kchaos.Heal(name="ask"),
-    kchaos.AwaitHeld(name="answer"),
-    kchaos.Inject(name="to-0", fault=kchaos.PreferredElection(**_T)),
-    kchaos.AwaitState(leader=0, isr=(0, 1), **_T),
-    kchaos.AwaitReplicated(brokers=(0, 1), log_end_offset=1, **_T),
-    kchaos.ReorderReplicas(replicas=(1, 0), **_T),
-    kchaos.AwaitState(leader=0, isr=(0, 1), **_T),
-    kchaos.Inject(name="to-1", fault=kchaos.PreferredElection(**_T)),
-    kchaos.AwaitState(leader=1, isr=(0, 1), **_T),
-    kchaos.Produce(operation="instead", records=1, acks=1, **_T),
-    kchaos.Heal(name="answer"),
-    kchaos.AwaitReplicated(brokers=(0, 1), log_end_offset=2, **_T),
+    k.Heal(name="ask"),
+    k.AwaitHeld(name="answer"),
+    k.Inject(name="to-0", fault=k.PreferredElection(**_T)),
+    k.AwaitState(leader=0, isr=(0, 1), **_T),
+    k.AwaitReplicated(brokers=(0, 1), log_end_offset=1, **_T),
+    k.ReorderReplicas(replicas=(1, 0), **_T),
+    k.AwaitState(leader=0, isr=(0, 1), **_T),
+    k.Inject(name="to-1", fault=k.PreferredElection(**_T)),
+    k.AwaitState(leader=1, isr=(0, 1), **_T),
+    k.Produce(operation="instead", records=1, acks=1, **_T),
+    k.Heal(name="answer"),
+    k.AwaitReplicated(brokers=(0, 1), log_end_offset=2, **_T),
 )
 
 

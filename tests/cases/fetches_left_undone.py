@@ -6,26 +6,26 @@ records, so the first fetch that it does not send begins elsewhere than the one 
 still has the earlier offset in their fetch session (KIP-227).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import values
 
 PROPERTIES = {"replica.lag.time.max.ms": "3000"}
 RELEASES = {"0.10.2.2": True, "1.1.1": True, "2.1.1": True, "3.9.1": True}
-SKIPPING = kchaos.HoldPoint(name="no-fetch", broker=1, point="send-fetch", manner="skip")
+SKIPPING = k.HoldPoint(name="no-fetch", broker=1, point="send-fetch", manner="skip")
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.Inject(name="answers-late", fault=kchaos.SlowFetchReads(broker=0)),
-    kchaos.AwaitHeld(name="answers-late"),
-    kchaos.Inject(name="no-fetch", fault=SKIPPING),
-    kchaos.Produce(operation="taken", topic="t", partition=0, records=1, acks=1),
-    kchaos.Heal(name="answers-late"),
-    kchaos.AwaitHeld(name="no-fetch", count=2),
-    kchaos.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    kchaos.TakeSnapshot(label="behind"),
-    kchaos.Heal(name="no-fetch"),
-    kchaos.AwaitInSync(),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.Inject(name="answers-late", fault=k.SlowFetchReads(broker=0)),
+    k.AwaitHeld(name="answers-late"),
+    k.Inject(name="no-fetch", fault=SKIPPING),
+    k.Produce(operation="taken", topic="t", partition=0, records=1, acks=1),
+    k.Heal(name="answers-late"),
+    k.AwaitHeld(name="no-fetch", count=2),
+    k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    k.TakeSnapshot(label="behind"),
+    k.Heal(name="no-fetch"),
+    k.AwaitInSync(),
 )
 
 

@@ -8,7 +8,7 @@ again. Up to 0.11 it becomes -1 (unknown), from 1.0 on the log start offset (kaf
 1 before.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import number, observations
 
 PROPERTIES = {"unclean.leader.election.enable": "true"}
@@ -24,38 +24,35 @@ def restarted_at(release):
 
 def steps(release):
     return (
-        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-        kchaos.Produce(
+        k.CreateTopic(topic="t", assignment=((0, 1),)),
+        k.Produce(
             operation="both", topic="t", partition=0, records=3, acks=-1, one_record_batches=True
         ),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
-        kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
-        kchaos.Inject(name="1-down", fault=kchaos.KillBroker(broker=1)),
-        kchaos.Inject(
-            name="tail", fault=kchaos.LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)
-        ),
-        kchaos.Heal(name="1-down"),
-        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-        kchaos.Inject(name="0-down", fault=kchaos.KillBroker(broker=0)),
-        kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-        kchaos.Inject(
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
+        k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
+        k.Inject(name="1-down", fault=k.KillBroker(broker=1)),
+        k.Inject(name="tail", fault=k.LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)),
+        k.Heal(name="1-down"),
+        k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+        k.Inject(name="0-down", fault=k.KillBroker(broker=0)),
+        k.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+        k.Inject(
             name="answers",
-            fault=kchaos.HoldRequests(
+            fault=k.HoldRequests(
                 name="answers", api="Fetch", source=0, target=1, direction="response"
             ),
         ),
-        kchaos.Inject(
-            name="fetches",
-            fault=kchaos.HoldRequests(name="fetches", api="Fetch", source=1, target=0),
+        k.Inject(
+            name="fetches", fault=k.HoldRequests(name="fetches", api="Fetch", source=1, target=0)
         ),
-        kchaos.Heal(name="0-down"),
-        kchaos.Heal(name="link"),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
-        kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
-        kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
-        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-        kchaos.AwaitHeld(name="fetches"),
-        kchaos.AwaitHighWatermarkKept(
+        k.Heal(name="0-down"),
+        k.Heal(name="link"),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
+        k.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
+        k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
+        k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+        k.AwaitHeld(name="fetches"),
+        k.AwaitHighWatermarkKept(
             topic="t", partition=0, brokers=(0,), high_watermark=restarted_at(release)
         ),
     )

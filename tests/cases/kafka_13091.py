@@ -8,7 +8,7 @@ on it does.
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from tests.support.looking import high_watermark, number, observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
@@ -19,21 +19,21 @@ def steps(release):
     after: tuple[Any, ...]
     if (2, 7) <= number(release) < (3, 1):
         after = (
-            kchaos.AwaitMessage(api="AlterPartition", source=0, target=2, direction="response"),
-            kchaos.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1),
+            k.AwaitMessage(api="AlterPartition", source=0, target=2, direction="response"),
+            k.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1),
         )
     else:
-        after = (kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=2),)
+        after = (k.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=2),)
     return (
-        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-        kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-        kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
-        kchaos.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-        kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
+        k.CreateTopic(topic="t", assignment=((0, 1),)),
+        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
+        k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+        k.AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
         *after,
-        kchaos.Produce(operation="next", topic="t", partition=0, records=1, acks=1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3),
+        k.Produce(operation="next", topic="t", partition=0, records=1, acks=1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3),
     )
 
 

@@ -8,40 +8,40 @@ everything up to 3, and moves the high watermark over its own record, which no o
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from tests.support.looking import high_watermark, messages, of_partition
 
 RELEASES = {"2.8.0": True, "2.8.1": True}
 
 
 def steps(release):
-    after: kchaos.AwaitHighWatermark | kchaos.AwaitHighWatermarkKept
+    after: k.AwaitHighWatermark | k.AwaitHighWatermarkKept
     awaited: dict[str, Any] = {"topic": "t", "partition": 0, "brokers": (1,)}
     if release == "2.8.0":
-        after = kchaos.AwaitHighWatermark(**awaited, high_watermark=2)
+        after = k.AwaitHighWatermark(**awaited, high_watermark=2)
     else:
-        after = kchaos.AwaitHighWatermarkKept(**awaited, high_watermark=1)
+        after = k.AwaitHighWatermarkKept(**awaited, high_watermark=1)
     return (
-        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-        kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-        kchaos.ReorderReplicas(topic="t", partition=0, replicas=(1, 0)),
-        kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
-        kchaos.Produce(
+        k.CreateTopic(topic="t", assignment=((0, 1),)),
+        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        k.ReorderReplicas(topic="t", partition=0, replicas=(1, 0)),
+        k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
+        k.Produce(
             operation="0-only", topic="t", partition=0, records=2, acks=1, one_record_batches=True
         ),
-        kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
-        kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
-        kchaos.AwaitFollowing(topic="t", partition=0, follower=0, leader=1),
-        kchaos.Produce(operation="1-only", topic="t", partition=0, records=1, acks=1),
-        kchaos.Inject(
+        k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
+        k.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
+        k.AwaitFollowing(topic="t", partition=0, follower=0, leader=1),
+        k.Produce(operation="1-only", topic="t", partition=0, records=1, acks=1),
+        k.Inject(
             name="answer",
-            fault=kchaos.HoldRequests(
+            fault=k.HoldRequests(
                 name="answer", api="Fetch", source=0, target=1, direction="response"
             ),
         ),
-        kchaos.Heal(name="link"),
-        kchaos.AwaitHeld(name="answer"),
+        k.Heal(name="link"),
+        k.AwaitHeld(name="answer"),
         after,
     )
 

@@ -8,7 +8,7 @@ truncates to 1, which lowers it; from 3.4.1 on it truncates first
 level TRACE, tell.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import log_lines
 
 FETCHER = "kafka.server.ReplicaFetcherThread"
@@ -16,23 +16,23 @@ RELEASES = {"3.4.0": True}
 RAISED = "updated replica high watermark to 3"
 LOGS = f"{RAISED}|Truncating partition t-0 .*offset=1"
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
-    kchaos.Produce(
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
+    k.Produce(
         operation="0-only", topic="t", partition=0, records=3, acks=1, one_record_batches=True
     ),
-    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    kchaos.Produce(
+    k.Inject(name="down", fault=k.KillBroker(broker=0)),
+    k.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    k.Produce(
         operation="1-only", topic="t", partition=0, records=2, acks=1, one_record_batches=True
     ),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=3),
-    kchaos.Heal(name="down"),
-    kchaos.SetLogLevel(broker=0, logger=FETCHER, level="TRACE"),
-    kchaos.Heal(name="link"),
-    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=3),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=3),
+    k.Heal(name="down"),
+    k.SetLogLevel(broker=0, logger=FETCHER, level="TRACE"),
+    k.Heal(name="link"),
+    k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=3),
 )
 
 

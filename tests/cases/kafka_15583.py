@@ -5,7 +5,7 @@ with acks=1 is below the high watermark up to 3.6, and above it from 3.7 on
 (kafka.cluster.Partition.maybeIncrementLeaderHW, 3.7.0).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import high_watermark, number
 
 PROPERTIES = {"min.insync.replicas": "2"}
@@ -13,20 +13,18 @@ RELEASES = {"2.8.2": True, "3.9.1": True}
 
 
 def steps(release):
-    after: kchaos.AwaitHighWatermark | kchaos.AwaitHighWatermarkKept
+    after: k.AwaitHighWatermark | k.AwaitHighWatermarkKept
     if number(release) >= (3, 7):
-        after = kchaos.AwaitHighWatermarkKept(
-            topic="t", partition=0, brokers=(0,), high_watermark=1
-        )
+        after = k.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1)
     else:
-        after = kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3)
+        after = k.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3)
     return (
-        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-        kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-        kchaos.Inject(name="follower", fault=kchaos.KillBroker(broker=1)),
-        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-        kchaos.Produce(operation="alone", topic="t", partition=0, records=2, acks=1),
+        k.CreateTopic(topic="t", assignment=((0, 1),)),
+        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        k.Inject(name="follower", fault=k.KillBroker(broker=1)),
+        k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+        k.Produce(operation="alone", topic="t", partition=0, records=2, acks=1),
         after,
     )
 

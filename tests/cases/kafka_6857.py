@@ -7,23 +7,23 @@ at offset 1; 0 follows 1, hears that -1 ends at 2, and keeps what it has. From 1
 (kafka.server.epoch.LeaderEpochFileCache.endOffsetFor, 1.1.0 and 1.1.1).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, of_partition, values
 
 PROPERTIES = {"log.message.format.version": "0.10.2"}
 RELEASES = {"1.1.0": False}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.ReorderReplicas(topic="t", partition=0, replicas=(1, 0)),
-    kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
-    kchaos.Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),
-    kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
-    kchaos.AwaitFollowing(topic="t", partition=0, follower=0, leader=1),
-    kchaos.Produce(operation="1-only", topic="t", partition=0, records=1, acks=1),
-    kchaos.Heal(name="link"),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.ReorderReplicas(topic="t", partition=0, replicas=(1, 0)),
+    k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
+    k.Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),
+    k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
+    k.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
+    k.AwaitFollowing(topic="t", partition=0, follower=0, leader=1),
+    k.Produce(operation="1-only", topic="t", partition=0, records=1, acks=1),
+    k.Heal(name="link"),
 )
 
 

@@ -5,32 +5,30 @@ kept from truncating its epoch cache as well (Log.truncateTo, 0.11.0.2 to 3.6.2)
 there: its disk has the epoch of records that are gone, at the log's end. Loading the log drops it.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import leader_epochs, values
 
 RELEASES = {"2.8.2": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
-    kchaos.Inject(name="elect-0", fault=kchaos.PreferredElection(topic="t", partition=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    kchaos.ReorderReplicas(topic="t", partition=0, replicas=(1, 0)),
-    kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
-    kchaos.Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),
-    kchaos.Inject(name="elect-1", fault=kchaos.PreferredElection(topic="t", partition=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
-    kchaos.Inject(
-        name="epochs", fault=kchaos.HoldPoint(name="epochs", broker=0, point="epoch-truncation")
-    ),
-    kchaos.Heal(name="link"),
-    kchaos.AwaitHeld(name="epochs"),
-    kchaos.TakeSnapshot(label="half"),
-    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=0)),
-    kchaos.TakeSnapshot(label="killed"),
-    kchaos.Heal(name="epochs"),
-    kchaos.Heal(name="down"),
+    k.CreateTopic(topic="t", assignment=((1, 0),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
+    k.Inject(name="elect-0", fault=k.PreferredElection(topic="t", partition=0)),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.ReorderReplicas(topic="t", partition=0, replicas=(1, 0)),
+    k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
+    k.Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),
+    k.Inject(name="elect-1", fault=k.PreferredElection(topic="t", partition=0)),
+    k.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
+    k.Inject(name="epochs", fault=k.HoldPoint(name="epochs", broker=0, point="epoch-truncation")),
+    k.Heal(name="link"),
+    k.AwaitHeld(name="epochs"),
+    k.TakeSnapshot(label="half"),
+    k.Inject(name="down", fault=k.KillBroker(broker=0)),
+    k.TakeSnapshot(label="killed"),
+    k.Heal(name="epochs"),
+    k.Heal(name="down"),
 )
 
 

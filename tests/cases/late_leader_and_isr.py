@@ -7,27 +7,27 @@ becomes its follower (kafka.server.ReplicaManager.makeFollowers, which asks the 
 On 0.10.2 that truncates to the high watermark at once, and the record is gone.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import log_lines, number, values
 
 LOGS = "the new leader 0 is unavailable"
 RELEASES = {"0.10.2.2": True, "3.9.1": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
-    kchaos.Inject(
-        name="late", fault=kchaos.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1)
+    k.CreateTopic(topic="t", assignment=((1, 0),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
+    k.Inject(
+        name="late", fault=k.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1)
     ),
-    kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    kchaos.AwaitHeld(name="late"),
-    kchaos.Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
-    kchaos.Inject(name="leader", fault=kchaos.KillBroker(broker=0)),
-    kchaos.AwaitDecision(topic="t", partition=0, leader=1, isr=(1,)),
-    kchaos.Heal(name="late"),
-    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.AwaitHeld(name="late"),
+    k.Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
+    k.Inject(name="leader", fault=k.KillBroker(broker=0)),
+    k.AwaitDecision(topic="t", partition=0, leader=1, isr=(1,)),
+    k.Heal(name="late"),
+    k.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
 )
 
 

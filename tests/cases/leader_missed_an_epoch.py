@@ -9,7 +9,7 @@ what it knew of its followers, and B's log end offset is that from before the tr
 A has the record. A dies, B leads: nobody was elected uncleanly, and it is gone.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import log_lines
 
 BROKERS = (0, 1, 2, 3)
@@ -17,10 +17,10 @@ FIRST_BROKER = 3
 LOGS = r"t-0 .*starts at leader epoch"
 RELEASES = {"2.5.1": False, "3.9.1": False}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1, 2),)),
-    kchaos.ReorderReplicas(topic="t", partition=0, replicas=(2, 0, 1)),
-    kchaos.Inject(name="behind", fault=kchaos.CutLink(name="behind", source=0, target=2)),
-    kchaos.Produce(
+    k.CreateTopic(topic="t", assignment=((0, 1, 2),)),
+    k.ReorderReplicas(topic="t", partition=0, replicas=(2, 0, 1)),
+    k.Inject(name="behind", fault=k.CutLink(name="behind", source=0, target=2)),
+    k.Produce(
         operation="record",
         topic="t",
         partition=0,
@@ -30,38 +30,34 @@ STEPS = (
         await_answer=False,
         timeout_s=120,
     ),
-    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
-    kchaos.AwaitQuiet(),
+    k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
+    k.AwaitQuiet(),
     # Reset, so that nothing waits at the cut to arrive when it heals.
-    kchaos.Inject(
-        name="unheard", fault=kchaos.CutLink(name="unheard", source=3, target=0, style="reset")
-    ),
-    kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
-    kchaos.AwaitFollowing(topic="t", partition=0, follower=1, leader=2),
-    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(1,), log_end_offset=0),
-    kchaos.AwaitQuiet(),
-    kchaos.Inject(
+    k.Inject(name="unheard", fault=k.CutLink(name="unheard", source=3, target=0, style="reset")),
+    k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
+    k.AwaitFollowing(topic="t", partition=0, follower=1, leader=2),
+    k.AwaitReplicated(topic="t", partition=0, brokers=(1,), log_end_offset=0),
+    k.AwaitQuiet(),
+    k.Inject(
         name="fetches",
-        fault=kchaos.HoldRequests(
-            name="fetches", api="Fetch", source=1, target=0, direction="request"
-        ),
+        fault=k.HoldRequests(name="fetches", api="Fetch", source=1, target=0, direction="request"),
     ),
-    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=2)),
-    kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
-    kchaos.Inject(name="controller", fault=kchaos.MoveController()),
+    k.Inject(name="down", fault=k.KillBroker(broker=2)),
+    k.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.Inject(name="controller", fault=k.MoveController()),
     # Until then the old controller tries again to tell 0 what it had queued.
-    kchaos.AwaitLog(broker=3, pattern=r"Controller id=3\] Resigned"),
-    kchaos.Heal(name="unheard"),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    kchaos.AwaitAnswer(operation="record"),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=1),
-    kchaos.TakeSnapshot(label="acknowledged"),
-    kchaos.Inject(name="leader-down", fault=kchaos.KillBroker(broker=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    kchaos.Heal(name="leader-down"),
-    kchaos.Heal(name="fetches"),
-    kchaos.Heal(name="down"),
-    kchaos.Heal(name="behind"),
+    k.AwaitLog(broker=3, pattern=r"Controller id=3\] Resigned"),
+    k.Heal(name="unheard"),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.AwaitAnswer(operation="record"),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=1),
+    k.TakeSnapshot(label="acknowledged"),
+    k.Inject(name="leader-down", fault=k.KillBroker(broker=0)),
+    k.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    k.Heal(name="leader-down"),
+    k.Heal(name="fetches"),
+    k.Heal(name="down"),
+    k.Heal(name="behind"),
 )
 
 

@@ -8,40 +8,38 @@ here ten minutes, the high watermark waits for it all the same; from 3.6 on only
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from tests.support.looking import number, observations
 
 RELEASES = {"3.3.2": True}
 
 
 def steps(release):
-    after: kchaos.AwaitHighWatermark | kchaos.AwaitHighWatermarkKept
+    after: k.AwaitHighWatermark | k.AwaitHighWatermarkKept
     awaited: dict[str, Any] = {"topic": "t", "partition": 0, "brokers": (0,)}
     if number(release) < (3, 6):
-        after = kchaos.AwaitHighWatermarkKept(**awaited, high_watermark=2)
+        after = k.AwaitHighWatermarkKept(**awaited, high_watermark=2)
     else:
-        after = kchaos.AwaitHighWatermark(**awaited, high_watermark=3)
+        after = k.AwaitHighWatermark(**awaited, high_watermark=3)
     return (
-        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-        kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
-        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-        kchaos.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-        kchaos.Inject(
+        k.CreateTopic(topic="t", assignment=((0, 1),)),
+        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        k.Inject(name="down", fault=k.KillBroker(broker=1)),
+        k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+        k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+        k.Inject(
             name="alive",
-            fault=kchaos.HoldRequests(name="alive", api="UpdateMetadata", source=2, target=0),
+            fault=k.HoldRequests(name="alive", api="UpdateMetadata", source=2, target=0),
         ),
-        kchaos.Heal(name="down"),
-        kchaos.AwaitHeld(name="alive"),
-        kchaos.AwaitMessage(
-            api="Fetch", source=1, target=0, topic="t", says=(("fetch_offset", 2),)
-        ),
+        k.Heal(name="down"),
+        k.AwaitHeld(name="alive"),
+        k.AwaitMessage(api="Fetch", source=1, target=0, topic="t", says=(("fetch_offset", 2),)),
         # By then the leader has handled that fetch.
-        kchaos.AwaitHighWatermarkKept(**awaited, high_watermark=2),
-        kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
-        kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
-        kchaos.Produce(operation="later", topic="t", partition=0, records=1, acks=1),
+        k.AwaitHighWatermarkKept(**awaited, high_watermark=2),
+        k.AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
+        k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
+        k.Produce(operation="later", topic="t", partition=0, records=1, acks=1),
         after,
     )
 

@@ -9,7 +9,7 @@ when it answered, not to the one that it has, and gets the new ones
 (kafka.server.ReplicaFetcherThread.handleOffsetOutOfRange).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, of_partition, values
 
 RELEASES = {"0.10.2.2": True, "2.8.2": True}
@@ -20,39 +20,37 @@ PROPERTIES = {
     "request.timeout.ms": "12000",
 }
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Inject(
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Inject(
         name="unclean",
-        fault=kchaos.ConfigureTopic(
+        fault=k.ConfigureTopic(
             topic="t", configuration=(("unclean.leader.election.enable", "true"),)
         ),
     ),
-    kchaos.Produce(
+    k.Produce(
         operation="both", topic="t", partition=0, records=3, acks=-1, one_record_batches=True
     ),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
-    kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
-    kchaos.Inject(name="1-down", fault=kchaos.KillBroker(broker=1)),
-    kchaos.Inject(
-        name="tail", fault=kchaos.LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)
-    ),
-    kchaos.Heal(name="1-down"),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    kchaos.Inject(name="0-down", fault=kchaos.KillBroker(broker=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    kchaos.Inject(
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
+    k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
+    k.Inject(name="1-down", fault=k.KillBroker(broker=1)),
+    k.Inject(name="tail", fault=k.LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)),
+    k.Heal(name="1-down"),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    k.Inject(name="0-down", fault=k.KillBroker(broker=0)),
+    k.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    k.Inject(
         name="answer",
-        fault=kchaos.HoldRequests(name="answer", api="ListOffsets", target=1, direction="response"),
+        fault=k.HoldRequests(name="answer", api="ListOffsets", target=1, direction="response"),
     ),
-    kchaos.Heal(name="0-down"),
-    kchaos.Heal(name="link"),
-    kchaos.AwaitHeld(name="answer"),
-    kchaos.Produce(
+    k.Heal(name="0-down"),
+    k.Heal(name="link"),
+    k.AwaitHeld(name="answer"),
+    k.Produce(
         operation="more", topic="t", partition=0, records=3, acks=-1, one_record_batches=True
     ),
-    kchaos.TakeSnapshot(label="waiting"),
-    kchaos.Heal(name="answer"),
-    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=4),
+    k.TakeSnapshot(label="waiting"),
+    k.Heal(name="answer"),
+    k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=4),
 )
 
 

@@ -10,7 +10,7 @@ An empty log directory is filled again from the leader.
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.formats.checkpoints import LEADER_EPOCHS, parse_leader_epoch_checkpoint
 from tests.support.looking import log_lines, observations
 
@@ -21,23 +21,23 @@ ABOUT: dict[str, Any] = {"broker": 1, "topic": "t", "partition": 0}
 
 def turn(name, end, fault):
     return (
-        kchaos.Inject(name=f"{name}-down", fault=end(broker=1)),
-        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-        kchaos.Inject(name=f"{name}-disk", fault=fault),
-        kchaos.Heal(name=f"{name}-down"),
-        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-        kchaos.TakeSnapshot(label=name),
+        k.Inject(name=f"{name}-down", fault=end(broker=1)),
+        k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+        k.Inject(name=f"{name}-disk", fault=fault),
+        k.Heal(name=f"{name}-down"),
+        k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+        k.TakeSnapshot(label=name),
     )
 
 
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="first", topic="t", partition=0, records=3, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
-    *turn("killed", kchaos.KillBroker, kchaos.LoseEpochs(**ABOUT)),
-    *turn("torn", kchaos.KillBroker, kchaos.TearEpochs(**ABOUT)),
-    *turn("wiped", kchaos.KillBroker, kchaos.WipeLogDirectory(broker=1)),
-    *turn("stopped", kchaos.StopBroker, kchaos.LoseEpochs(**ABOUT)),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="first", topic="t", partition=0, records=3, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
+    *turn("killed", k.KillBroker, k.LoseEpochs(**ABOUT)),
+    *turn("torn", k.KillBroker, k.TearEpochs(**ABOUT)),
+    *turn("wiped", k.KillBroker, k.WipeLogDirectory(broker=1)),
+    *turn("stopped", k.StopBroker, k.LoseEpochs(**ABOUT)),
 )
 
 

@@ -6,35 +6,33 @@ not below the high watermark before the follower has it, since the leader counts
 already (kafka.cluster.PendingExpandIsr.maximalIsr, 2.8.2).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
 RELEASES = {"2.8.2": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.Inject(name="out", fault=kchaos.CutLink(source=0, target=1)),
-    kchaos.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    kchaos.Produce(operation="alone-too", topic="t", partition=0, records=1, acks=1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3),
-    kchaos.Inject(
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.Inject(name="out", fault=k.CutLink(source=0, target=1)),
+    k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    k.Produce(operation="alone-too", topic="t", partition=0, records=1, acks=1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3),
+    k.Inject(
         name="pending",
-        fault=kchaos.HoldRequests(name="pending", api="AlterPartition", source=0, target=2),
+        fault=k.HoldRequests(name="pending", api="AlterPartition", source=0, target=2),
     ),
-    kchaos.Heal(name="out"),
-    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=3),
-    kchaos.AwaitHeld(name="pending"),
-    kchaos.Inject(name="out-again", fault=kchaos.CutLink(source=0, target=1)),
+    k.Heal(name="out"),
+    k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=3),
+    k.AwaitHeld(name="pending"),
+    k.Inject(name="out-again", fault=k.CutLink(source=0, target=1)),
     # A follower that was level within replica.lag.time.max.ms counts on every release from 0.11 on.
     # 15 checkpoints are 1.4 s, so that it no longer does.
-    kchaos.AwaitHighWatermarkKept(
-        topic="t", partition=0, brokers=(0,), high_watermark=3, writes=15
-    ),
-    kchaos.Produce(operation="not-yet", topic="t", partition=0, records=1, acks=1),
-    kchaos.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=3),
+    k.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=3, writes=15),
+    k.Produce(operation="not-yet", topic="t", partition=0, records=1, acks=1),
+    k.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=3),
 )
 
 

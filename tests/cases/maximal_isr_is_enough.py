@@ -7,7 +7,7 @@ acknowledged at once, since the leader counts who it asked for, although the ISR
 still for so small an ISR (KAFKA-15583), and the write waits for the controller's answer.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import answer, messages, number
 
 BROKERS = (0, 1, 2, 3)
@@ -17,21 +17,21 @@ RELEASES = {"2.7.2": True, "2.8.2": True, "3.0.2": True, "3.6.2": True, "3.7.2":
 
 
 def steps(release):
-    waited_for = kchaos.AwaitAnswer(operation="waits")
-    answered_by_the_controller = kchaos.Heal(name="asks")
-    after: tuple[kchaos.Step, ...]
+    waited_for = k.AwaitAnswer(operation="waits")
+    answered_by_the_controller = k.Heal(name="asks")
+    after: tuple[k.Step, ...]
     if number(release) < (3, 7):
         after = (waited_for, answered_by_the_controller)
     else:
-        kept = kchaos.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1)
+        kept = k.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1)
         after = (kept, answered_by_the_controller, waited_for)
     return (
-        kchaos.CreateTopic(topic="t", assignment=((0, 1, 2),)),
-        kchaos.Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1, 2), high_watermark=1),
-        kchaos.Inject(name="behind", fault=kchaos.CutLink(source=1, target=0)),
-        kchaos.Inject(name="away", fault=kchaos.CutLink(source=2, target=0)),
-        kchaos.Produce(
+        k.CreateTopic(topic="t", assignment=((0, 1, 2),)),
+        k.Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1, 2), high_watermark=1),
+        k.Inject(name="behind", fault=k.CutLink(source=1, target=0)),
+        k.Inject(name="away", fault=k.CutLink(source=2, target=0)),
+        k.Produce(
             operation="waits",
             topic="t",
             partition=0,
@@ -41,10 +41,10 @@ def steps(release):
             await_answer=False,
             timeout_s=60,
         ),
-        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=2)),
-        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+        k.Inject(name="down", fault=k.KillBroker(broker=2)),
+        k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
         # It is refused: the leader has heard that one has left.
-        kchaos.Produce(
+        k.Produce(
             operation="refused",
             topic="t",
             partition=0,
@@ -54,15 +54,14 @@ def steps(release):
             accept_error=True,
             timeout_s=2,
         ),
-        kchaos.Inject(
-            name="asks",
-            fault=kchaos.HoldRequests(name="asks", api="AlterPartition", source=0, target=3),
+        k.Inject(
+            name="asks", fault=k.HoldRequests(name="asks", api="AlterPartition", source=0, target=3)
         ),
-        kchaos.Heal(name="away"),
-        kchaos.Heal(name="down"),
-        kchaos.AwaitHeld(name="asks"),
-        kchaos.Heal(name="behind"),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1, 2), log_end_offset=2),
+        k.Heal(name="away"),
+        k.Heal(name="down"),
+        k.AwaitHeld(name="asks"),
+        k.Heal(name="behind"),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1, 2), log_end_offset=2),
         *after,
     )
 

@@ -6,7 +6,7 @@ updateLeaderReplicaInfo, 1.1.0). On the others it says 0, from before the read, 
 hears of 1 with its next fetch, which is held.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, of_partition
 
 PROPERTIES = {"replica.fetch.max.bytes": "1"}
@@ -22,21 +22,19 @@ RELEASES = {
 
 
 def steps(release):
-    after: kchaos.AwaitHighWatermark | kchaos.AwaitHighWatermarkKept
+    after: k.AwaitHighWatermark | k.AwaitHighWatermarkKept
     if release in AFTER_THE_FETCH:
-        after = kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
+        after = k.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
     else:
-        after = kchaos.AwaitHighWatermarkKept(
-            topic="t", partition=0, brokers=(1,), high_watermark=0
-        )
+        after = k.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(1,), high_watermark=0)
     return (
-        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-        kchaos.Inject(name="cut", fault=kchaos.CutLink(source=1, target=0)),
-        kchaos.Produce(operation="first", topic="t", partition=0, records=1, acks=1),
-        kchaos.Produce(operation="second", topic="t", partition=0, records=1, acks=1),
-        kchaos.Inject(
+        k.CreateTopic(topic="t", assignment=((0, 1),)),
+        k.Inject(name="cut", fault=k.CutLink(source=1, target=0)),
+        k.Produce(operation="first", topic="t", partition=0, records=1, acks=1),
+        k.Produce(operation="second", topic="t", partition=0, records=1, acks=1),
+        k.Inject(
             name="third-fetch",
-            fault=kchaos.HoldRequests(
+            fault=k.HoldRequests(
                 name="third-fetch",
                 api="Fetch",
                 source=1,
@@ -46,10 +44,10 @@ def steps(release):
                 fetch_offset_at_least=2,
             ),
         ),
-        kchaos.Heal(name="cut"),
-        kchaos.AwaitHeld(name="third-fetch"),
+        k.Heal(name="cut"),
+        k.AwaitHeld(name="third-fetch"),
         after,
-        kchaos.Heal(name="third-fetch"),
+        k.Heal(name="third-fetch"),
     )
 
 

@@ -8,7 +8,7 @@ epoch that it had (kafka.server.ReplicaManager.makeFollowers); it answers withou
 old controller had sent comes last, and is refused for its controller epoch.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import values
 
 # 1 leads, and asks the old controller to grow the ISR, who never answers: see
@@ -16,24 +16,24 @@ from tests.support.looking import values
 PROPERTIES = {"controller.socket.timeout.ms": "3000"}
 RELEASES = {"3.9.1": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
-    kchaos.Inject(
-        name="late", fault=kchaos.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1)
+    k.CreateTopic(topic="t", assignment=((1, 0),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
+    k.Inject(
+        name="late", fault=k.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1)
     ),
-    kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    kchaos.AwaitHeld(name="late"),
-    kchaos.Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
-    kchaos.Inject(name="old-controller", fault=kchaos.CutZooKeeper(broker=2)),
-    kchaos.Inject(name="leader", fault=kchaos.KillBroker(broker=0)),
-    kchaos.Inject(name="old-session", fault=kchaos.ExpireSession(broker=2, await_return=False)),
-    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    kchaos.AwaitLog(broker=1, pattern="the new leader 0 is unavailable"),
-    kchaos.Heal(name="late"),
-    kchaos.AwaitLog(broker=1, pattern="controller 2 .*(epoch 1 is old|is old|epoch 1 )"),
+    k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.AwaitHeld(name="late"),
+    k.Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
+    k.Inject(name="old-controller", fault=k.CutZooKeeper(broker=2)),
+    k.Inject(name="leader", fault=k.KillBroker(broker=0)),
+    k.Inject(name="old-session", fault=k.ExpireSession(broker=2, await_return=False)),
+    k.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    k.AwaitLog(broker=1, pattern="the new leader 0 is unavailable"),
+    k.Heal(name="late"),
+    k.AwaitLog(broker=1, pattern="controller 2 .*(epoch 1 is old|is old|epoch 1 )"),
 )
 
 

@@ -5,36 +5,34 @@ The follower of `u` falls behind, and the controller's answer about it is held. 
 keeps it in the ISR until the answer has come (kafka.server.DefaultAlterIsrManager, 2.8.2).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, of_partition
 
 BROKERS, FIRST_BROKER = (0, 1, 2, 3), 3
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
 RELEASES = {"2.8.2": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.CreateTopic(topic="u", assignment=((0, 2),)),
-    kchaos.Produce(operation="t-both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.Inject(
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.CreateTopic(topic="u", assignment=((0, 2),)),
+    k.Produce(operation="t-both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.Inject(
         name="answer",
-        fault=kchaos.HoldRequests(
+        fault=k.HoldRequests(
             name="answer", api="AlterPartition", source=0, target=3, direction="response"
         ),
     ),
-    kchaos.Inject(name="u-out", fault=kchaos.CutLink(source=0, target=2)),
-    kchaos.Produce(operation="u-alone", topic="u", partition=0, records=1, acks=1),
-    kchaos.AwaitHeld(name="answer"),
-    kchaos.AwaitDecision(topic="u", partition=0, leader=0, isr=(0,)),
-    kchaos.Inject(name="t-out", fault=kchaos.CutLink(source=0, target=1)),
-    kchaos.Produce(operation="t-alone", topic="t", partition=0, records=1, acks=1),
+    k.Inject(name="u-out", fault=k.CutLink(source=0, target=2)),
+    k.Produce(operation="u-alone", topic="u", partition=0, records=1, acks=1),
+    k.AwaitHeld(name="answer"),
+    k.AwaitDecision(topic="u", partition=0, leader=0, isr=(0,)),
+    k.Inject(name="t-out", fault=k.CutLink(source=0, target=1)),
+    k.Produce(operation="t-alone", topic="t", partition=0, records=1, acks=1),
     # 25 checkpoints are 2.4 s: the check every half of the lag time has found the follower lagging.
-    kchaos.AwaitHighWatermarkKept(
-        topic="t", partition=0, brokers=(0,), high_watermark=1, writes=25
-    ),
-    kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
-    kchaos.Heal(name="answer"),
-    kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
+    k.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=1, writes=25),
+    k.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.Heal(name="answer"),
+    k.AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),
 )
 
 

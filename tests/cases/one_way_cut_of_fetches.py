@@ -4,21 +4,21 @@ The fetch waits at the leader for records when the follower's way to it is cut. 
 after that is its answer, and reaches the follower; there is no next fetch.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import values
 
 # The fetch must still wait when the record comes.
 PROPERTIES = {"replica.fetch.wait.max.ms": "900", "replica.socket.timeout.ms": "2000"}
 RELEASES = {"1.1.1": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.Inject(name="requests", fault=kchaos.CutLink(source=1, target=0, one_way=True)),
-    kchaos.Produce(operation="answered", topic="t", partition=0, records=1, acks=1),
-    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
-    kchaos.Produce(operation="cut", topic="t", partition=0, records=1, acks=1),
-    kchaos.AwaitCutOff(source=1, target=0),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.Inject(name="requests", fault=k.CutLink(source=1, target=0, one_way=True)),
+    k.Produce(operation="answered", topic="t", partition=0, records=1, acks=1),
+    k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
+    k.Produce(operation="cut", topic="t", partition=0, records=1, acks=1),
+    k.AwaitCutOff(source=1, target=0),
 )
 
 

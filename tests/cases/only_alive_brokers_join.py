@@ -7,7 +7,7 @@ request has come (kafka.cluster.Partition.isReplicaIsrEligible, 3.3.0).
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, number
 
 RELEASES = {"3.9.1": True}
@@ -16,25 +16,25 @@ RELEASES = {"3.9.1": True}
 def steps(release):
     after: tuple[Any, ...]
     follower_is_back = (
-        kchaos.Heal(name="down"),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
-        kchaos.AwaitHeld(name="alive"),
+        k.Heal(name="down"),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),
+        k.AwaitHeld(name="alive"),
     )
-    in_sync = kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1))
+    in_sync = k.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1))
     if number(release) < (3, 3):
-        after = (in_sync, kchaos.Heal(name="alive"))
+        after = (in_sync, k.Heal(name="alive"))
     else:
-        after = (kchaos.Heal(name="alive"), in_sync)
+        after = (k.Heal(name="alive"), in_sync)
     return (
-        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-        kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
-        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-        kchaos.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-        kchaos.Inject(
+        k.CreateTopic(topic="t", assignment=((0, 1),)),
+        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        k.Inject(name="down", fault=k.KillBroker(broker=1)),
+        k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+        k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+        k.Inject(
             name="alive",
-            fault=kchaos.HoldRequests(name="alive", api="UpdateMetadata", source=2, target=0),
+            fault=k.HoldRequests(name="alive", api="UpdateMetadata", source=2, target=0),
         ),
         *follower_is_back,
         *after,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.model.releases.versions import parse_version
 from tests.golden import stored
 
@@ -26,15 +26,15 @@ def newest_release(name: str) -> str:
     return newest
 
 
-def scenario_of_case(name: str, release: str) -> kchaos.Scenario:
+def scenario_of_case(name: str, release: str) -> k.Scenario:
     """Return a case as it is played on a release."""
     case = CASES[name]
-    return kchaos.Scenario(
+    return k.Scenario(
         entry=name,
         case="",
         release=release,
         steps=case.steps(release) if hasattr(case, "steps") else case.STEPS,
-        cluster=kchaos.ClusterSpec(
+        cluster=k.ClusterSpec(
             brokers=tuple(
                 replace(
                     broker,
@@ -42,17 +42,17 @@ def scenario_of_case(name: str, release: str) -> kchaos.Scenario:
                     properties=getattr(case, "BROKER_PROPERTIES", {}).get(broker.id, {}),
                     log_directories=getattr(case, "LOG_DIRECTORIES", 1),
                 )
-                for broker in kchaos.brokers_of(release, getattr(case, "BROKERS", (0, 1, 2)))
+                for broker in k.brokers_of(release, getattr(case, "BROKERS", (0, 1, 2)))
             ),
             first_broker=getattr(case, "FIRST_BROKER", 2),
-            properties={**kchaos.QUICK, **getattr(case, "PROPERTIES", {})},
+            properties={**k.QUICK, **getattr(case, "PROPERTIES", {})},
         ),
     )
 
 
-def check(run: kchaos.RunDirectory, name: str, release: str) -> kchaos.Results:
+def check(run: k.RunDirectory, name: str, release: str) -> k.Results:
     """Fail unless brokers did what the case says, and what the model predicts."""
-    results = kchaos.judge(run)
+    results = k.judge(run)
     shown = "\n".join([str(results.unknown), *map(str, results.findings), *results.crashes])
     assert results.unknown is None, shown
     CASES[name].seen(run, release)
@@ -64,9 +64,9 @@ def check(run: kchaos.RunDirectory, name: str, release: str) -> kchaos.Results:
 def store_case(name: str, runs_directory: Path, *, again: bool = False) -> None:
     """Play a case on its newest release and store the run, checked before and as it is stored."""
     release = newest_release(name)
-    run = kchaos.play(
+    run = k.play(
         scenario_of_case(name, release),
-        options=kchaos.RunOptions(runs_directory=runs_directory),
+        options=k.RunOptions(runs_directory=runs_directory),
         say=lambda _: None,
     )
     check(run, name, release)

@@ -4,22 +4,22 @@ The offset lies within a batch. A follower that is back with an empty disk gets 
 log begins where the batch does, and then where its leader's does (KAFKA-6975).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, observations, of_partition
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="first", topic="t", partition=0, records=2, acks=-1),
-    kchaos.Produce(operation="second", topic="t", partition=0, records=4, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=6),
-    kchaos.DeleteRecords(topic="t", partition=0, before_offset=3),
-    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    kchaos.Inject(name="wiped", fault=kchaos.WipeLogDirectory(broker=1)),
-    kchaos.Heal(name="down"),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    kchaos.Produce(operation="third", topic="t", partition=0, records=1, acks=-1),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="first", topic="t", partition=0, records=2, acks=-1),
+    k.Produce(operation="second", topic="t", partition=0, records=4, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=6),
+    k.DeleteRecords(topic="t", partition=0, before_offset=3),
+    k.Inject(name="down", fault=k.KillBroker(broker=1)),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    k.Inject(name="wiped", fault=k.WipeLogDirectory(broker=1)),
+    k.Heal(name="down"),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.Produce(operation="third", topic="t", partition=0, records=1, acks=-1),
 )
 
 

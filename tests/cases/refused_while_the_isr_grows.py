@@ -6,29 +6,27 @@ confirmed to it (kafka.cluster.Partition.appendRecordsToLeader, 2.8.2). It says 
 replication, which goes on.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import answer
 
 PROPERTIES = {"min.insync.replicas": "2"}
 RELEASES = {"2.8.2": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.Inject(name="follower", fault=kchaos.KillBroker(broker=1)),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    kchaos.Inject(
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.Inject(name="follower", fault=k.KillBroker(broker=1)),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    k.Inject(
         name="answer",
-        fault=kchaos.HoldRequests(
+        fault=k.HoldRequests(
             name="answer", api="AlterPartition", source=0, target=2, direction="response"
         ),
     ),
-    kchaos.Heal(name="follower"),
-    kchaos.AwaitHeld(name="answer"),
-    kchaos.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
-    kchaos.Produce(
-        operation="refused", topic="t", partition=0, records=1, acks=-1, accept_error=True
-    ),
+    k.Heal(name="follower"),
+    k.AwaitHeld(name="answer"),
+    k.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.Produce(operation="refused", topic="t", partition=0, records=1, acks=-1, accept_error=True),
 )
 
 

@@ -6,7 +6,7 @@ own quota keeps it from fetching at all: it takes leave of the partition, and as
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from tests.support.looking import observations
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
@@ -15,25 +15,25 @@ PROPERTIES = {"replica.fetch.max.bytes": "400"}
 
 def _throttled(side):
     broker = {"leader": 0, "follower": 1}[side]
-    fault = kchaos.ThrottleReplication(broker=broker, topic="t", bytes_per_second=1, side=side)
+    fault = k.ThrottleReplication(broker=broker, topic="t", bytes_per_second=1, side=side)
     replica: dict[str, Any] = {"topic": "t", "partition": 0}
     return (
-        kchaos.Inject(name=f"down-{side}", fault=kchaos.KillBroker(broker=1)),
-        *(kchaos.Produce(operation=f"{side}-{n}", records=20, acks=1, **replica) for n in range(4)),
-        kchaos.Inject(name=side, fault=fault),
-        kchaos.Heal(name=f"down-{side}"),
-        kchaos.AwaitThrottled(leader=0, follower=1, side=side, **replica),
-        kchaos.Heal(name=side),
-        kchaos.AwaitReplicated(
+        k.Inject(name=f"down-{side}", fault=k.KillBroker(broker=1)),
+        *(k.Produce(operation=f"{side}-{n}", records=20, acks=1, **replica) for n in range(4)),
+        k.Inject(name=side, fault=fault),
+        k.Heal(name=f"down-{side}"),
+        k.AwaitThrottled(leader=0, follower=1, side=side, **replica),
+        k.Heal(name=side),
+        k.AwaitReplicated(
             brokers=(0, 1), log_end_offset=81 if side == "leader" else 161, **replica
         ),
-        kchaos.AwaitState(leader=0, isr=(0, 1), **replica),
+        k.AwaitState(leader=0, isr=(0, 1), **replica),
     )
 
 
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
     *_throttled("leader"),
     *_throttled("follower"),
 )

@@ -7,7 +7,7 @@ is written to. A follower that is back with an empty disk begins where its leade
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from tests.support.looking import actions
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
@@ -18,22 +18,22 @@ _T: dict[str, Any] = {"topic": "t", "partition": 0}
 # Each batch is larger than half a segment, and fills one of its own.
 _SETTINGS = (("segment.bytes", "500"), ("retention.bytes", "700"))
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),), configuration=_SETTINGS),
+    k.CreateTopic(topic="t", assignment=((0, 1),), configuration=_SETTINGS),
     *(
-        kchaos.Produce(operation=f"old-{number}", records=_RECORDS, acks=-1, **_T)
+        k.Produce(operation=f"old-{number}", records=_RECORDS, acks=-1, **_T)
         for number in range(_BATCHES)
     ),
-    kchaos.AwaitHighWatermark(brokers=(0, 1), high_watermark=_BATCHES * _RECORDS, **_T),
-    kchaos.AwaitLogStart(brokers=(0, 1), log_start_offset=_RECORDS, timeout_s=90, **_T),
-    kchaos.Produce(operation="new", records=1, acks=-1, **_T),
-    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
-    kchaos.AwaitState(leader=0, isr=(0,), **_T),
-    kchaos.Inject(name="wiped", fault=kchaos.WipeLogDirectory(broker=1)),
-    kchaos.Produce(operation="alone", records=1, acks=1, **_T),
-    kchaos.Heal(name="down"),
-    kchaos.AwaitReplicated(brokers=(0, 1), log_end_offset=_BATCHES * _RECORDS + 2, **_T),
-    kchaos.AwaitState(leader=0, isr=(0, 1), **_T),
-    kchaos.Produce(operation="both", records=1, acks=-1, **_T),
+    k.AwaitHighWatermark(brokers=(0, 1), high_watermark=_BATCHES * _RECORDS, **_T),
+    k.AwaitLogStart(brokers=(0, 1), log_start_offset=_RECORDS, timeout_s=90, **_T),
+    k.Produce(operation="new", records=1, acks=-1, **_T),
+    k.Inject(name="down", fault=k.KillBroker(broker=1)),
+    k.AwaitState(leader=0, isr=(0,), **_T),
+    k.Inject(name="wiped", fault=k.WipeLogDirectory(broker=1)),
+    k.Produce(operation="alone", records=1, acks=1, **_T),
+    k.Heal(name="down"),
+    k.AwaitReplicated(brokers=(0, 1), log_end_offset=_BATCHES * _RECORDS + 2, **_T),
+    k.AwaitState(leader=0, isr=(0, 1), **_T),
+    k.Produce(operation="both", records=1, acks=-1, **_T),
 )
 
 

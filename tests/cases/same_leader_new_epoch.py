@@ -7,7 +7,7 @@ not hear of it yet: the question is refused with FENCED_LEADER_EPOCH (74), again
 the follower asks in the new epoch (kafka.server.AbstractFetcherThread, 2.2.2).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, of_partition
 
 FIRST_BROKER = 0
@@ -15,22 +15,22 @@ FIRST_BROKER = 0
 PROPERTIES = {"replica.socket.timeout.ms": "10000"}
 RELEASES = {"2.2.2": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1, 2),)),
-    kchaos.Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1, 2), high_watermark=1),
-    kchaos.Inject(
+    k.CreateTopic(topic="t", assignment=((0, 1, 2),)),
+    k.Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1, 2), high_watermark=1),
+    k.Inject(
         name="question",
-        fault=kchaos.HoldRequests(name="question", api="OffsetForLeaderEpoch", source=2, target=0),
+        fault=k.HoldRequests(name="question", api="OffsetForLeaderEpoch", source=2, target=0),
     ),
-    kchaos.Inject(name="one", fault=kchaos.KillBroker(broker=1)),
-    kchaos.AwaitHeld(name="question"),
-    kchaos.Inject(
-        name="news", fault=kchaos.HoldRequests(name="news", api="LeaderAndIsr", source=0, target=2)
+    k.Inject(name="one", fault=k.KillBroker(broker=1)),
+    k.AwaitHeld(name="question"),
+    k.Inject(
+        name="news", fault=k.HoldRequests(name="news", api="LeaderAndIsr", source=0, target=2)
     ),
-    kchaos.Inject(name="other", fault=kchaos.ExpireSession(broker=2)),
-    kchaos.AwaitHeld(name="news"),
-    kchaos.Heal(name="question"),
-    kchaos.AwaitMessage(
+    k.Inject(name="other", fault=k.ExpireSession(broker=2)),
+    k.AwaitHeld(name="news"),
+    k.Heal(name="question"),
+    k.AwaitMessage(
         api="OffsetForLeaderEpoch",
         source=2,
         target=0,
@@ -38,8 +38,8 @@ STEPS = (
         topic="t",
         says=(("error_code", 74),),
     ),
-    kchaos.Heal(name="news"),
-    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 2), log_end_offset=1),
+    k.Heal(name="news"),
+    k.AwaitReplicated(topic="t", partition=0, brokers=(0, 2), log_end_offset=1),
 )
 
 

@@ -6,7 +6,7 @@ anew, and those of u's not, also when it stops cleanly. From 2.2 on nothing can 
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 
 RELEASES = {"1.1.1": False, "2.8.2": True, "3.9.1": True}
 LOG_DIRECTORIES = 2
@@ -15,36 +15,36 @@ BROKER_PROPERTIES = {2: {"zookeeper.session.timeout.ms": "40000"}}
 _T: dict[str, Any] = {"topic": "t", "partition": 0}
 _U: dict[str, Any] = {"topic": "u", "partition": 0}
 _BEFORE = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.CreateTopic(topic="u", assignment=((0, 1),)),
-    kchaos.Produce(operation="of-t", records=3, acks=-1, **_T),
-    kchaos.Produce(operation="of-u", records=5, acks=-1, **_U),
-    kchaos.AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
-    kchaos.AwaitHighWatermark(brokers=(0, 1), high_watermark=5, **_U),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.CreateTopic(topic="u", assignment=((0, 1),)),
+    k.Produce(operation="of-t", records=3, acks=-1, **_T),
+    k.Produce(operation="of-u", records=5, acks=-1, **_U),
+    k.AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
+    k.AwaitHighWatermark(brokers=(0, 1), high_watermark=5, **_U),
 )
-_LATE = kchaos.StaleRequest(api="LeaderAndIsr", broker=1, partitions=(("t", 0),))
+_LATE = k.StaleRequest(api="LeaderAndIsr", broker=1, partitions=(("t", 0),))
 _BOUNCED = (
-    kchaos.Inject(name="still", fault=kchaos.PauseBroker(broker=2)),
-    kchaos.Inject(name="killed", fault=kchaos.KillBroker(broker=1)),
-    kchaos.Heal(name="killed"),
+    k.Inject(name="still", fault=k.PauseBroker(broker=2)),
+    k.Inject(name="killed", fault=k.KillBroker(broker=1)),
+    k.Heal(name="killed"),
 )
 _AFTER = (
-    kchaos.Inject(name="stopped", fault=kchaos.StopBroker(broker=1)),
-    kchaos.Heal(name="still"),
-    kchaos.AwaitState(leader=0, isr=(0,), **_U),
-    kchaos.Produce(operation="alone", records=1, acks=1, **_U),
-    kchaos.Heal(name="stopped"),
-    kchaos.AwaitState(leader=0, isr=(0, 1), **_T),
-    kchaos.AwaitState(leader=0, isr=(0, 1), **_U),
-    kchaos.Produce(operation="both", records=1, acks=-1, **_U),
+    k.Inject(name="stopped", fault=k.StopBroker(broker=1)),
+    k.Heal(name="still"),
+    k.AwaitState(leader=0, isr=(0,), **_U),
+    k.Produce(operation="alone", records=1, acks=1, **_U),
+    k.Heal(name="stopped"),
+    k.AwaitState(leader=0, isr=(0, 1), **_T),
+    k.AwaitState(leader=0, isr=(0, 1), **_U),
+    k.Produce(operation="both", records=1, acks=-1, **_U),
 )
 
 
 def steps(release):
     if release != "1.1.1":
         return (*_BEFORE, *_BOUNCED, *_AFTER)
-    late = kchaos.Inject(name="late", fault=_LATE)
-    return (*_BEFORE, late, *_BOUNCED, kchaos.Heal(name="late"), *_AFTER)
+    late = k.Inject(name="late", fault=_LATE)
+    return (*_BEFORE, late, *_BOUNCED, k.Heal(name="late"), *_AFTER)
 
 
 def seen(run, release):

@@ -7,7 +7,7 @@ truncate, and its process ends (kafka.server.ReplicaFetcherThread.handleOffsetOu
 KAFKA-7414).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import log_lines, messages, of_partition, values
 
 LOGS = "log truncation is not allowed"
@@ -15,35 +15,33 @@ RELEASES = {"1.1.1": False}
 PROPERTIES = {"log.message.format.version": "0.10.2"}
 
 
-def unclean(value: str) -> kchaos.Inject:
-    return kchaos.Inject(
+def unclean(value: str) -> k.Inject:
+    return k.Inject(
         name=f"unclean-{value}",
-        fault=kchaos.ConfigureTopic(
+        fault=k.ConfigureTopic(
             topic="t", configuration=(("unclean.leader.election.enable", value),)
         ),
     )
 
 
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
     unclean("true"),
-    kchaos.Produce(
+    k.Produce(
         operation="both", topic="t", partition=0, records=3, acks=-1, one_record_batches=True
     ),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
-    kchaos.Inject(name="link", fault=kchaos.CutLink(source=0, target=1)),
-    kchaos.Inject(name="1-down", fault=kchaos.KillBroker(broker=1)),
-    kchaos.Inject(
-        name="tail", fault=kchaos.LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)
-    ),
-    kchaos.Heal(name="1-down"),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    kchaos.Inject(name="0-down", fault=kchaos.KillBroker(broker=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
+    k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
+    k.Inject(name="1-down", fault=k.KillBroker(broker=1)),
+    k.Inject(name="tail", fault=k.LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)),
+    k.Heal(name="1-down"),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    k.Inject(name="0-down", fault=k.KillBroker(broker=0)),
+    k.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
     unclean("false"),
-    kchaos.Heal(name="0-down"),
-    kchaos.Heal(name="link"),
-    kchaos.AwaitLog(broker=0, pattern=LOGS),
+    k.Heal(name="0-down"),
+    k.Heal(name="link"),
+    k.AwaitLog(broker=0, pattern=LOGS),
 )
 
 

@@ -5,7 +5,7 @@ that the follower goes on fetching until its process ends or it hears of the nex
 held here. 2.5.1 knows no epoch there, and 3.4.1 obeys at the own epoch too (KAFKA-13972).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, number
 
 PROPERTIES = {"controlled.shutdown.enable": "true"}
@@ -14,30 +14,30 @@ _FENCED = 74
 
 
 def steps(release):
-    after = (kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),)
+    after = (k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),)
     return (
-        kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-        kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-        kchaos.Inject(
+        k.CreateTopic(topic="t", assignment=((0, 1),)),
+        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        k.Inject(
             name="leader",
-            fault=kchaos.HoldRequests(name="leader", api="LeaderAndIsr", source=2, target=0),
+            fault=k.HoldRequests(name="leader", api="LeaderAndIsr", source=2, target=0),
         ),
-        kchaos.Inject(
+        k.Inject(
             name="bye",
-            fault=kchaos.HoldRequests(
+            fault=k.HoldRequests(
                 name="bye", api="ControlledShutdown", source=1, target=2, direction="response"
             ),
         ),
-        kchaos.Inject(name="stop", fault=kchaos.StopBroker(broker=1, await_end=False)),
-        kchaos.AwaitHeld(name="leader"),
-        kchaos.AwaitHeld(name="bye"),
-        kchaos.AwaitMessage(api="StopReplica", source=2, target=1, direction="response"),
-        kchaos.Produce(operation="after", topic="t", partition=0, records=1, acks=1, broker=0),
+        k.Inject(name="stop", fault=k.StopBroker(broker=1, await_end=False)),
+        k.AwaitHeld(name="leader"),
+        k.AwaitHeld(name="bye"),
+        k.AwaitMessage(api="StopReplica", source=2, target=1, direction="response"),
+        k.Produce(operation="after", topic="t", partition=0, records=1, acks=1, broker=0),
         *(after if _refuses(release) else ()),
-        kchaos.Heal(name="leader"),
-        kchaos.Heal(name="bye"),
-        kchaos.Heal(name="stop"),
+        k.Heal(name="leader"),
+        k.Heal(name="bye"),
+        k.Heal(name="stop"),
     )
 
 

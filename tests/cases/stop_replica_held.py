@@ -5,25 +5,23 @@ which is held at the link. The answer to its ControlledShutdown comes all the sa
 on with its shutdown; what is held for a process that has ended reaches nobody.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages
 
 PROPERTIES = {"controlled.shutdown.enable": "true"}
 RELEASES = {"1.1.1": True, "3.9.1": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.Inject(
-        name="stop", fault=kchaos.HoldRequests(name="stop", api="StopReplica", source=2, target=1)
-    ),
-    kchaos.Inject(name="down", fault=kchaos.StopBroker(broker=1)),
-    kchaos.AwaitHeld(name="stop"),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    kchaos.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-    kchaos.Heal(name="stop"),
-    kchaos.Heal(name="down"),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.Inject(name="stop", fault=k.HoldRequests(name="stop", api="StopReplica", source=2, target=1)),
+    k.Inject(name="down", fault=k.StopBroker(broker=1)),
+    k.AwaitHeld(name="stop"),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
+    k.Heal(name="stop"),
+    k.Heal(name="down"),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
 )
 
 

@@ -4,7 +4,7 @@ The batch keeps its offsets (kafka.log.Cleaner.cleanInto, 3.9.0), so the copy be
 and has no record there, as its leader's.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import values
 
 RELEASES = {"3.9.1": True}
@@ -17,32 +17,32 @@ PROPERTIES = {
 SETTINGS = (("segment.bytes", "150"), ("min.cleanable.dirty.ratio", "0.01"))
 
 
-def policy(name: str) -> kchaos.Inject:
-    return kchaos.Inject(
-        name=name, fault=kchaos.ConfigureTopic(topic="t", configuration=(("cleanup.policy", name),))
+def policy(name: str) -> k.Inject:
+    return k.Inject(
+        name=name, fault=k.ConfigureTopic(topic="t", configuration=(("cleanup.policy", name),))
     )
 
 
-def write(operation: str, records: int, keys: str) -> kchaos.Produce:
-    return kchaos.Produce(
+def write(operation: str, records: int, keys: str) -> k.Produce:
+    return k.Produce(
         operation=operation, topic="t", partition=0, records=records, acks=-1, keys=keys
     )
 
 
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),), configuration=SETTINGS),
+    k.CreateTopic(topic="t", assignment=((0, 1),), configuration=SETTINGS),
     write("first", 2, "key"),
     write("again", 1, "key"),
     write("last", 1, "last"),
-    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=4),
-    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=4),
+    k.Inject(name="down", fault=k.KillBroker(broker=1)),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
     policy("compact"),
-    kchaos.AwaitCleaned(topic="t", partition=0, broker=0, cleaned_until=3),
+    k.AwaitCleaned(topic="t", partition=0, broker=0, cleaned_until=3),
     policy("delete"),
-    kchaos.Inject(name="wiped", fault=kchaos.WipeLogDirectory(broker=1)),
-    kchaos.Heal(name="down"),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.Inject(name="wiped", fault=k.WipeLogDirectory(broker=1)),
+    k.Heal(name="down"),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
 )
 
 

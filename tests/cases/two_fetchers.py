@@ -6,7 +6,7 @@ a request in flight of its own, and truncates by itself when its leader changes.
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, of_partition
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
@@ -16,7 +16,7 @@ _PARTITIONS = (0, 1, 2)
 
 def _written(name: str, acks: int = -1) -> Any:
     return (
-        kchaos.Produce(
+        k.Produce(
             operation=f"{name}-{partition}", topic="t", partition=partition, records=2, acks=acks
         )
         for partition in _PARTITIONS
@@ -24,28 +24,26 @@ def _written(name: str, acks: int = -1) -> Any:
 
 
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),) * len(_PARTITIONS)),
+    k.CreateTopic(topic="t", assignment=((0, 1),) * len(_PARTITIONS)),
     *_written("both"),
-    kchaos.Inject(
+    k.Inject(
         name="held",
-        fault=kchaos.HoldRequests(
-            name="held", api="Fetch", source=1, target=0, topic="t", partition=1
-        ),
+        fault=k.HoldRequests(name="held", api="Fetch", source=1, target=0, topic="t", partition=1),
     ),
-    kchaos.Produce(operation="passes", topic="t", partition=0, records=1, acks=-1),
-    kchaos.TakeSnapshot(label="held"),
-    kchaos.Heal(name="held"),
+    k.Produce(operation="passes", topic="t", partition=0, records=1, acks=-1),
+    k.TakeSnapshot(label="held"),
+    k.Heal(name="held"),
     *_written("after"),
-    kchaos.AwaitHighWatermark(topic="t", partition=1, brokers=(0, 1), high_watermark=4),
-    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=0)),
+    k.AwaitHighWatermark(topic="t", partition=1, brokers=(0, 1), high_watermark=4),
+    k.Inject(name="down", fault=k.KillBroker(broker=0)),
     *(
-        kchaos.AwaitState(topic="t", partition=partition, leader=1, isr=(1,))
+        k.AwaitState(topic="t", partition=partition, leader=1, isr=(1,))
         for partition in _PARTITIONS
     ),
     *_written("alone", acks=1),
-    kchaos.Heal(name="down"),
+    k.Heal(name="down"),
     *(
-        kchaos.AwaitState(topic="t", partition=partition, leader=1, isr=(0, 1))
+        k.AwaitState(topic="t", partition=partition, leader=1, isr=(0, 1))
         for partition in _PARTITIONS
     ),
     *_written("again"),

@@ -6,7 +6,7 @@ Then the controller gets the request, and the follower is in the ISR, although t
 cache is without it (kafka.cluster.Partition.maybeExpandIsr, 3.3.0).
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, of_partition
 
 RELEASES = {"3.2.3": True, "3.3.2": True, "3.9.1": True}
@@ -16,21 +16,20 @@ PROPERTIES = {
     "zookeeper.session.timeout.ms": "18000",
 }
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=1)),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    kchaos.AwaitQuiet(),
-    kchaos.Inject(
-        name="wish",
-        fault=kchaos.HoldRequests(name="wish", api="AlterPartition", source=0, target=2),
+    k.CreateTopic(topic="t", assignment=((0, 1),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.Inject(name="down", fault=k.KillBroker(broker=1)),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
+    k.AwaitQuiet(),
+    k.Inject(
+        name="wish", fault=k.HoldRequests(name="wish", api="AlterPartition", source=0, target=2)
     ),
-    kchaos.Heal(name="down"),
-    kchaos.AwaitHeld(name="wish"),
-    kchaos.Inject(name="down-again", fault=kchaos.KillBroker(broker=1)),
+    k.Heal(name="down"),
+    k.AwaitHeld(name="wish"),
+    k.Inject(name="down-again", fault=k.KillBroker(broker=1)),
     # Each death is told once.
-    kchaos.AwaitMessage(
+    k.AwaitMessage(
         api="UpdateMetadata",
         source=2,
         target=0,
@@ -39,16 +38,15 @@ STEPS = (
         says=(("offline_replicas", (1,)),),
         count=2,
     ),
-    kchaos.AwaitQuiet(),
-    kchaos.Inject(
-        name="news",
-        fault=kchaos.HoldRequests(name="news", api="UpdateMetadata", source=2, target=0),
+    k.AwaitQuiet(),
+    k.Inject(
+        name="news", fault=k.HoldRequests(name="news", api="UpdateMetadata", source=2, target=0)
     ),
-    kchaos.Heal(name="down-again"),
-    kchaos.AwaitHeld(name="news"),
-    kchaos.Heal(name="wish"),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    kchaos.Heal(name="news"),
+    k.Heal(name="down-again"),
+    k.AwaitHeld(name="news"),
+    k.Heal(name="wish"),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.Heal(name="news"),
 )
 
 

@@ -9,26 +9,26 @@ comes only after that is refused with NOT_CONTROLLER instead (KafkaController.pr
 !isActive). So it is held at the link, and let go before the old controller can learn anything.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages
 
-ASKING = kchaos.HoldRequests(name="asking", api="AlterPartition", source=1, target=2)
+ASKING = k.HoldRequests(name="asking", api="AlterPartition", source=1, target=2)
 PROPERTIES = {"controller.socket.timeout.ms": "3000"}
 RELEASES = {"3.9.1": True}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((2, 1, 0),)),
-    kchaos.Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(2, 1, 0), high_watermark=1),
-    kchaos.Inject(name="link", fault=kchaos.CutLink(source=2, target=0)),
-    kchaos.Inject(name="bounce", fault=kchaos.FastBounce(broker=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=2, isr=(2, 1)),
-    kchaos.Inject(name="zookeeper", fault=kchaos.CutZooKeeper(broker=2)),
-    kchaos.Heal(name="link"),
-    kchaos.Inject(name="asking", fault=ASKING),
-    kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=2, await_return=False)),
-    kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    kchaos.AwaitHeld(name="asking"),
-    kchaos.Heal(name="asking"),
+    k.CreateTopic(topic="t", assignment=((2, 1, 0),)),
+    k.Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(2, 1, 0), high_watermark=1),
+    k.Inject(name="link", fault=k.CutLink(source=2, target=0)),
+    k.Inject(name="bounce", fault=k.FastBounce(broker=0)),
+    k.AwaitState(topic="t", partition=0, leader=2, isr=(2, 1)),
+    k.Inject(name="zookeeper", fault=k.CutZooKeeper(broker=2)),
+    k.Heal(name="link"),
+    k.Inject(name="asking", fault=ASKING),
+    k.Inject(name="session", fault=k.ExpireSession(broker=2, await_return=False)),
+    k.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    k.AwaitHeld(name="asking"),
+    k.Heal(name="asking"),
 )
 
 

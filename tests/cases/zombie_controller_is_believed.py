@@ -7,34 +7,32 @@ is released: 1 knows of no later controller epoch, follows 0 and truncates
 old controller's requests do not end with its time in office: its senders live until it learns.
 """
 
-import kchaos
+import kchaos as k
 from tests.support.looking import messages, of_partition, values
 
 RELEASES = {"1.1.1": True}
 # A request that is held longer than this is sent once more, and answered as one that came late.
 PROPERTIES = {"request.timeout.ms": "12000"}
 STEPS = (
-    kchaos.CreateTopic(topic="t", assignment=((1, 0),)),
-    kchaos.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    kchaos.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
-    kchaos.Inject(
-        name="late", fault=kchaos.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1)
+    k.CreateTopic(topic="t", assignment=((1, 0),)),
+    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
+    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    k.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
+    k.Inject(
+        name="late", fault=k.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1)
     ),
-    kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0)),
-    kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    kchaos.AwaitHeld(name="late"),
-    kchaos.Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
-    kchaos.Inject(
-        name="new", fault=kchaos.HoldRequests(name="new", api="UpdateMetadata", target=1)
-    ),
-    kchaos.Inject(name="zookeeper", fault=kchaos.CutZooKeeper(broker=2)),
-    kchaos.Inject(name="session", fault=kchaos.ExpireSession(broker=2, await_return=False)),
-    kchaos.AwaitHeld(name="new"),
-    kchaos.Heal(name="late"),
-    kchaos.AwaitFollowing(topic="t", partition=0, follower=1, leader=0),
-    kchaos.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
-    kchaos.TakeSnapshot(label="believed"),
+    k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
+    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
+    k.AwaitHeld(name="late"),
+    k.Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
+    k.Inject(name="new", fault=k.HoldRequests(name="new", api="UpdateMetadata", target=1)),
+    k.Inject(name="zookeeper", fault=k.CutZooKeeper(broker=2)),
+    k.Inject(name="session", fault=k.ExpireSession(broker=2, await_return=False)),
+    k.AwaitHeld(name="new"),
+    k.Heal(name="late"),
+    k.AwaitFollowing(topic="t", partition=0, follower=1, leader=0),
+    k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
+    k.TakeSnapshot(label="believed"),
 )
 
 

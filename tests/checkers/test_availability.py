@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.acts import PauseBroker, ResumeBroker, StartBroker, StopBroker
 from kchaos.checkers.availability import Availability, Outage, bounds_of, measure
 from kchaos.checkers.errors import ScenarioDataError
@@ -23,7 +23,7 @@ from kchaos.harness.report.text import text_report
 from tests.support.clean_runs import clean_run, clean_snapshot
 from tests.support.run_builder import RunBuilder
 
-T = kchaos.TopicPartition("t", 0)
+T = k.TopicPartition("t", 0)
 
 
 def measured(build: RunBuilder) -> Availability:
@@ -119,7 +119,7 @@ def test_seconds_of_a_part_of_a_run_are_those_in_it_and_count_once() -> None:
 
     assert availability.seconds_between("no-leader", 0, 100) == 20
     assert availability.seconds_between("no-leader", 12, 17) == 5
-    assert availability.seconds_between("no-leader", 0, 100, kchaos.TopicPartition("t", 1)) == 15
+    assert availability.seconds_between("no-leader", 0, 100, k.TopicPartition("t", 1)) == 15
     assert availability.seconds_between("under-min-isr", 0, 100) == 0
 
 
@@ -183,7 +183,7 @@ def read(offset: int, asked: float, answered: float, *, count: int = 1) -> list[
     ]
 
 
-def with_clients(path: Path, *exchanges: list[ClientLine], **fields: Any) -> kchaos.RunDirectory:
+def with_clients(path: Path, *exchanges: list[ClientLine], **fields: Any) -> k.RunDirectory:
     """A run in which clients wrote and read what these lines say, on their own clock."""
     build = clean_run(path, client_links=True, **fields)
     zero = build.clock
@@ -341,12 +341,12 @@ def test_a_service_that_never_came_back_has_no_time(tmp_path: Path) -> None:
 # -- bounds ---------------------------------------------------------------------------------------
 
 
-def bounded(path: Path, expectation: dict[str, Any], **bounds: float) -> kchaos.Results:
+def bounded(path: Path, expectation: dict[str, Any], **bounds: float) -> k.Results:
     """A run whose leader stood still for three seconds."""
     build = clean_run(path, expectation=expectation | {"availability": bounds})
     build.act(PauseBroker(broker=0))
     build.clock += 2
-    return kchaos.judge(clean_snapshot(build.act(ResumeBroker(broker=0))).seal())
+    return k.judge(clean_snapshot(build.act(ResumeBroker(broker=0))).seal())
 
 
 @pytest.mark.parametrize("expectation", [{}, {"safe": True}])
@@ -375,7 +375,7 @@ def test_a_service_that_never_came_back_passes_every_bound(tmp_path: Path) -> No
         tmp_path / "run", expectation={"safe": True, "availability": {"service_back_s": 1e6}}
     )
     build.observe(DOWN)
-    results = kchaos.judge(clean_snapshot(build.state(-1, 2, [0, 1])).seal())
+    results = k.judge(clean_snapshot(build.state(-1, 2, [0, 1])).seal())
 
     (passed,) = [finding for finding in results.findings if finding.kind == "unavailable"]
     assert "after KillBroker 'down' the service was not back at all" in passed.message
@@ -387,7 +387,7 @@ def test_a_bound_of_what_nobody_could_measure_is_unknown(tmp_path: Path) -> None
         expectation={"safe": True, "availability": {"without_acknowledged_write_s": 60}},
     )
 
-    results = kchaos.judge(clean_snapshot(build).seal())
+    results = k.judge(clean_snapshot(build).seal())
 
     assert (results.safe, results.expected) == (True, False)
     assert "without_acknowledged_write_s was asked for, and could not be measured" in (
@@ -400,21 +400,21 @@ def test_a_bound_of_what_nobody_could_measure_is_unknown(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "bounds", [{"forever_s": 1}, {"without_leader_s": "1"}, {"service_back_s": -1}, 7]
 )
-def test_bounds_of_another_form_are_refused(bounds: Any, scenario: kchaos.Scenario) -> None:
+def test_bounds_of_another_form_are_refused(bounds: Any, scenario: k.Scenario) -> None:
     with pytest.raises(ScenarioDataError, match="availability"):
         bounds_of({"safe": True, "availability": bounds})
-    with pytest.raises(kchaos.ScenarioError, match="availability"):
-        kchaos.Scenario.from_json(scenario.to_json() | {"expectation": {"availability": bounds}})
+    with pytest.raises(k.ScenarioError, match="availability"):
+        k.Scenario.from_json(scenario.to_json() | {"expectation": {"availability": bounds}})
 
 
-def test_a_scenario_may_bound_availability_alone(scenario: kchaos.Scenario) -> None:
+def test_a_scenario_may_bound_availability_alone(scenario: k.Scenario) -> None:
     told = scenario.to_json() | {"expectation": {"availability": {"service_back_s": 30}}}
 
-    assert kchaos.Scenario.from_json(told).expectation == {"availability": {"service_back_s": 30}}
+    assert k.Scenario.from_json(told).expectation == {"availability": {"service_back_s": 30}}
 
 
 @pytest.fixture
-def scenario() -> kchaos.Scenario:
+def scenario() -> k.Scenario:
     from tests.golden.scenario import scenario_of
 
     return scenario_of("2.8.2")
@@ -425,7 +425,7 @@ def scenario() -> kchaos.Scenario:
 
 def test_it_stands_in_results_and_in_the_report(tmp_path: Path) -> None:
     run = with_clients(tmp_path / "run", write(11, 1, 1.01), write(11, 10, 15), read(11, 16, 17))
-    results = kchaos.judge(run)
+    results = k.judge(run)
 
     folder = write_judgement(run, results)
 
@@ -440,7 +440,7 @@ def test_it_stands_in_results_and_in_the_report(tmp_path: Path) -> None:
 
 def test_a_report_says_not_measured_and_never_0(tmp_path: Path) -> None:
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
-    write_judgement(run, kchaos.judge(run))
+    write_judgement(run, k.judge(run))
 
     report = text_report(run, width=200)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.acts import FailLogDirectory, RestoreLogDirectory, StartBroker, StopBroker
 from kchaos.checkers.evidence import decisions as reading
 from kchaos.checkers.evidence.about import ClusterAsked
@@ -64,7 +64,7 @@ def impossible(
     deletions: Sequence[TopicDeletion] = (),
     of_other_topic: Sequence[TopicDeletion] = (),
     of_brokers: Sequence[tuple[str, tuple[tuple[str, str], ...]]] = (),
-    asked_unclean: frozenset[kchaos.TopicPartition] | None = frozenset(),
+    asked_unclean: frozenset[k.TopicPartition] | None = frozenset(),
 ) -> list[str]:
     """Return what is wrong with decisions while controllers 1 and then 0 had epochs 1 and 2."""
     monkeypatch.setattr(reading, "controller_epochs", lambda _: {1: (1, 2), 2: (0, 9)})
@@ -522,8 +522,8 @@ ALLOWED, FORBIDDEN = (
         (False, (), {"of_brokers": [("<default>", ALLOWED.configuration)]}, True),
         (False, (FORBIDDEN,), {"asked_unclean": None}, True),
         (False, (FORBIDDEN,), {"asked_unclean": None, "release": "2.3.1"}, False),
-        (False, (FORBIDDEN,), {"asked_unclean": frozenset({kchaos.TopicPartition("t", 0)})}, True),
-        (False, (FORBIDDEN,), {"asked_unclean": frozenset({kchaos.TopicPartition("u", 0)})}, False),
+        (False, (FORBIDDEN,), {"asked_unclean": frozenset({k.TopicPartition("t", 0)})}, True),
+        (False, (FORBIDDEN,), {"asked_unclean": frozenset({k.TopicPartition("u", 0)})}, False),
     ],
     ids=[
         "the brokers'",

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.evidence.history import Operation, record_payloads
@@ -25,9 +25,9 @@ from tests.support.run_builder import START, RunBuilder
 SECRET = line(3, "", "response", answered_bytes=7, not_judged="TLS")
 
 
-def chaos_of(build: RunBuilder) -> kchaos.Chaos:
+def chaos_of(build: RunBuilder) -> k.Chaos:
     """What a test has in its hand, without a cluster."""
-    chaos = kchaos.Chaos.__new__(kchaos.Chaos)
+    chaos = k.Chaos.__new__(k.Chaos)
     chaos._is_over, chaos._names, chaos._started = False, {}, START
     chaos._play = cast(Any, SimpleNamespace(recorder=Recorder(run=build.run)))
     return chaos
@@ -56,7 +56,7 @@ def ended(build: RunBuilder, *others: str, in_one_batch: bool = False) -> RunBui
     return build.snapshot("final", logs, epochs={0: [(1, 0)], 1: [(1, 0)]}, high_watermarks=marks)
 
 
-def of(results: kchaos.Results, kind: str) -> list[kchaos.Finding]:
+def of(results: k.Results, kind: str) -> list[k.Finding]:
     return [finding for finding in results.findings if finding.kind == kind]
 
 
@@ -70,7 +70,7 @@ def test_what_the_test_says_and_every_replica_has_leaves_a_run_safe(tmp_path: Pa
         chaos.acknowledged("t", offset=offset, value=value, client="orders")
     chaos.read("t", offset=12, value="b")
 
-    results = kchaos.judge(ended(build, "a", "b", "c", in_one_batch=True).seal())
+    results = k.judge(ended(build, "a", "b", "c", in_one_batch=True).seal())
 
     assert (results.conforms, results.safe) == (None, True), results.unknown
     assert of(results, "foreign-write") == []
@@ -84,7 +84,7 @@ def test_an_acknowledged_record_that_is_in_no_log_is_lost_and_the_test_said_it(
     build = begun(tmp_path / "run")
     chaos_of(build).acknowledged("t", offset=11, value=b"mine", client="orders")
 
-    results = kchaos.judge(ended(build, "other").seal())
+    results = k.judge(ended(build, "other").seal())
 
     assert results.safe is False
     (lost,) = of(results, "committed-loss")
@@ -98,7 +98,7 @@ def test_a_record_that_was_read_and_is_in_no_log_is_lost(tmp_path: Path) -> None
     build = begun(tmp_path / "run")
     chaos_of(build).read("t", offset=11, value=b"mine")
 
-    results = kchaos.judge(ended(build, "other").seal())
+    results = k.judge(ended(build, "other").seal())
 
     assert results.safe is False
     (lost,) = of(results, "committed-loss")
@@ -109,7 +109,7 @@ def test_records_of_which_nobody_says_anything_leave_a_run_unknown(tmp_path: Pat
     build = begun(tmp_path / "run")
     chaos_of(build).acknowledged("t", offset=11, value="a")
 
-    results = kchaos.judge(ended(build, "a", "b").seal())
+    results = k.judge(ended(build, "a", "b").seal())
 
     assert results.safe is None
     (note,) = of(results, "foreign-write")
@@ -120,7 +120,7 @@ def test_a_part_of_a_batch_is_no_loss_and_the_batch_leaves_a_run_unknown(tmp_pat
     build = begun(tmp_path / "run")
     chaos_of(build).acknowledged("t", offset=11, value="a")
 
-    results = kchaos.judge(ended(build, "a", "b", in_one_batch=True).seal())
+    results = k.judge(ended(build, "a", "b", in_one_batch=True).seal())
 
     assert (results.safe, of(results, "committed-loss")) == (None, [])
 
@@ -130,7 +130,7 @@ def test_a_record_whose_place_is_taken_by_a_larger_batch_of_kchaos_is_lost(tmp_p
     chaos_of(build).acknowledged("t", offset=11, value="mine")
     build.produce("later", 0, ["a", "b"], acks=-1, base_offset=11)
 
-    results = kchaos.judge(ended(build, "a", "b", in_one_batch=True).seal())
+    results = k.judge(ended(build, "a", "b", in_one_batch=True).seal())
 
     assert results.safe is False
     assert [each.first_offset for each in of(results, "committed-loss")] == [11]
@@ -140,7 +140,7 @@ def test_what_was_acknowledged_by_the_leader_alone_may_be_lost(tmp_path: Path) -
     build = begun(tmp_path / "run")
     chaos_of(build).acknowledged("t", offset=11, value="mine", acks=1)
 
-    results = kchaos.judge(ended(build, "other").seal())
+    results = k.judge(ended(build, "other").seal())
 
     assert of(results, "committed-loss") == []
     assert len(of(results, "permitted-loss")) == 1
@@ -162,7 +162,7 @@ def test_an_unclean_election_excuses_what_may_have_been_acknowledged_before_it(
     epochs = {broker: [(1, 0), (2, 11)] for broker in (0, 1)}
     build.snapshot("final", logs, epochs=epochs, high_watermarks={1: 13})
 
-    results = kchaos.judge(build.seal())
+    results = k.judge(build.seal())
 
     assert [finding.kind for finding in results.findings if "loss" in finding.kind] == [kind]
 
@@ -180,7 +180,7 @@ def test_an_unclean_election_excuses_nothing_that_was_acknowledged_after_it(tmp_
     marks = {1: end + 1}
     build.snapshot("final", {0: batches, 1: batches}, epochs=epochs, high_watermarks=marks)
 
-    results = kchaos.judge(build.seal())
+    results = k.judge(build.seal())
 
     assert results.safe is False
     (lost,) = (finding for finding in results.findings if "loss" in finding.kind)
@@ -227,7 +227,7 @@ def test_what_a_link_saw_too_adds_nothing(tmp_path: Path) -> None:
     run = ended(build, "mine").seal()
 
     assert RunEvidence(run).said_alone == ()
-    assert kchaos.judge(run).safe is True
+    assert k.judge(run).safe is True
 
 
 @pytest.mark.parametrize(("offset", "value"), [(11, "else"), (12, "mine")])
@@ -237,7 +237,7 @@ def test_what_links_would_have_seen_and_did_not_leaves_a_run_unknown(
     build = begun(tmp_path / "run", asked(), answered(), client_links=True)
     chaos_of(build).acknowledged("t", offset=offset, value=value)
 
-    results = kchaos.judge(ended(build, "mine").seal())
+    results = k.judge(ended(build, "mine").seal())
 
     assert results.safe is None
     said = f"the test says that the record of t-0 at offset {offset} was acknowledged"
@@ -251,7 +251,7 @@ def test_the_test_speaks_for_what_no_link_could_read(
     build = begun(tmp_path / "run", SECRET, client_links=True)
     chaos_of(build).acknowledged("t", offset=11, value="mine")
 
-    results = kchaos.judge(ended(build, "mine" if is_there else "other").seal())
+    results = k.judge(ended(build, "mine" if is_there else "other").seal())
 
     assert results.safe is expected, results.unknown
 
@@ -260,7 +260,7 @@ def test_what_links_saw_too_speaks_for_nothing_that_they_could_not_read(tmp_path
     build = begun(tmp_path / "run", asked(), answered(), SECRET, client_links=True)
     chaos_of(build).acknowledged("t", offset=11, value="mine")
 
-    results = kchaos.judge(ended(build, "mine").seal())
+    results = k.judge(ended(build, "mine").seal())
 
     assert results.safe is None
     assert "not understood: TLS: what was promised there may be lost" in (results.unknown or "")
@@ -270,7 +270,7 @@ def test_what_no_link_could_read_stands_beside_what_the_test_says_of_it(tmp_path
     build = begun(tmp_path / "run", SECRET, client_links=True)
     chaos_of(build).acknowledged("t", offset=11, value="mine")
 
-    results = kchaos.judge(ended(build, "mine").seal())
+    results = k.judge(ended(build, "mine").seal())
 
     unread = "not understood: TLS: what was promised there may be lost"
     assert any(unread in each for each in results.not_checked)
@@ -281,7 +281,7 @@ def test_a_partition_that_is_not_there_leaves_a_run_unknown(tmp_path: Path) -> N
     build = begun(tmp_path / "run")
     chaos_of(build).acknowledged("t", partition=7, offset=11, value="mine")
 
-    results = kchaos.judge(ended(build).seal())
+    results = k.judge(ended(build).seal())
 
     assert results.safe is None
     assert "t-7, which is not there" in (results.unknown or "")
@@ -313,7 +313,7 @@ def test_what_no_client_can_be_answered_is_refused(
     chaos = chaos_of(begun(tmp_path / "run"))
     given: dict[str, Any] = {"topic": "t", "offset": 11, "value": "mine"} | wrong
 
-    with pytest.raises(kchaos.ScenarioError, match=said):
+    with pytest.raises(k.ScenarioError, match=said):
         chaos.acknowledged(**given)
     assert RunEvidence(chaos._play.recorder.run).said == ()
 
@@ -329,7 +329,7 @@ def test_what_no_client_can_be_answered_is_refused(
 def test_half_of_what_was_read_is_refused(given: dict[str, Any], said: str, tmp_path: Path) -> None:
     chaos = chaos_of(begun(tmp_path / "run"))
 
-    with pytest.raises(kchaos.ScenarioError, match=said):
+    with pytest.raises(k.ScenarioError, match=said):
         chaos.read("t", **given)
 
 
@@ -337,7 +337,7 @@ def test_nothing_is_said_of_a_run_that_is_over(tmp_path: Path) -> None:
     chaos = chaos_of(begun(tmp_path / "run"))
     chaos._is_over = True
 
-    with pytest.raises(kchaos.ScenarioError, match="say it before that"):
+    with pytest.raises(k.ScenarioError, match="say it before that"):
         chaos.acknowledged("t", offset=11, value="mine")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.checkers import acts
 from kchaos.clusters.agent import POINTS
 from kchaos.clusters.api import Injectable
@@ -14,38 +14,31 @@ from kchaos.faults.view import view_of
 from tests.support.stand_ins import StandInCluster
 
 ALL = frozenset(
-    {
-        kchaos.Killable,
-        kchaos.Pausable,
-        kchaos.Restartable,
-        kchaos.Collectable,
-        kchaos.Disconnectable,
-        Injectable,
-    }
+    {k.Killable, k.Pausable, k.Restartable, k.Collectable, k.Disconnectable, Injectable}
 )
-UP = kchaos.BrokerView(broker=1, release="2.8.2", capabilities=ALL)
+UP = k.BrokerView(broker=1, release="2.8.2", capabilities=ALL)
 DOWN = replace(UP, is_running=False, is_registered=False)
 OTHER = replace(UP, broker=0, points=frozenset(POINTS))
 CUT = acts.CutZooKeeper(broker=1)
-EPOCHS = kchaos.LoseEpochs(broker=1, topic="t", partition=0)
-TORN = kchaos.TearEpochs(broker=1, topic="t", partition=0)
-TAIL = kchaos.LoseTail(broker=1, topic="t", partition=0, log_end_offset=3)
+EPOCHS = k.LoseEpochs(broker=1, topic="t", partition=0)
+TORN = k.TearEpochs(broker=1, topic="t", partition=0)
+TAIL = k.LoseTail(broker=1, topic="t", partition=0, log_end_offset=3)
 METADATA_TAIL = replace(TAIL, broker=100, topic="__cluster_metadata", log_end_offset=-1)
-FAILED = kchaos.FailLogDirectory(broker=1, topic="t", partition=0)
+FAILED = k.FailLogDirectory(broker=1, topic="t", partition=0)
 TWO_DISKS = replace(UP, log_directories=2)
-HOLD = kchaos.HoldRequests(name="h", api="Fetch", source=1)
-FORGE = kchaos.ForgeAnswers(name="f", source=1, target=0, error="REQUEST_TIMED_OUT")
+HOLD = k.HoldRequests(name="h", api="Fetch", source=1)
+FORGE = k.ForgeAnswers(name="f", source=1, target=0, error="REQUEST_TIMED_OUT")
 OLD = (("log.message.format.version", "0.10.2"),)
 TOPIC_OLD = (("message.format.version", "0.10.2"),)
 AT_1_1 = replace(UP, properties={"inter.broker.protocol.version": "1.1"})
-AT_POINT = kchaos.HoldPoint(name="p", broker=0, point="send-fetch", manner="skip")
+AT_POINT = k.HoldPoint(name="p", broker=0, point="send-fetch", manner="skip")
 HELD = replace(AT_POINT, manner="hold")
-LATE = kchaos.StaleRequest(api="StopReplica", broker=1, partitions=(("t", 0),))
-BY_API = kchaos.PreferredElection(topic="t", partition=0, by="api")
+LATE = k.StaleRequest(api="StopReplica", broker=1, partitions=(("t", 0),))
+BY_API = k.PreferredElection(topic="t", partition=0, by="api")
 
 
-def view(broker_view: kchaos.BrokerView = UP, **more: Any) -> kchaos.ClusterView:
-    return kchaos.ClusterView(brokers={0: OTHER, 1: broker_view}, controller=0, **more)
+def view(broker_view: k.BrokerView = UP, **more: Any) -> k.ClusterView:
+    return k.ClusterView(brokers={0: OTHER, 1: broker_view}, controller=0, **more)
 
 
 CONTROLLERS = {id_: replace(UP, broker=id_, is_registered=False) for id_ in (100, 101, 102)}
@@ -54,93 +47,93 @@ CONTROLLER_CUTS = {
 }
 
 
-def kraft(broker_view: kchaos.BrokerView = UP, **more: Any) -> kchaos.ClusterView:
+def kraft(broker_view: k.BrokerView = UP, **more: Any) -> k.ClusterView:
     named: dict[str, Any] = {"controller": 100, "controllers": CONTROLLERS, **more}
     return replace(view(broker_view), **named)
 
 
 MEMBERS = view(zookeepers=dict.fromkeys((1, 2, 3), True))
 ONE_IS_AWAY = view(zookeepers={1: True, 2: False, 3: True})
-FILE = kchaos.LoseFile(broker=1, file="t-0/partition.metadata")
-LEGAL: list[tuple[kchaos.Fault, kchaos.ClusterView]] = [
-    (kchaos.CutLink(source=0, target=1), view()),
-    (kchaos.CutLink(source=0, target=1), view(DOWN)),
-    (kchaos.CutZooKeeper(broker=1), view()),
-    (kchaos.DisconnectNetwork(broker=1), view()),
-    (kchaos.ExpireSession(broker=1), view()),
-    (kchaos.ExpireSession(broker=1), view(replace(UP, is_running=False))),
+FILE = k.LoseFile(broker=1, file="t-0/partition.metadata")
+LEGAL: list[tuple[k.Fault, k.ClusterView]] = [
+    (k.CutLink(source=0, target=1), view()),
+    (k.CutLink(source=0, target=1), view(DOWN)),
+    (k.CutZooKeeper(broker=1), view()),
+    (k.DisconnectNetwork(broker=1), view()),
+    (k.ExpireSession(broker=1), view()),
+    (k.ExpireSession(broker=1), view(replace(UP, is_running=False))),
     (FAILED, view(TWO_DISKS)),
-    (kchaos.FastBounce(broker=1), view()),
+    (k.FastBounce(broker=1), view()),
     (HOLD, view()),
     (FORGE, view()),
-    (kchaos.IsolateBroker(broker=1, zookeeper=True), view()),
-    (kchaos.FreezeFollower(broker=0), view()),
-    (kchaos.HoldController(broker=0), view()),
+    (k.IsolateBroker(broker=1, zookeeper=True), view()),
+    (k.FreezeFollower(broker=0), view()),
+    (k.HoldController(broker=0), view()),
     (AT_POINT, view()),
-    (kchaos.SlowDisk(broker=0, operation="flush", delay_ms=5), view()),
-    (kchaos.SlowFetchReads(broker=0), view()),
-    (kchaos.SlowFetchReads(broker=0, where="log", delay_ms=5, topic="t", partition=0), view()),
-    (kchaos.KillBroker(broker=1), view()),
-    (kchaos.KillBroker(broker=1), view(replace(UP, is_paused=True))),
-    (kchaos.KillBroker(broker=1), view(cuts={CUT.name: CUT})),
+    (k.SlowDisk(broker=0, operation="flush", delay_ms=5), view()),
+    (k.SlowFetchReads(broker=0), view()),
+    (k.SlowFetchReads(broker=0, where="log", delay_ms=5, topic="t", partition=0), view()),
+    (k.KillBroker(broker=1), view()),
+    (k.KillBroker(broker=1), view(replace(UP, is_paused=True))),
+    (k.KillBroker(broker=1), view(cuts={CUT.name: CUT})),
     (TAIL, view(DOWN)),
     (EPOCHS, view(DOWN)),
     (EPOCHS, view(replace(DOWN, was_stopped_cleanly=True))),
     (TORN, view(DOWN)),
-    (kchaos.WipeLogDirectory(broker=1), view(DOWN)),
-    (kchaos.MoveController(), view()),
-    (kchaos.KillZooKeeper(member=1), MEMBERS),
-    (kchaos.KillZooKeeper(member=3, loses_data=True), MEMBERS),
-    (kchaos.StopZooKeeper(member=1), MEMBERS),
-    (kchaos.PauseZooKeeper(member=1), MEMBERS),
+    (k.WipeLogDirectory(broker=1), view(DOWN)),
+    (k.MoveController(), view()),
+    (k.KillZooKeeper(member=1), MEMBERS),
+    (k.KillZooKeeper(member=3, loses_data=True), MEMBERS),
+    (k.StopZooKeeper(member=1), MEMBERS),
+    (k.PauseZooKeeper(member=1), MEMBERS),
     (FILE, view(DOWN)),
-    (kchaos.PauseBroker(broker=1), view()),
+    (k.PauseBroker(broker=1), view()),
     (BY_API, view()),
-    (kchaos.StopBroker(broker=1), view()),
-    (kchaos.RollBroker(broker=1, properties=OLD), view()),
-    (kchaos.RollBroker(broker=1, kafka="3.9.1"), view()),
-    (kchaos.RollBroker(broker=1, kafka="/builds/a", judged_as="3.9.1"), view()),
-    (kchaos.ConfigureTopic(topic="t", configuration=TOPIC_OLD), view()),
-    (kchaos.ConfigureTopic(topic="t", configuration=TOPIC_OLD), view(DOWN)),
-    (kchaos.ThrottleReplication(broker=1, topic="t", bytes_per_second=1), view()),
-    (kchaos.FormatDowngrade(broker=1, message_format="0.10.2"), view()),
-    (kchaos.FormatDowngrade(topic="t", message_format="0.9.0"), view()),
-    (kchaos.StopBroker(broker=1), view(point_holds={"p": HELD})),
-    (kchaos.StopBroker(broker=0), view(point_holds={"p": AT_POINT})),
-    (kchaos.RollBroker(broker=1, kafka="3.9.1"), view()),
-    (kchaos.RollBroker(broker=1, properties=(("num.io.threads", "2"),)), view()),
+    (k.StopBroker(broker=1), view()),
+    (k.RollBroker(broker=1, properties=OLD), view()),
+    (k.RollBroker(broker=1, kafka="3.9.1"), view()),
+    (k.RollBroker(broker=1, kafka="/builds/a", judged_as="3.9.1"), view()),
+    (k.ConfigureTopic(topic="t", configuration=TOPIC_OLD), view()),
+    (k.ConfigureTopic(topic="t", configuration=TOPIC_OLD), view(DOWN)),
+    (k.ThrottleReplication(broker=1, topic="t", bytes_per_second=1), view()),
+    (k.FormatDowngrade(broker=1, message_format="0.10.2"), view()),
+    (k.FormatDowngrade(topic="t", message_format="0.9.0"), view()),
+    (k.StopBroker(broker=1), view(point_holds={"p": HELD})),
+    (k.StopBroker(broker=0), view(point_holds={"p": AT_POINT})),
+    (k.RollBroker(broker=1, kafka="3.9.1"), view()),
+    (k.RollBroker(broker=1, properties=(("num.io.threads", "2"),)), view()),
     (LATE, view()),
     (replace(LATE, api="UpdateMetadata", partitions=()), view()),
     (replace(LATE, api="ControlledShutdown", partitions=(), version=2), view()),
     (replace(LATE, version=1, epoch="ahead"), view(replace(UP, release="2.2.2"))),
-    (kchaos.FenceBroker(broker=1), kraft()),
-    (kchaos.FenceBroker(broker=1), kraft(cuts=CONTROLLER_CUTS)),
-    (kchaos.FenceBroker(broker=1), kraft(replace(UP, is_running=False))),
-    (kchaos.UnregisterBroker(broker=1), kraft()),
-    (kchaos.UnregisterBroker(broker=1), kraft(DOWN)),
-    (kchaos.CutControllers(broker=1), kraft()),
-    (kchaos.CutLink(source=1, target=100), kraft()),
-    (kchaos.CutLink(source=101, target=100), kraft()),
-    (kchaos.CutLink(source=0, target=1), kraft()),
-    (kchaos.IsolateBroker(broker=1, zookeeper=True), kraft()),
-    (kchaos.KillBroker(broker=1), kraft()),
-    (kchaos.KillBroker(broker=100), kraft()),
-    (kchaos.StopBroker(broker=100), kraft()),
-    (kchaos.StopBroker(broker=1), kraft(cuts=dict(list(CONTROLLER_CUTS.items())[:2]))),
-    (kchaos.PauseBroker(broker=101), kraft()),
-    (kchaos.MoveController(), kraft()),
-    (kchaos.PreferredElection(topic="t", partition=0), kraft()),
+    (k.FenceBroker(broker=1), kraft()),
+    (k.FenceBroker(broker=1), kraft(cuts=CONTROLLER_CUTS)),
+    (k.FenceBroker(broker=1), kraft(replace(UP, is_running=False))),
+    (k.UnregisterBroker(broker=1), kraft()),
+    (k.UnregisterBroker(broker=1), kraft(DOWN)),
+    (k.CutControllers(broker=1), kraft()),
+    (k.CutLink(source=1, target=100), kraft()),
+    (k.CutLink(source=101, target=100), kraft()),
+    (k.CutLink(source=0, target=1), kraft()),
+    (k.IsolateBroker(broker=1, zookeeper=True), kraft()),
+    (k.KillBroker(broker=1), kraft()),
+    (k.KillBroker(broker=100), kraft()),
+    (k.StopBroker(broker=100), kraft()),
+    (k.StopBroker(broker=1), kraft(cuts=dict(list(CONTROLLER_CUTS.items())[:2]))),
+    (k.PauseBroker(broker=101), kraft()),
+    (k.MoveController(), kraft()),
+    (k.PreferredElection(topic="t", partition=0), kraft()),
     (BY_API, kraft()),
     (HOLD, kraft()),
     (replace(HOLD, api="BrokerHeartbeat"), kraft()),
     (replace(HOLD, api="AlterPartition", target=100), kraft()),
     (replace(HOLD, topic="__cluster_metadata", partition=0), kraft()),
     (replace(HOLD, api="Vote", source=100, target=101), kraft()),
-    (kchaos.RollBroker(broker=1, kafka="4.1.2"), kraft()),
+    (k.RollBroker(broker=1, kafka="4.1.2"), kraft()),
     (TAIL, kraft(DOWN)),
     (EPOCHS, kraft(DOWN)),
-    (kchaos.WipeLogDirectory(broker=1), kraft(DOWN)),
-    (kchaos.WipeLogDirectory(broker=100), kraft(controllers={100: replace(DOWN, broker=100)})),
+    (k.WipeLogDirectory(broker=1), kraft(DOWN)),
+    (k.WipeLogDirectory(broker=100), kraft(controllers={100: replace(DOWN, broker=100)})),
     (METADATA_TAIL, kraft(controllers={100: replace(DOWN, broker=100)})),
     (AT_POINT, kraft()),
 ]
@@ -155,28 +148,24 @@ def test_every_fault_can_be_taken_by_some_cluster():
     assert {type(fault) for fault, _ in LEGAL} == set(FAULTS.values())
 
 
-AGAINST: list[tuple[kchaos.Fault, kchaos.ClusterView, str]] = [
-    (kchaos.KillBroker(broker=1), view(DOWN), "broker 1 has no process to kill"),
+AGAINST: list[tuple[k.Fault, k.ClusterView, str]] = [
+    (k.KillBroker(broker=1), view(DOWN), "broker 1 has no process to kill"),
     (
-        kchaos.RollBroker(broker=1, kafka="/builds/a", judged_as="3.9.2-SNAPSHOT"),
+        k.RollBroker(broker=1, kafka="/builds/a", judged_as="3.9.2-SNAPSHOT"),
         view(),
         "nothing can be judged as 3.9.2-SNAPSHOT, which is no published release; the nearest "
         "one is 3.9.1",
     ),
-    (kchaos.StopBroker(broker=1), view(DOWN), "broker 1 has no process to stop"),
+    (k.StopBroker(broker=1), view(DOWN), "broker 1 has no process to stop"),
+    (k.PauseZooKeeper(member=2), ONE_IS_AWAY, "member 2 of ZooKeeper is ended or paused already"),
+    (k.StopZooKeeper(member=4), MEMBERS, "ZooKeeper has no member 4: it has [1, 2, 3]"),
+    (k.KillZooKeeper(member=1), kraft(), "by KillBroker"),
     (
-        kchaos.PauseZooKeeper(member=2),
-        ONE_IS_AWAY,
-        "member 2 of ZooKeeper is ended or paused already",
-    ),
-    (kchaos.StopZooKeeper(member=4), MEMBERS, "ZooKeeper has no member 4: it has [1, 2, 3]"),
-    (kchaos.KillZooKeeper(member=1), kraft(), "by KillBroker"),
-    (
-        kchaos.KillZooKeeper(member=1),
+        k.KillZooKeeper(member=1),
         view(zookeepers={1: True}),
         "without it no more than half of ZooKeeper's members go on",
     ),
-    (kchaos.StopZooKeeper(member=3), ONE_IS_AWAY, "take three members"),
+    (k.StopZooKeeper(member=3), ONE_IS_AWAY, "take three members"),
     (FILE, view(), "broker 1 runs: kill or stop it before it loses a file"),
     (replace(FILE, file="../t"), view(DOWN), "the file '../t' is not in a log directory"),
     (replace(FILE, file="t-0/0.log"), view(DOWN), "is what LoseTail or WipeLogDirectory loses"),
@@ -196,98 +185,82 @@ AGAINST: list[tuple[kchaos.Fault, kchaos.ClusterView, str]] = [
         view(replace(TWO_DISKS, properties={"inter.broker.protocol.version": "0.11.0"})),
         "broker 1 ends where a disk fails",
     ),
-    (kchaos.WipeLogDirectory(broker=1), view(), "broker 1 runs: kill or stop it before its disk"),
+    (k.WipeLogDirectory(broker=1), view(), "broker 1 runs: kill or stop it before its disk"),
     (
-        kchaos.WipeLogDirectory(broker=1),
+        k.WipeLogDirectory(broker=1),
         view(replace(TWO_DISKS, is_running=False, failed_log_directories=1)),
         "a log directory of broker 1 has failed",
     ),
-    (kchaos.RollBroker(broker=1, kafka="2.8.2"), view(DOWN), "broker 1 has no process to stop"),
+    (k.RollBroker(broker=1, kafka="2.8.2"), view(DOWN), "broker 1 has no process to stop"),
     (
-        kchaos.RollBroker(broker=1, properties=(("log.message.format.version", "2.0"),)),
+        k.RollBroker(broker=1, properties=(("log.message.format.version", "2.0"),)),
         view(AT_1_1),
         "log.message.format.version is 2.0, which inter.broker.protocol.version 1.1 forbids",
     ),
     (
-        kchaos.ConfigureTopic(topic="t", configuration=(("max.compaction.lag", "1"),)),
+        k.ConfigureTopic(topic="t", configuration=(("max.compaction.lag", "1"),)),
         view(),
         "broker 0: no topic setting is named 'max.compaction.lag'",
     ),
     (
-        kchaos.ConfigureTopic(topic="t", configuration=TOPIC_OLD),
+        k.ConfigureTopic(topic="t", configuration=TOPIC_OLD),
         view(replace(UP, is_paused=True)),
         "broker 1 is paused and would not hear of it",
     ),
     (
-        kchaos.ConfigureTopic(topic="t", configuration=TOPIC_OLD),
+        k.ConfigureTopic(topic="t", configuration=TOPIC_OLD),
         view(cuts={CUT.name: CUT}),
         "broker 1 is cut off from ZooKeeper",
     ),
     (
-        kchaos.ThrottleReplication(broker=0, topic="t", bytes_per_second=1),
+        k.ThrottleReplication(broker=0, topic="t", bytes_per_second=1),
         view(replace(UP, is_paused=True)),
         "broker 1 is paused and would not hear of it",
     ),
-    (kchaos.FormatDowngrade(message_format="0.10.2"), view(), "give a broker or a topic"),
+    (k.FormatDowngrade(message_format="0.10.2"), view(), "give a broker or a topic"),
     (
-        kchaos.FormatDowngrade(broker=1, topic="t", message_format="0.10.2"),
+        k.FormatDowngrade(broker=1, topic="t", message_format="0.10.2"),
         view(),
         "give a broker or a topic",
     ),
     (
-        kchaos.FormatDowngrade(broker=1, message_format="1.0"),
+        k.FormatDowngrade(broker=1, message_format="1.0"),
         view(),
         "writes magic 2, and would write magic 2 with 1.0: that is no downgrade",
     ),
     (
-        kchaos.FormatDowngrade(broker=1, message_format="0.10.2"),
+        k.FormatDowngrade(broker=1, message_format="0.10.2"),
         view(replace(UP, release="3.9.1")),
         "that is no downgrade",
     ),
     (
-        kchaos.FormatDowngrade(broker=1, message_format="3.0"),
+        k.FormatDowngrade(broker=1, message_format="3.0"),
         view(),
         "log.message.format.version is 3.0, which 2.8.2 does not know",
     ),
-    (kchaos.StopBroker(broker=1), view(replace(UP, is_paused=True)), "broker 1 is paused already"),
-    (kchaos.StopBroker(broker=1), view(cuts={CUT.name: CUT}), "cut off from ZooKeeper by '1-zoo"),
-    (kchaos.FastBounce(broker=1), view(DOWN), "broker 1 has no process to bounce"),
-    (kchaos.FastBounce(broker=1), view(cuts={CUT.name: CUT}), "cut off from ZooKeeper by '1-zoo"),
-    (kchaos.FastBounce(broker=1), view(replace(UP, is_connected=False)), "disconnected already"),
-    (kchaos.PauseBroker(broker=1), view(DOWN), "broker 1 has no process to pause"),
-    (kchaos.PauseBroker(broker=1), view(replace(UP, is_paused=True)), "broker 1 is paused already"),
-    (kchaos.DisconnectNetwork(broker=1), view(DOWN), "broker 1 has no process to disconnect"),
-    (
-        kchaos.DisconnectNetwork(broker=1),
-        view(replace(UP, is_connected=False)),
-        "is disconnected al",
-    ),
-    (
-        kchaos.ExpireSession(broker=1),
-        view(replace(UP, is_registered=False)),
-        "it is not registered",
-    ),
+    (k.StopBroker(broker=1), view(replace(UP, is_paused=True)), "broker 1 is paused already"),
+    (k.StopBroker(broker=1), view(cuts={CUT.name: CUT}), "cut off from ZooKeeper by '1-zoo"),
+    (k.FastBounce(broker=1), view(DOWN), "broker 1 has no process to bounce"),
+    (k.FastBounce(broker=1), view(cuts={CUT.name: CUT}), "cut off from ZooKeeper by '1-zoo"),
+    (k.FastBounce(broker=1), view(replace(UP, is_connected=False)), "disconnected already"),
+    (k.PauseBroker(broker=1), view(DOWN), "broker 1 has no process to pause"),
+    (k.PauseBroker(broker=1), view(replace(UP, is_paused=True)), "broker 1 is paused already"),
+    (k.DisconnectNetwork(broker=1), view(DOWN), "broker 1 has no process to disconnect"),
+    (k.DisconnectNetwork(broker=1), view(replace(UP, is_connected=False)), "is disconnected al"),
+    (k.ExpireSession(broker=1), view(replace(UP, is_registered=False)), "it is not registered"),
     (TAIL, view(), "broker 1 runs: kill it"),
     (TAIL, view(replace(DOWN, was_stopped_cleanly=True)), "which flushes all its logs"),
-    (CUT_AGAIN := kchaos.CutZooKeeper(broker=1), view(cuts={CUT.name: CUT}), "name this one other"),
-    (
-        kchaos.CutLink(source=0, target=1, name=CUT.name),
-        view(cuts={CUT.name: CUT}),
-        "name this one",
-    ),
+    (CUT_AGAIN := k.CutZooKeeper(broker=1), view(cuts={CUT.name: CUT}), "name this one other"),
+    (k.CutLink(source=0, target=1, name=CUT.name), view(cuts={CUT.name: CUT}), "name this one"),
     (HOLD, view(holds={"h": acts.Hold(name="h", api="Fetch")}), "hold named 'h' lasts alread"),
     (FORGE, view(holds={"f": acts.Hold(name="f", api="Fetch")}), "named 'f' lasts already"),
     (FORGE, view(why_unlinked="no loopback"), "runs without links: no loopback"),
     (replace(FORGE, error="NONE"), view(), "known: UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR"),
     (replace(FORGE, target=7), view(), "no broker 7: it has [0, 1]"),
     (HOLD, view(why_unlinked="no loopback"), "runs without links: no loopback"),
-    (kchaos.IsolateBroker(broker=1), view(why_unlinked="no loopback"), "runs without links"),
-    (
-        ALONE := kchaos.IsolateBroker(broker=1, zookeeper=True),
-        view(cuts={CUT.name: CUT}),
-        "name this",
-    ),
-    (ALONE, kchaos.ClusterView(brokers={1: UP}, controller=1), "broker 1 is the only broker"),
+    (k.IsolateBroker(broker=1), view(why_unlinked="no loopback"), "runs without links"),
+    (ALONE := k.IsolateBroker(broker=1, zookeeper=True), view(cuts={CUT.name: CUT}), "name this"),
+    (ALONE, k.ClusterView(brokers={1: UP}, controller=1), "broker 1 is the only broker"),
     (CUT_AGAIN, view(why_unlinked="no loopback"), "runs without links: no loopback"),
     (replace(HOLD, api="Fetchs"), view(), "no API is named 'Fetchs'; known: Produce, Fetch"),
     (replace(HOLD, direction="up"), view(), "use 'request' or 'response'"),  # type: ignore[arg-type]
@@ -305,34 +278,30 @@ AGAINST: list[tuple[kchaos.Fault, kchaos.ClusterView, str]] = [
     (replace(AT_POINT, readers="followers"), view(), "at send-fetch nothing tells who reads"),
     (replace(AT_POINT, topic="t", partition=0), view(), "nothing tells the partition"),
     (replace(AT_POINT, topic="t"), view(), "topic and partition go together"),
+    (k.HoldController(broker=0), replace(view(), controller=1), "not the controller: broker 1 is"),
+    (k.DisconnectNetwork(broker=0), view(), "the agent cannot reach the harness"),
+    (k.StopBroker(broker=0), view(point_holds={"p": HELD}), "broker 0 are held by 'p': heal"),
+    (k.SlowDisk(broker=0, operation="write", delay_ms=5), view(), "take a flush"),
+    (k.SlowDisk(broker=0, operation="seek", delay_ms=5), view(), "use 'read' or 'write'"),  # type: ignore[arg-type]
+    (k.SlowDisk(broker=0, operation="read", delay_ms=0), view(), "only a delay has one"),
+    (k.SlowDisk(broker=1, operation="read", delay_ms=5), view(), "name it in its spec"),
     (
-        kchaos.HoldController(broker=0),
-        replace(view(), controller=1),
-        "not the controller: broker 1 is",
-    ),
-    (kchaos.DisconnectNetwork(broker=0), view(), "the agent cannot reach the harness"),
-    (kchaos.StopBroker(broker=0), view(point_holds={"p": HELD}), "broker 0 are held by 'p': heal"),
-    (kchaos.SlowDisk(broker=0, operation="write", delay_ms=5), view(), "take a flush"),
-    (kchaos.SlowDisk(broker=0, operation="seek", delay_ms=5), view(), "use 'read' or 'write'"),  # type: ignore[arg-type]
-    (kchaos.SlowDisk(broker=0, operation="read", delay_ms=0), view(), "only a delay has one"),
-    (kchaos.SlowDisk(broker=1, operation="read", delay_ms=5), view(), "name it in its spec"),
-    (
-        kchaos.HoldPoint(name="p", broker=0, point="disk-read"),
+        k.HoldPoint(name="p", broker=0, point="disk-read"),
         view(),
         "a disk is slow, it does not stop",
     ),
-    (kchaos.SlowFetchReads(broker=0, where="disk"), view(), "use 'request' or 'read' or 'log'"),  # type: ignore[arg-type]
-    (kchaos.SlowFetchReads(broker=0, delay_ms=0), view(), "longer than 0, None holds"),
+    (k.SlowFetchReads(broker=0, where="disk"), view(), "use 'request' or 'read' or 'log'"),  # type: ignore[arg-type]
+    (k.SlowFetchReads(broker=0, delay_ms=0), view(), "longer than 0, None holds"),
     (
-        kchaos.SlowFetchReads(broker=0, where="request", topic="t", partition=0),
+        k.SlowFetchReads(broker=0, where="request", topic="t", partition=0),
         view(),
         "at fetch-request nothing tells the partition",
     ),
     (BY_API, replace(view(), controller=None), "no controller to ask"),
     (replace(BY_API, by="vote"), view(), "by is 'vote'"),  # type: ignore[arg-type]
-    (kchaos.MoveController(), kchaos.ClusterView(brokers={1: DOWN}), "no broker is registered"),
-    (kchaos.RollBroker(broker=1), view(), "name a Kafka, or properties, to roll to"),
-    (kchaos.RollBroker(broker=1, kafka="3.9.1"), view(DOWN), "broker 1 has no process to stop"),
+    (k.MoveController(), k.ClusterView(brokers={1: DOWN}), "no broker is registered"),
+    (k.RollBroker(broker=1), view(), "name a Kafka, or properties, to roll to"),
+    (k.RollBroker(broker=1, kafka="3.9.1"), view(DOWN), "broker 1 has no process to stop"),
     (replace(LATE, api="Fetch"), view(), "no late 'Fetch' can be made; known: LeaderAndIsr"),  # type: ignore[arg-type]
     (replace(LATE, version=7), view(), "StopReplica v7 cannot be written, only v0 to v1"),
     (replace(LATE, epoch="next"), view(), "use 'own', 'unknown', 'ahead'"),  # type: ignore[arg-type]
@@ -347,40 +316,32 @@ AGAINST: list[tuple[kchaos.Fault, kchaos.ClusterView, str]] = [
         view(replace(UP, release="2.1.1")),
         "broker 1 runs 2.1.1, which does not know StopReplica v1: that came with 2.2",
     ),
-    (
-        kchaos.FenceBroker(broker=1),
-        view(),
-        "ZooKeeper keeps this cluster's metadata: use ExpireSess",
-    ),
-    (kchaos.FenceBroker(broker=1), kraft(replace(UP, is_registered=False)), "it is fenced, or not"),
-    (kchaos.FenceBroker(broker=100), kraft(), "the cluster has no broker 100: it has [0, 1]"),
-    (kchaos.UnregisterBroker(broker=1), view(), "use CutZooKeeper and ExpireSession"),
-    (kchaos.CutControllers(broker=1), view(), "use CutZooKeeper"),
-    (kchaos.CutControllers(broker=1), kraft(why_unlinked="no loopback"), "runs without links"),
-    (kchaos.CutControllers(broker=1), kraft(cuts=CONTROLLER_CUTS), "named '1-100' lasts already"),
-    (
-        kchaos.StopBroker(broker=1),
-        kraft(cuts=CONTROLLER_CUTS),
-        "cut off from every controller by '1-",
-    ),
-    (kchaos.CutLink(source=1, target=100), view(), "the cluster has no broker 100: it has [0, 1]"),
-    (kchaos.KillBroker(broker=100), view(), "the cluster has no broker 100"),
-    (kchaos.ExpireSession(broker=1), kraft(), "use FenceBroker"),
-    (kchaos.CutZooKeeper(broker=1), kraft(), "use CutControllers"),
-    (kchaos.FastBounce(broker=1), kraft(), "a bounce is never missed; use KillBroker"),
+    (k.FenceBroker(broker=1), view(), "ZooKeeper keeps this cluster's metadata: use ExpireSess"),
+    (k.FenceBroker(broker=1), kraft(replace(UP, is_registered=False)), "it is fenced, or not"),
+    (k.FenceBroker(broker=100), kraft(), "the cluster has no broker 100: it has [0, 1]"),
+    (k.UnregisterBroker(broker=1), view(), "use CutZooKeeper and ExpireSession"),
+    (k.CutControllers(broker=1), view(), "use CutZooKeeper"),
+    (k.CutControllers(broker=1), kraft(why_unlinked="no loopback"), "runs without links"),
+    (k.CutControllers(broker=1), kraft(cuts=CONTROLLER_CUTS), "named '1-100' lasts already"),
+    (k.StopBroker(broker=1), kraft(cuts=CONTROLLER_CUTS), "cut off from every controller by '1-"),
+    (k.CutLink(source=1, target=100), view(), "the cluster has no broker 100: it has [0, 1]"),
+    (k.KillBroker(broker=100), view(), "the cluster has no broker 100"),
+    (k.ExpireSession(broker=1), kraft(), "use FenceBroker"),
+    (k.CutZooKeeper(broker=1), kraft(), "use CutControllers"),
+    (k.FastBounce(broker=1), kraft(), "a bounce is never missed; use KillBroker"),
     (LATE, kraft(), "hold a leader's AlterPartition over a restart with HoldRequests"),
     (FORGE, kraft(), "hold Fetch responses with HoldRequests"),
-    (kchaos.HoldController(broker=0), kraft(), "use PauseBroker with a controller's id"),
+    (k.HoldController(broker=0), kraft(), "use PauseBroker with a controller's id"),
     (replace(AT_POINT, point="registered"), kraft(), "cannot be left undone"),
     (replace(HELD, point="registered"), kraft(), "hold BrokerRegistration responses"),
     (replace(HELD, point="controlled-shutdown"), kraft(), "hold BrokerHeartbeat"),
     (
-        kchaos.ConfigureTopic(topic="t", configuration=TOPIC_OLD),
+        k.ConfigureTopic(topic="t", configuration=TOPIC_OLD),
         kraft(),
         "give them when the topic is created",
     ),
     (
-        kchaos.ThrottleReplication(broker=1, topic="t", bytes_per_second=1),
+        k.ThrottleReplication(broker=1, topic="t", bytes_per_second=1),
         kraft(),
         "or those to it, with HoldRequests",
     ),
@@ -389,16 +350,16 @@ AGAINST: list[tuple[kchaos.Fault, kchaos.ClusterView, str]] = [
     (replace(HOLD, api="ControlledShutdown"), kraft(), "hold BrokerHeartbeat"),
     (replace(HOLD, api="BrokerHeartbeat"), view(), "no broker sends BrokerHeartbeat"),
     (
-        kchaos.MoveController(),
+        k.MoveController(),
         kraft(controllers={100: CONTROLLERS[100]}),
         "the cluster has one controller: give it three (controllers=3)",
     ),
     (
-        kchaos.MoveController(),
+        k.MoveController(),
         kraft(controllers=CONTROLLERS | {101: replace(CONTROLLERS[101], is_running=False)}),
         "only 2 controllers go on: without their leader they elect nobody",
     ),
-    (kchaos.MoveController(), kraft(controller=None), "have no leader that could lose its office"),
+    (k.MoveController(), kraft(controller=None), "have no leader that could lose its office"),
 ]
 
 
@@ -410,14 +371,14 @@ def test_what_stands_against_a_fault_is_said():
 def test_a_cluster_is_seen_as_it_is():
     cluster: Any = StandInCluster()
     cluster.client.create("/controller", b'{"brokerid": 1}')
-    cut, hold = kchaos.CutLink(source=0, target=1), kchaos.HoldRequests(name="h", api="Fetch")
-    journal = kchaos.MemoryJournal()
+    cut, hold = k.CutLink(source=0, target=1), k.HoldRequests(name="h", api="Fetch")
+    journal = k.MemoryJournal()
     with cut.inject(cluster, journal), hold.inject(cluster, journal):
         cluster.brokers[0].pause()
         cluster.brokers[1].kill()
         with AT_POINT.inject(cluster, journal):
             seen = view_of(cluster)
-    assert seen == kchaos.ClusterView(
+    assert seen == k.ClusterView(
         brokers={0: replace(OTHER, is_paused=True), 1: replace(DOWN, broker=1)},
         point_holds={"p": acts.act_of(acts.HoldPoint, AT_POINT)},
         controller=1,
@@ -427,23 +388,23 @@ def test_a_cluster_is_seen_as_it_is():
 
 
 def test_an_injection_is_refused_with_the_sentence_that_the_fault_says():
-    journal = kchaos.MemoryJournal()
+    journal = k.MemoryJournal()
     cluster: Any = StandInCluster()
     cluster.brokers[1].kill()
     for fault in (
-        kchaos.KillBroker(broker=1),
-        kchaos.StopBroker(broker=1),
-        kchaos.FastBounce(broker=1),
-        kchaos.PauseBroker(broker=1),
-        kchaos.DisconnectNetwork(broker=1),
-        kchaos.ExpireSession(broker=1),
-        kchaos.CutLink(source=1, target=1),
-        kchaos.CutZooKeeper(broker=7),
-        kchaos.HoldRequests(name="h", api="Fetsch"),
+        k.KillBroker(broker=1),
+        k.StopBroker(broker=1),
+        k.FastBounce(broker=1),
+        k.PauseBroker(broker=1),
+        k.DisconnectNetwork(broker=1),
+        k.ExpireSession(broker=1),
+        k.CutLink(source=1, target=1),
+        k.CutZooKeeper(broker=7),
+        k.HoldRequests(name="h", api="Fetsch"),
         BY_API,
     ):
         why_not = fault.available(view_of(cluster))
-        with pytest.raises(kchaos.NotAvailable) as refusal:
+        with pytest.raises(k.NotAvailable) as refusal:
             fault.inject(cluster, journal).__enter__()
         assert str(refusal.value) == why_not != ""
     assert journal.entries == []

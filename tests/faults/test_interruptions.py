@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import kchaos
+import kchaos as k
 import kchaos.faults.process.pause_broker as pause_broker
 import kchaos.faults.wire.disconnect_network as disconnect_network
 import kchaos.faults.zookeeper.activity as activity
@@ -17,22 +17,22 @@ from kchaos.faults import FAULTS
 from tests.support.stand_ins import StandInCluster, StandInJournal
 
 LASTING_OR_RISKY = [
-    kchaos.KillBroker(broker=1, end_session=True),
-    kchaos.KillBroker(broker=1, end_session=False),
-    kchaos.StopBroker(broker=1),
-    kchaos.FastBounce(broker=1),
-    kchaos.RollBroker(broker=1, properties=(("log.message.format.version", "0.10.2"),)),
-    kchaos.PauseBroker(broker=1),
-    kchaos.CutLink(source=0, target=1),
-    kchaos.IsolateBroker(broker=1, zookeeper=True),
-    kchaos.CutZooKeeper(broker=1),
-    kchaos.CutZooKeeper(broker=1, style="dropped"),
-    kchaos.DisconnectNetwork(broker=1),
-    kchaos.HoldRequests(name="h", api="Fetch", source=1, target=0),
-    kchaos.ForgeAnswers(name="f", source=1, target=0, error="REQUEST_TIMED_OUT"),
-    kchaos.ExpireSession(broker=1),
-    kchaos.HoldPoint(name="p", broker=0, point="send-fetch"),
-    kchaos.SlowFetchReads(broker=0),
+    k.KillBroker(broker=1, end_session=True),
+    k.KillBroker(broker=1, end_session=False),
+    k.StopBroker(broker=1),
+    k.FastBounce(broker=1),
+    k.RollBroker(broker=1, properties=(("log.message.format.version", "0.10.2"),)),
+    k.PauseBroker(broker=1),
+    k.CutLink(source=0, target=1),
+    k.IsolateBroker(broker=1, zookeeper=True),
+    k.CutZooKeeper(broker=1),
+    k.CutZooKeeper(broker=1, style="dropped"),
+    k.DisconnectNetwork(broker=1),
+    k.HoldRequests(name="h", api="Fetch", source=1, target=0),
+    k.ForgeAnswers(name="f", source=1, target=0, error="REQUEST_TIMED_OUT"),
+    k.ExpireSession(broker=1),
+    k.HoldPoint(name="p", broker=0, point="send-fetch"),
+    k.SlowFetchReads(broker=0),
 ]
 
 
@@ -106,18 +106,14 @@ def test_whatever_leaves_the_context_heals(fault):
 
 @pytest.mark.parametrize(
     "fault",
-    [
-        fault
-        for fault in LASTING_OR_RISKY
-        if not isinstance(fault, kchaos.FastBounce | kchaos.RollBroker)
-    ],
+    [fault for fault in LASTING_OR_RISKY if not isinstance(fault, k.FastBounce | k.RollBroker)],
     ids=repr,
 )
 def test_a_lasting_fault_acts_until_it_is_left(fault):
     cluster = StandInCluster()
     czxid = cluster.client.nodes["/brokers/ids/1"][1].czxid
     with fault.inject(cluster, StandInJournal(cluster.moments)):
-        if isinstance(fault, kchaos.ExpireSession):
+        if isinstance(fault, k.ExpireSession):
             assert cluster.client.nodes["/brokers/ids/1"][1].czxid > czxid
         else:
             assert cluster.unhealed() != []
@@ -127,10 +123,10 @@ def test_a_lasting_fault_acts_until_it_is_left(fault):
 
 @pytest.mark.parametrize("fault", LASTING_OR_RISKY, ids=repr)
 def test_the_journal_is_told_only_acts_that_the_fault_declares(fault):
-    cluster, journal = StandInCluster(), kchaos.MemoryJournal()
+    cluster, journal = StandInCluster(), k.MemoryJournal()
     with fault.inject(cluster, journal):
         pass
-    known = {act.__name__ for act in typing.get_args(kchaos.Act)}
+    known = {act.__name__ for act in typing.get_args(k.Act)}
     told = {what for what, _ in journal.entries} & known
     assert told
     assert told <= {act.__name__ for act in fault.performs}
@@ -156,28 +152,26 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have():
     of_no_broker |= {"KillZooKeeper", "PauseZooKeeper", "StopZooKeeper"}
     for name in FAULTS.keys() - of_no_broker:
         fault = FAULTS[name](**fields.get(name, {"broker": 7}))
-        with pytest.raises(
-            kchaos.NotAvailable, match=r"the cluster has no broker 7: it has \[0, 1\]"
-        ):
-            fault.inject(StandInCluster(), kchaos.MemoryJournal()).__enter__()
+        with pytest.raises(k.NotAvailable, match=r"the cluster has no broker 7: it has \[0, 1\]"):
+            fault.inject(StandInCluster(), k.MemoryJournal()).__enter__()
 
 
 @pytest.mark.parametrize(
     ("fault", "lacks"),
     [
-        (kchaos.KillBroker(broker=1), "Killable"),
-        (kchaos.StopBroker(broker=1), "Killable"),
-        (kchaos.FastBounce(broker=1), "Killable"),
-        (kchaos.RollBroker(broker=1, kafka="3.9.1"), "Killable"),
-        (kchaos.PauseBroker(broker=1), "Pausable"),
-        (kchaos.DisconnectNetwork(broker=1), "Disconnectable"),
+        (k.KillBroker(broker=1), "Killable"),
+        (k.StopBroker(broker=1), "Killable"),
+        (k.FastBounce(broker=1), "Killable"),
+        (k.RollBroker(broker=1, kafka="3.9.1"), "Killable"),
+        (k.PauseBroker(broker=1), "Pausable"),
+        (k.DisconnectNetwork(broker=1), "Disconnectable"),
     ],
     ids=repr,
 )
 def test_a_driver_that_lacks_a_capability_is_named_before_anything_happens(fault, lacks):
-    cluster, journal = StandInCluster(), kchaos.MemoryJournal()
+    cluster, journal = StandInCluster(), k.MemoryJournal()
     cluster.brokers[1].capabilities = frozenset()
-    with pytest.raises(kchaos.NotAvailable, match=f"broker 1 is not {lacks} with this driver"):
+    with pytest.raises(k.NotAvailable, match=f"broker 1 is not {lacks} with this driver"):
         fault.inject(cluster, journal).__enter__()
     assert journal.entries == []
     assert cluster.unhealed() == []
@@ -186,15 +180,15 @@ def test_a_driver_that_lacks_a_capability_is_named_before_anything_happens(fault
 @pytest.mark.parametrize(
     "fault",
     [
-        kchaos.CutLink(source=0, target=1),
-        kchaos.CutZooKeeper(broker=1),
-        kchaos.HoldRequests(name="h", api="Fetch"),
+        k.CutLink(source=0, target=1),
+        k.CutZooKeeper(broker=1),
+        k.HoldRequests(name="h", api="Fetch"),
     ],
     ids=repr,
 )
 def test_a_cluster_without_links_is_told_to_be_started_with_them(fault):
-    with pytest.raises(kchaos.NotAvailable, match="runs without links: start it with linked=True"):
-        fault.inject(StandInCluster(linked=False), kchaos.MemoryJournal()).__enter__()
+    with pytest.raises(k.NotAvailable, match="runs without links: start it with linked=True"):
+        fault.inject(StandInCluster(linked=False), k.MemoryJournal()).__enter__()
 
 
 def test_an_election_that_is_interrupted_is_not_left_to_the_next_controller():
@@ -207,7 +201,7 @@ def test_an_election_that_is_interrupted_is_not_left_to_the_next_controller():
         cluster.client.create("/controller", b'{"brokerid": 0}')
         cluster.moments.count = 0
         cluster.moments.interrupt_at = moment
-        fault = kchaos.PreferredElection(topic="t", partition=0, by="znode")
+        fault = k.PreferredElection(topic="t", partition=0, by="znode")
         with pytest.raises(KeyboardInterrupt):
             fault.inject(cluster, StandInJournal(cluster.moments)).__enter__()
         assert path not in cluster.client.nodes, f"moment {moment}"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.ask.client import tell
 from kchaos.clusters.links import ApiKey
 from kchaos.clusters.metadata.kraft_log import MetadataLogReader
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def cluster(
-    kafka_cluster_pool: Callable[[kchaos.ClusterSpec], kchaos.LocalCluster],
-) -> Iterator[kchaos.LocalCluster]:
+    kafka_cluster_pool: Callable[[k.ClusterSpec], k.LocalCluster],
+) -> Iterator[k.LocalCluster]:
     """Every test leaves it with all nodes up, nobody fenced and no rule at the links."""
-    spec = kchaos.ClusterSpec(brokers=kchaos.brokers_of("4.1.2", (0, 1, 2)), controllers=3)
+    spec = k.ClusterSpec(brokers=k.brokers_of("4.1.2", (0, 1, 2)), controllers=3)
     made = kafka_cluster_pool(spec)
     yield made
-    kchaos.await_until(
+    k.await_until(
         lambda: made.metadata.registered() == {0, 1, 2},
         timeout_s=30,
         waiting_for="every broker to be unfenced",
@@ -35,13 +35,13 @@ def cluster(
 
 
 @pytest.fixture
-def topic(cluster: kchaos.LocalCluster, request: pytest.FixtureRequest) -> Callable[..., Topic]:
+def topic(cluster: k.LocalCluster, request: pytest.FixtureRequest) -> Callable[..., Topic]:
     made: list[Topic] = []
 
     def make(*replicas: int) -> Topic:
         made.append(Topic(cluster, f"t-{id(request.node) % 1_000_000}-{len(made)}", [*replicas]))
         # The controllers have decided; the leader reads of it later.
-        kchaos.await_until(
+        k.await_until(
             lambda: told(cluster, replicas[0], made[-1]) == replicas[0],
             timeout_s=30,
             waiting_for=f"broker {replicas[0]} to know that it leads",
@@ -53,24 +53,24 @@ def topic(cluster: kchaos.LocalCluster, request: pytest.FixtureRequest) -> Calla
 
 
 @pytest.fixture
-def journal() -> kchaos.MemoryJournal:
-    return kchaos.MemoryJournal()
+def journal() -> k.MemoryJournal:
+    return k.MemoryJournal()
 
 
-def epoch_of(cluster: kchaos.LocalCluster, broker: int) -> int:
+def epoch_of(cluster: k.LocalCluster, broker: int) -> int:
     epoch = observe_broker(cluster, broker).czxid
     assert epoch is not None
     return epoch
 
 
-def acts_in(journal: kchaos.MemoryJournal) -> list[str]:
+def acts_in(journal: k.MemoryJournal) -> list[str]:
     return [name for name, _ in journal.entries if name[0].isupper()]
 
 
 def test_a_live_leader_is_fenced_and_is_back_with_the_same_epoch(cluster, topic, journal):
     replicas = topic(0, 1, 2)
     before = observe_broker(cluster, 0)
-    with kchaos.FenceBroker(broker=0).inject(cluster, journal):
+    with k.FenceBroker(broker=0).inject(cluster, journal):
         state = replicas.await_state(leader=1)
     assert state["leader_epoch"] == 1
     after = observe_broker(cluster, 0)
@@ -81,10 +81,10 @@ def test_a_live_leader_is_fenced_and_is_back_with_the_same_epoch(cluster, topic,
 
 def test_a_broker_stays_fenced_while_its_heartbeats_are_held(cluster, topic, journal):
     replicas = topic(0, 1, 2)
-    hold = kchaos.HoldRequests(name="silent", api="BrokerHeartbeat", source=0)
+    hold = k.HoldRequests(name="silent", api="BrokerHeartbeat", source=0)
     with hold.inject(cluster, journal) as injection:
         injection.handle.await_held(timeout_s=30, waiting_for="a heartbeat of broker 0")
-        with kchaos.FenceBroker(broker=0, await_return=False).inject(cluster, journal):
+        with k.FenceBroker(broker=0, await_return=False).inject(cluster, journal):
             assert observe_broker(cluster, 0).czxid is None
             replicas.await_state(leader=1, isr=[1, 2])
         # Of another broker two heartbeats were answered, and the fenced one is fenced still.
@@ -106,14 +106,14 @@ def test_a_broker_stays_fenced_while_its_heartbeats_are_held(cluster, topic, jou
 
 def test_a_broker_without_metadata_believes_what_was(cluster, topic, journal):
     replicas = topic(0, 1, 2)
-    hold = kchaos.HoldRequests(
+    hold = k.HoldRequests(
         name="lag", api="Fetch", source=0, topic="__cluster_metadata", partition=0
     )
     with hold.inject(cluster, journal) as injection:
         injection.handle.await_held(timeout_s=30, waiting_for="a metadata fetch of broker 0")
-        with kchaos.FenceBroker(broker=0, await_return=False).inject(cluster, journal):
+        with k.FenceBroker(broker=0, await_return=False).inject(cluster, journal):
             replicas.await_state(leader=1)
-        kchaos.await_until(
+        k.await_until(
             lambda: told(cluster, 1, replicas) == 1,
             timeout_s=30,
             waiting_for="broker 1 to know that it leads",
@@ -121,7 +121,7 @@ def test_a_broker_without_metadata_believes_what_was(cluster, topic, journal):
         )
         assert told(cluster, 0, replicas) == 0
         assert replicas.produce(0, acks=1).error_code == 0
-    kchaos.await_until(
+    k.await_until(
         lambda: told(cluster, 0, replicas) == 1,
         timeout_s=30,
         waiting_for="broker 0 to hear of the leader",
@@ -130,16 +130,16 @@ def test_a_broker_without_metadata_believes_what_was(cluster, topic, journal):
     replicas.await_state(leader=1, isr=[0, 1, 2])
 
 
-def told(cluster: kchaos.LocalCluster, broker: int, topic: Topic) -> int:
+def told(cluster: k.LocalCluster, broker: int, topic: Topic) -> int:
     address = cluster.brokers[broker].client_address
     return tell(address, topic=topic.name, partition=0).leader
 
 
 def test_a_leader_whose_alter_partition_is_held_keeps_the_isr_that_was(cluster, topic, journal):
     replicas = topic(0, 1, 2)
-    hold = kchaos.HoldRequests(name="isr", api="AlterPartition", source=1)
+    hold = k.HoldRequests(name="isr", api="AlterPartition", source=1)
     with hold.inject(cluster, journal) as injection:
-        with kchaos.FenceBroker(broker=0).inject(cluster, journal):
+        with k.FenceBroker(broker=0).inject(cluster, journal):
             replicas.await_state(leader=1, isr=[1, 2])
         injection.handle.await_held(timeout_s=30, waiting_for="an AlterPartition of broker 1")
         (held, *_) = injection.handle.held
@@ -151,7 +151,7 @@ def test_a_leader_whose_alter_partition_is_held_keeps_the_isr_that_was(cluster, 
 def test_a_live_broker_is_unregistered_and_only_a_restart_brings_it_back(cluster, topic, journal):
     replicas = topic(0, 1, 2)
     before, epoch = observe_broker(cluster, 0), epoch_of(cluster, 0)
-    with kchaos.UnregisterBroker(broker=0).inject(cluster, journal):
+    with k.UnregisterBroker(broker=0).inject(cluster, journal):
         replicas.await_state(leader=1, isr=[1, 2])
         refused = cluster.links.await_record(
             lambda first: (
@@ -174,7 +174,7 @@ def test_a_broker_that_is_cut_from_the_controllers_is_fenced_and_is_heard_of_aga
     cluster, topic, journal, style
 ):
     replicas = topic(0, 1, 2)
-    with kchaos.CutControllers(broker=0, style=style).inject(cluster, journal) as injection:
+    with k.CutControllers(broker=0, style=style).inject(cluster, journal) as injection:
         assert injection.effect["is_cut"]
         await_unregistered(cluster, 0)
         replicas.await_state(leader=1, isr=[1, 2])
@@ -188,8 +188,8 @@ def test_an_isolated_broker_reaches_no_controller_either_if_that_is_asked_for(
     cluster, topic, journal
 ):
     replicas = topic(0, 1, 2)
-    with kchaos.IsolateBroker(broker=0, zookeeper=True).inject(cluster, journal):
-        with kchaos.FenceBroker(broker=0, await_return=False).inject(cluster, journal):
+    with k.IsolateBroker(broker=0, zookeeper=True).inject(cluster, journal):
+        with k.FenceBroker(broker=0, await_return=False).inject(cluster, journal):
             replicas.await_state(leader=1, isr=[1, 2])
         assert replicas.produce(0, acks=1).error_code == 0
     replicas.await_state(leader=1, isr=[0, 1, 2])
@@ -199,7 +199,7 @@ def test_an_isolated_broker_reaches_no_controller_either_if_that_is_asked_for(
 def test_a_killed_broker_is_fenced_at_once_and_registers_anew(cluster, topic, journal):
     replicas = topic(0, 1, 2)
     before = epoch_of(cluster, 0)
-    with kchaos.KillBroker(broker=0).inject(cluster, journal):
+    with k.KillBroker(broker=0).inject(cluster, journal):
         replicas.await_state(leader=1, isr=[1, 2])
     assert epoch_of(cluster, 0) > before
     replicas.await_state(leader=1, isr=[0, 1, 2])
@@ -218,8 +218,8 @@ def test_a_broker_that_is_started_at_once_waits_until_the_session_of_the_killed_
 
 def test_the_cluster_goes_on_without_a_controller_that_was_killed(cluster, topic, journal):
     leader, epoch = cluster.metadata.controller(), cluster.metadata.controller_epoch()
-    with kchaos.KillBroker(broker=leader).inject(cluster, journal):
-        kchaos.await_until(
+    with k.KillBroker(broker=leader).inject(cluster, journal):
+        k.await_until(
             lambda: cluster.metadata.controller_epoch() > epoch,
             timeout_s=60,
             waiting_for="another leader of the controllers",
@@ -231,10 +231,10 @@ def test_the_cluster_goes_on_without_a_controller_that_was_killed(cluster, topic
     assert acts_in(journal) == ["StopBroker", "StartBroker"]
 
 
-def await_log(cluster: kchaos.LocalCluster, node: int) -> None:
+def await_log(cluster: k.LocalCluster, node: int) -> None:
     """Return once a node has all of the metadata log that there is now."""
     reader, end = MetadataLogReader(cluster.metadata_folders()[node]), cluster.metadata.position()
-    kchaos.await_until(
+    k.await_until(
         lambda: reader.read_on() is not None and reader.end_offset >= end,
         timeout_s=30,
         waiting_for=f"node {node} to have the metadata log",
@@ -246,10 +246,10 @@ def test_a_controller_that_lost_the_end_of_its_log_or_all_has_it_from_the_others
     cluster, topic, journal
 ):
     node = min(set(cluster.controllers) - {cluster.metadata.controller()})
-    tail = kchaos.LoseTail(broker=node, topic="__cluster_metadata", partition=0, log_end_offset=-3)
-    for loss in (tail, kchaos.WipeLogDirectory(broker=node)):
+    tail = k.LoseTail(broker=node, topic="__cluster_metadata", partition=0, log_end_offset=-3)
+    for loss in (tail, k.WipeLogDirectory(broker=node)):
         with (
-            kchaos.KillBroker(broker=node).inject(cluster, journal),
+            k.KillBroker(broker=node).inject(cluster, journal),
             loss.inject(cluster, journal) as injection,
         ):
             assert injection.effect != injection.before
@@ -259,7 +259,7 @@ def test_a_controller_that_lost_the_end_of_its_log_or_all_has_it_from_the_others
 
 def test_a_controller_that_stands_still_loses_its_office(cluster, topic, journal):
     leader, epoch = cluster.metadata.controller(), cluster.metadata.controller_epoch()
-    with kchaos.MoveController().inject(cluster, journal) as injection:
+    with k.MoveController().inject(cluster, journal) as injection:
         assert injection.effect["controller"] != leader
         assert injection.effect["controller_epoch"] > epoch
         assert not cluster.controllers[leader].is_paused
@@ -271,11 +271,11 @@ def test_without_most_of_the_controllers_nothing_is_decided(cluster, topic, jour
     replicas = topic(0, 1, 2)
     first, second = sorted(set(cluster.controllers) - {cluster.metadata.controller()})
     with (
-        kchaos.PauseBroker(broker=first).inject(cluster, journal),
-        kchaos.PauseBroker(broker=second).inject(cluster, journal),
+        k.PauseBroker(broker=first).inject(cluster, journal),
+        k.PauseBroker(broker=second).inject(cluster, journal),
     ):
-        refused = kchaos.MoveController().inject(cluster, journal)
-        with pytest.raises(kchaos.NotAvailable, match="only 1 controllers go on"), refused:
+        refused = k.MoveController().inject(cluster, journal)
+        with pytest.raises(k.NotAvailable, match="only 1 controllers go on"), refused:
             pass
         assert replicas.produce(0, acks=-1).error_code == 0
         assert replicas.state()["leader_epoch"] == 0
@@ -285,7 +285,7 @@ def test_without_most_of_the_controllers_nothing_is_decided(cluster, topic, jour
 def test_two_controllers_that_are_cut_from_each_other_still_have_a_third(cluster, topic, journal):
     leader = cluster.metadata.controller()
     other = min(set(cluster.controllers) - {leader})
-    with kchaos.CutLink(source=other, target=leader).inject(cluster, journal) as injection:
+    with k.CutLink(source=other, target=leader).inject(cluster, journal) as injection:
         topic(0, 1, 2).produce(0, acks=-1)
         assert injection.effect["is_cut"]
     topic(0, 1, 2)
@@ -293,10 +293,10 @@ def test_two_controllers_that_are_cut_from_each_other_still_have_a_third(cluster
 
 def test_the_preferred_replica_is_elected(cluster, topic, journal):
     replicas = topic(0, 1, 2)
-    election = kchaos.PreferredElection(topic=replicas.name, partition=0)
-    with pytest.raises(kchaos.NoEffect, match="leads already"), election.inject(cluster, journal):
+    election = k.PreferredElection(topic=replicas.name, partition=0)
+    with pytest.raises(k.NoEffect, match="leads already"), election.inject(cluster, journal):
         pass
-    with kchaos.FenceBroker(broker=0).inject(cluster, journal):
+    with k.FenceBroker(broker=0).inject(cluster, journal):
         replicas.await_state(leader=1)
     replicas.await_state(leader=1, isr=[0, 1, 2])
     with election.inject(cluster, journal) as injection:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.system.processes import process_start_time
 from kchaos.faults.process.pause_broker import answers
@@ -37,7 +37,7 @@ def acts(journal):
 
 def test_a_killed_broker_is_gone_and_comes_back_as_another_process(cluster, observe, journal):
     before, broker = observe(1), cluster.brokers[1]
-    with kchaos.KillBroker(broker=1).inject(cluster, journal) as injection:
+    with k.KillBroker(broker=1).inject(cluster, journal) as injection:
         assert process_start_time(before.pid) is None
         assert broker.exit_code == -signal.SIGKILL
         assert observe(1) == ABSENT
@@ -61,12 +61,12 @@ def test_a_broker_is_killed_while_it_starts_and_its_disk_loses_a_file(
     replicas = topic(0, 1)
     replicas.produce(0, b"first", acks=-1)
     before, index = observe(1), f"{replicas.name}-0/{0:020d}.index"
-    with kchaos.KillBroker(broker=1, await_return=False).inject(cluster, journal):
+    with k.KillBroker(broker=1, await_return=False).inject(cluster, journal):
         pass
     assert cluster.brokers[1].is_running
-    with kchaos.KillBroker(broker=1).inject(cluster, journal):
+    with k.KillBroker(broker=1).inject(cluster, journal):
         for kept, size in ((5, 5), (None, None), (None, None)):
-            lost = kchaos.LoseFile(broker=1, file=index, kept_bytes=kept)
+            lost = k.LoseFile(broker=1, file=index, kept_bytes=kept)
             with lost.inject(cluster, journal) as injection:
                 assert injection.effect == {"size_bytes": size}
         assert injection.before == {"size_bytes": None}
@@ -80,12 +80,12 @@ def test_a_stopped_broker_ends_cleanly_loses_nothing_and_comes_back(
 ):
     replicas = topic(0, 1)
     assert replicas.produce(0, acks=-1).base_offset == 0
-    power_loss = kchaos.LoseTail(broker=1, topic=replicas.name, partition=0, log_end_offset=0)
-    with pytest.raises(kchaos.NotAvailable, match="broker 1 runs: kill it"):
+    power_loss = k.LoseTail(broker=1, topic=replicas.name, partition=0, log_end_offset=0)
+    with pytest.raises(k.NotAvailable, match="broker 1 runs: kill it"):
         power_loss.inject(cluster, journal).__enter__()
     before, broker = observe(1), cluster.brokers[1]
     mark = broker.log_directory / ".kafka_cleanshutdown"
-    with kchaos.StopBroker(broker=1).inject(cluster, journal) as injection:
+    with k.StopBroker(broker=1).inject(cluster, journal) as injection:
         assert process_start_time(before.pid) is None
         assert mark.exists()
         assert observe(1) == ABSENT
@@ -93,7 +93,7 @@ def test_a_stopped_broker_ends_cleanly_loses_nothing_and_comes_back(
         assert injection.effect["exit_code"] in (0, 128 + signal.SIGTERM)
         # It has closed its session itself, which nobody had to wait for.
         assert f"Session: {before.session_id:#x} closed" in broker.server_log.read_text()
-        with pytest.raises(kchaos.NotAvailable, match="broker 1 was stopped cleanly"):
+        with pytest.raises(k.NotAvailable, match="broker 1 was stopped cleanly"):
             power_loss.inject(cluster, journal).__enter__()
     assert_reborn(before, observe(1))
     assert not mark.exists()
@@ -102,10 +102,8 @@ def test_a_stopped_broker_ends_cleanly_loses_nothing_and_comes_back(
 
 def test_a_stop_that_takes_too_long_is_told_and_the_broker_is_made_whole(cluster, observe, journal):
     before = observe(1)
-    with pytest.raises(
-        kchaos.AwaitTimeout, match=r"waited 0\.01 s for broker 1 \(pid \d+\) to exit"
-    ):
-        kchaos.StopBroker(broker=1, timeout_s=0.01).inject(cluster, journal).__enter__()
+    with pytest.raises(k.AwaitTimeout, match=r"waited 0\.01 s for broker 1 \(pid \d+\) to exit"):
+        k.StopBroker(broker=1, timeout_s=0.01).inject(cluster, journal).__enter__()
     assert process_start_time(before.pid) is None
     assert_reborn(before, observe(1))
     assert answers(cluster.brokers[1].client_address, timeout_s=5)
@@ -113,7 +111,7 @@ def test_a_stop_that_takes_too_long_is_told_and_the_broker_is_made_whole(cluster
 
 def test_a_paused_broker_stands_still_and_then_answers_again(cluster, observe, journal):
     before, broker = observe(1), cluster.brokers[1]
-    with kchaos.PauseBroker(broker=1).inject(cluster, journal) as injection:
+    with k.PauseBroker(broker=1).inject(cluster, journal) as injection:
         assert cluster.brokers[1].is_paused
         assert injection.effect == {"is_paused": True}
         assert not answers(broker.client_address, timeout_s=0.3)
@@ -131,8 +129,8 @@ def test_a_broker_whose_session_ends_during_its_pause_registers_again_on_healing
 ):
     before = observe(1)
     with (
-        kchaos.PauseBroker(broker=1).inject(cluster, journal),
-        kchaos.ExpireSession(broker=1, await_return=False).inject(cluster, journal),
+        k.PauseBroker(broker=1).inject(cluster, journal),
+        k.ExpireSession(broker=1, await_return=False).inject(cluster, journal),
     ):
         assert observe(1).czxid is None
         assert cluster.brokers[1].is_paused
@@ -146,7 +144,7 @@ def test_a_bounced_broker_is_another_process_with_another_session_at_once(
     cluster, observe, journal
 ):
     before = observe(1)
-    with kchaos.FastBounce(broker=1).inject(cluster, journal) as injection:
+    with k.FastBounce(broker=1).inject(cluster, journal) as injection:
         after = observe(1)
         assert process_start_time(before.pid) is None
         assert_reborn(before, after)
@@ -158,17 +156,17 @@ def test_a_bounced_broker_is_another_process_with_another_session_at_once(
 def test_a_broker_without_a_process_cannot_be_killed_stopped_paused_or_bounced(
     cluster, observe, journal
 ):
-    with kchaos.KillBroker(broker=1).inject(cluster, journal):
+    with k.KillBroker(broker=1).inject(cluster, journal):
         for fault, what in (
-            (kchaos.KillBroker(broker=1), "kill"),
-            (kchaos.StopBroker(broker=1), "stop"),
-            (kchaos.PauseBroker(broker=1), "pause"),
-            (kchaos.FastBounce(broker=1), "bounce"),
+            (k.KillBroker(broker=1), "kill"),
+            (k.StopBroker(broker=1), "stop"),
+            (k.PauseBroker(broker=1), "pause"),
+            (k.FastBounce(broker=1), "bounce"),
         ):
-            with pytest.raises(kchaos.NotAvailable, match=f"broker 1 has no process to {what}"):
+            with pytest.raises(k.NotAvailable, match=f"broker 1 has no process to {what}"):
                 fault.inject(cluster, journal).__enter__()
-        with pytest.raises(kchaos.NotAvailable, match="no session to end: it is not registered"):
-            kchaos.ExpireSession(broker=1).inject(cluster, journal).__enter__()
+        with pytest.raises(k.NotAvailable, match="no session to end: it is not registered"):
+            k.ExpireSession(broker=1).inject(cluster, journal).__enter__()
         assert observe(1) == ABSENT
 
 
@@ -177,9 +175,9 @@ def test_a_paused_broker_cannot_be_paused_again_and_is_resumed_after_an_exceptio
 ):
     before = observe(1)
     with (
-        pytest.raises(kchaos.NotAvailable, match="broker 1 is paused already"),
-        kchaos.PauseBroker(broker=1).inject(cluster, journal),
-        kchaos.PauseBroker(broker=1).inject(cluster, journal),
+        pytest.raises(k.NotAvailable, match="broker 1 is paused already"),
+        k.PauseBroker(broker=1).inject(cluster, journal),
+        k.PauseBroker(broker=1).inject(cluster, journal),
     ):
         pass
     assert not cluster.brokers[1].is_paused
@@ -190,11 +188,11 @@ def test_healing_does_no_harm_to_a_broker_that_died_meanwhile(cluster, observe, 
     before, broker = observe(1), cluster.brokers[1]
     with contextlib.ExitStack() as stack:
         for fault in (
-            kchaos.CutLink(source=0, target=1),
-            kchaos.HoldRequests(name="fetches", api="Fetch", source=1, target=0),
-            kchaos.ExpireSession(broker=1),
-            kchaos.CutZooKeeper(broker=1),
-            kchaos.PauseBroker(broker=1),
+            k.CutLink(source=0, target=1),
+            k.HoldRequests(name="fetches", api="Fetch", source=1, target=0),
+            k.ExpireSession(broker=1),
+            k.CutZooKeeper(broker=1),
+            k.PauseBroker(broker=1),
         ):
             stack.enter_context(fault.inject(cluster, journal))
         broker.kill()
@@ -267,7 +265,7 @@ def test_ctrl_c_heals_and_a_cluster_without_links_refuses_faults_that_need_them(
     assert said["after"]["czxid"] > said["before"]["czxid"]
     # The session was left alone, so the registration went when its time was up.
     assert said["acts"] == ["StopBroker", "broker-gone", "StartBroker", "broker-started"]
-    kchaos.await_until(
+    k.await_until(
         lambda: process_start_time(said["after"]["pid"]) is None,
         timeout_s=30,
         waiting_for="the restarted broker to end with its harness",

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.observations import BrokerSeen
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.zookeeper.activity import packets_received
@@ -32,11 +32,11 @@ def test_zookeeper_hears_nothing_of_a_broker_that_is_cut_off_and_hears_of_it_aft
     def heard(broker):
         return packets_received(cluster, before[broker].session_id)
 
-    with kchaos.CutZooKeeper(broker=1, style=style).inject(cluster, journal) as injection:
+    with k.CutZooKeeper(broker=1, style=style).inject(cluster, journal) as injection:
         assert injection.effect["is_cut"]
         at_cut, others = heard(1), sum(heard(0).values())
         # Two more pings of a broker with the same session timeout: the other would have pinged.
-        kchaos.await_until(
+        k.await_until(
             lambda: sum(heard(0).values()) >= others + 2,
             timeout_s=60,
             waiting_for="two pings of broker 0",
@@ -62,8 +62,8 @@ def test_a_broker_that_is_cut_off_and_expired_serves_on_as_a_zombie_until_it_is_
     replicas, before = topic(1, 0), observe(1)
     assert replicas.produce(1, acks=-1).base_offset == 0
     with (
-        kchaos.CutZooKeeper(broker=1).inject(cluster, journal),
-        kchaos.ExpireSession(broker=1, await_return=False).inject(cluster, journal) as injection,
+        k.CutZooKeeper(broker=1).inject(cluster, journal),
+        k.ExpireSession(broker=1, await_return=False).inject(cluster, journal) as injection,
     ):
         assert injection.before == before.to_json()
         epoch = replicas.await_state(leader=0)["leader_epoch"]
@@ -84,13 +84,13 @@ def test_a_session_that_ends_by_itself_just_before_has_ended_as_well(
 ):
     def too_late(cluster, session_id):
         end_session_of(cluster, session_id)
-        raise kchaos.NoEffect("it did not resume")
+        raise k.NoEffect("it did not resume")
 
     monkeypatch.setattr("kchaos.faults.zookeeper.expire_session.end_session_of", too_late)
     before = observe(1)
     with (
-        kchaos.CutZooKeeper(broker=1).inject(cluster, journal),
-        kchaos.ExpireSession(broker=1, await_return=False).inject(cluster, journal),
+        k.CutZooKeeper(broker=1).inject(cluster, journal),
+        k.ExpireSession(broker=1, await_return=False).inject(cluster, journal),
     ):
         assert observe(1).czxid is None
     assert observe(1).czxid > before.czxid
@@ -101,9 +101,9 @@ def test_faults_of_zookeeper_heal_after_an_exception_and_after_ctrl_c(cluster, o
     cuts = []
 
     def fail_inside():
-        with kchaos.CutZooKeeper(broker=1).inject(cluster, journal) as cut:
+        with k.CutZooKeeper(broker=1).inject(cluster, journal) as cut:
             cuts.append(cut.handle)
-            with kchaos.ExpireSession(broker=1, await_return=False).inject(cluster, journal):
+            with k.ExpireSession(broker=1, await_return=False).inject(cluster, journal):
                 assert observe(1).czxid is None
                 raise KeyboardInterrupt
 
@@ -112,14 +112,14 @@ def test_faults_of_zookeeper_heal_after_an_exception_and_after_ctrl_c(cluster, o
     assert cuts[0].is_healed
     registered = observe(1)
     assert registered.czxid > before.czxid
-    with pytest.raises(LookupError), kchaos.ExpireSession(broker=1).inject(cluster, journal):
+    with pytest.raises(LookupError), k.ExpireSession(broker=1).inject(cluster, journal):
         raise LookupError
     assert observe(1).czxid > registered.czxid
 
 
 def test_an_unknown_style_of_cut_is_refused(cluster, journal):
-    with pytest.raises(kchaos.NotAvailable, match="use 'silent' or 'reset'"):
-        kchaos.CutZooKeeper(broker=1, style="loud").inject(cluster, journal).__enter__()  # type: ignore[arg-type]
+    with pytest.raises(k.NotAvailable, match="use 'silent' or 'reset'"):
+        k.CutZooKeeper(broker=1, style="loud").inject(cluster, journal).__enter__()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("by", "done_by"), [("", "api"), ("znode", "znode")])
@@ -131,18 +131,18 @@ def test_the_preferred_replica_becomes_the_leader_of_a_new_epoch(
 
 def test_a_preferred_replica_that_is_dead_is_not_elected_and_that_is_said(cluster, journal, topic):
     replicas = topic(1, 0)
-    with kchaos.KillBroker(broker=1).inject(cluster, journal):
+    with k.KillBroker(broker=1).inject(cluster, journal):
         before = replicas.await_state(leader=0, isr=[0])
         for by, told in (("znode", "it is not in the ISR"), ("api", "refused: .* error")):
-            fault = kchaos.PreferredElection(topic=replicas.name, partition=0, by=by)  # type: ignore[arg-type]
-            with pytest.raises(kchaos.NoEffect, match=told):
+            fault = k.PreferredElection(topic=replicas.name, partition=0, by=by)  # type: ignore[arg-type]
+            with pytest.raises(k.NoEffect, match=told):
                 fault.inject(cluster, journal).__enter__()
         assert not cluster.metadata.is_electing()
         assert replicas.state() == before
-    with pytest.raises(kchaos.NoEffect, match="does not exist: is the topic created"):
-        kchaos.PreferredElection(topic="nowhere", partition=0).inject(cluster, journal).__enter__()
-    with pytest.raises(kchaos.NotAvailable, match="by is 'magic'"):
-        kchaos.PreferredElection(topic=replicas.name, partition=0, by="magic").inject(  # type: ignore[arg-type]
+    with pytest.raises(k.NoEffect, match="does not exist: is the topic created"):
+        k.PreferredElection(topic="nowhere", partition=0).inject(cluster, journal).__enter__()
+    with pytest.raises(k.NotAvailable, match="by is 'magic'"):
+        k.PreferredElection(topic=replicas.name, partition=0, by="magic").inject(  # type: ignore[arg-type]
             cluster, journal
         ).__enter__()
 
@@ -151,8 +151,8 @@ def test_the_controller_moves_to_a_broker_that_sees_zookeeper_and_its_epoch_grow
     for cut_off, elected in ((0, 1), (1, 0)):
         before = (cluster.metadata.controller(), controller_epoch(cluster))
         with (
-            kchaos.CutZooKeeper(broker=cut_off).inject(cluster, journal),
-            kchaos.MoveController().inject(cluster, journal) as injection,
+            k.CutZooKeeper(broker=cut_off).inject(cluster, journal),
+            k.MoveController().inject(cluster, journal) as injection,
         ):
             after = (cluster.metadata.controller(), controller_epoch(cluster))
             assert after == (elected, before[1] + 1)
@@ -162,35 +162,35 @@ def test_the_controller_moves_to_a_broker_that_sees_zookeeper_and_its_epoch_grow
 
 
 def test_an_ensemble_goes_on_without_one_member_and_whichever_answers_ends_a_session(tmp_path):
-    spec = kchaos.ClusterSpec(brokers=kchaos.brokers_of(RELEASE, (1,)), zookeepers=3)
+    spec = k.ClusterSpec(brokers=k.brokers_of(RELEASE, (1,)), zookeepers=3)
     with cluster_of(spec, work_directory=tmp_path / "ensemble") as ensemble:
         assert len(ensemble.zookeeper_addresses) == 3
         modes = [member.ask("srvr") for member in ensemble.zookeeper_members]
         assert sum("Mode: leader" in mode for mode in modes) == 1
-        journal = kchaos.MemoryJournal()
+        journal = k.MemoryJournal()
         # Each member holds the session at most once; all three are tried as the first to ask.
         for _ in range(3):
             members = ensemble._zookeepers
             members.append(members.pop(0))
             before = observe_broker(ensemble, 1)
-            with kchaos.ExpireSession(broker=1).inject(ensemble, journal) as injection:
+            with k.ExpireSession(broker=1).inject(ensemble, journal) as injection:
                 assert injection.effect["czxid"] != before.czxid
                 assert ensemble.brokers[1].pid == before.pid
             after = observe_broker(ensemble, 1)
             assert after.session_id not in (None, before.session_id)
             assert czxid_of(after) > czxid_of(before)
         for fault, mode in (
-            (kchaos.StopZooKeeper(member=1), "follower"),
+            (k.StopZooKeeper(member=1), "follower"),
             # Its followers go on to serve until they miss it.
-            (kchaos.PauseZooKeeper(member=1), "leader"),
-            (kchaos.KillZooKeeper(member=1, loses_data=True), "leader"),
+            (k.PauseZooKeeper(member=1), "leader"),
+            (k.KillZooKeeper(member=1, loses_data=True), "leader"),
         ):
             index = next(each.index for each in ensemble.zookeeper_members if each.mode() == mode)
             away = replace(fault, member=index)
             before = observe_broker(ensemble, 1)
             with away.inject(ensemble, journal) as injection:
                 assert sorted(injection.effect.values()) == ["follower", "leader"]
-                with kchaos.ExpireSession(broker=1).inject(ensemble, journal):
+                with k.ExpireSession(broker=1).inject(ensemble, journal):
                     pass
                 assert czxid_of(observe_broker(ensemble, 1)) > czxid_of(before)
             assert all(member.mode() for member in ensemble.zookeeper_members)

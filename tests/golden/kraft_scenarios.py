@@ -2,81 +2,78 @@
 
 from typing import Any
 
-import kchaos
+import kchaos as k
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
 from tests.cases import administered
 
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _ALL = (0, 1, 2)
-_BEGIN: tuple[kchaos.Step, ...] = (
-    kchaos.CreateTopic(topic="t", assignment=(_ALL,)),
-    kchaos.Produce(operation="first", records=3, acks=-1, **_T0),
-    kchaos.AwaitHighWatermark(brokers=_ALL, high_watermark=3, **_T0),
+_BEGIN: tuple[k.Step, ...] = (
+    k.CreateTopic(topic="t", assignment=(_ALL,)),
+    k.Produce(operation="first", records=3, acks=-1, **_T0),
+    k.AwaitHighWatermark(brokers=_ALL, high_watermark=3, **_T0),
 )
-_LEADER_KILLED: tuple[kchaos.Step, ...] = (
+_LEADER_KILLED: tuple[k.Step, ...] = (
     *_BEGIN,
-    kchaos.Produce(operation="leader-only", records=2, acks=1, **_T0),
-    kchaos.Inject(name="0-down", fault=kchaos.KillBroker(broker=0)),
-    kchaos.AwaitState(leader=1, isr=(1, 2), **_T0),
-    kchaos.Produce(operation="without-0", records=2, acks=-1, **_T0),
-    kchaos.Heal(name="0-down"),
-    kchaos.AwaitState(leader=1, isr=_ALL, **_T0),
-    kchaos.Produce(operation="with-0", records=1, acks=-1, **_T0),
-    kchaos.TakeSnapshot(label="level"),
+    k.Produce(operation="leader-only", records=2, acks=1, **_T0),
+    k.Inject(name="0-down", fault=k.KillBroker(broker=0)),
+    k.AwaitState(leader=1, isr=(1, 2), **_T0),
+    k.Produce(operation="without-0", records=2, acks=-1, **_T0),
+    k.Heal(name="0-down"),
+    k.AwaitState(leader=1, isr=_ALL, **_T0),
+    k.Produce(operation="with-0", records=1, acks=-1, **_T0),
+    k.TakeSnapshot(label="level"),
 )
-_ZOMBIE: tuple[kchaos.Step, ...] = (
+_ZOMBIE: tuple[k.Step, ...] = (
     *_BEGIN,
-    kchaos.Inject(name="0-cut", fault=kchaos.CutControllers(broker=0)),
-    kchaos.Produce(operation="zombie", records=2, acks=1, broker=0, **_T0),
-    kchaos.Inject(name="0-fenced", fault=kchaos.FenceBroker(broker=0, await_return=False)),
-    kchaos.AwaitState(leader=1, isr=(1, 2), **_T0),
-    kchaos.Produce(operation="late", records=2, acks=1, broker=0, **_T0),
-    kchaos.Produce(operation="new", records=3, acks=-1, broker=1, one_record_batches=True, **_T0),
-    kchaos.Heal(name="0-fenced"),
-    kchaos.Heal(name="0-cut"),
-    kchaos.AwaitState(leader=1, isr=_ALL, **_T0),
-    kchaos.Produce(operation="last", records=1, acks=-1, **_T0),
+    k.Inject(name="0-cut", fault=k.CutControllers(broker=0)),
+    k.Produce(operation="zombie", records=2, acks=1, broker=0, **_T0),
+    k.Inject(name="0-fenced", fault=k.FenceBroker(broker=0, await_return=False)),
+    k.AwaitState(leader=1, isr=(1, 2), **_T0),
+    k.Produce(operation="late", records=2, acks=1, broker=0, **_T0),
+    k.Produce(operation="new", records=3, acks=-1, broker=1, one_record_batches=True, **_T0),
+    k.Heal(name="0-fenced"),
+    k.Heal(name="0-cut"),
+    k.AwaitState(leader=1, isr=_ALL, **_T0),
+    k.Produce(operation="last", records=1, acks=-1, **_T0),
 )
-_FENCED: tuple[kchaos.Step, ...] = (
+_FENCED: tuple[k.Step, ...] = (
     *_BEGIN,
-    kchaos.Inject(name="1-fenced", fault=kchaos.FenceBroker(broker=1)),
-    kchaos.Heal(name="1-fenced"),
-    kchaos.AwaitState(leader=0, isr=_ALL, **_T0),
-    kchaos.Produce(operation="again", records=1, acks=-1, **_T0),
-    kchaos.Inject(name="0-fenced", fault=kchaos.FenceBroker(broker=0)),
-    kchaos.AwaitState(leader=1, **_T0),
-    kchaos.Produce(operation="by-1", records=2, acks=-1, **_T0),
-    kchaos.Heal(name="0-fenced"),
-    kchaos.AwaitState(leader=1, isr=_ALL, **_T0),
-    kchaos.Produce(operation="last", records=1, acks=-1, **_T0),
+    k.Inject(name="1-fenced", fault=k.FenceBroker(broker=1)),
+    k.Heal(name="1-fenced"),
+    k.AwaitState(leader=0, isr=_ALL, **_T0),
+    k.Produce(operation="again", records=1, acks=-1, **_T0),
+    k.Inject(name="0-fenced", fault=k.FenceBroker(broker=0)),
+    k.AwaitState(leader=1, **_T0),
+    k.Produce(operation="by-1", records=2, acks=-1, **_T0),
+    k.Heal(name="0-fenced"),
+    k.AwaitState(leader=1, isr=_ALL, **_T0),
+    k.Produce(operation="last", records=1, acks=-1, **_T0),
 )
-_MOVED: tuple[kchaos.Step, ...] = (
+_MOVED: tuple[k.Step, ...] = (
     *_BEGIN,
-    kchaos.Inject(name="moved", fault=kchaos.MoveController()),
-    kchaos.Inject(name="0-stopped", fault=kchaos.StopBroker(broker=0)),
-    kchaos.AwaitState(leader=1, isr=(1, 2), **_T0),
-    kchaos.Produce(operation="without-0", records=2, acks=-1, **_T0),
-    kchaos.Heal(name="0-stopped"),
-    kchaos.AwaitState(leader=1, isr=_ALL, **_T0),
-    kchaos.Produce(operation="with-0", records=1, acks=-1, **_T0),
+    k.Inject(name="moved", fault=k.MoveController()),
+    k.Inject(name="0-stopped", fault=k.StopBroker(broker=0)),
+    k.AwaitState(leader=1, isr=(1, 2), **_T0),
+    k.Produce(operation="without-0", records=2, acks=-1, **_T0),
+    k.Heal(name="0-stopped"),
+    k.AwaitState(leader=1, isr=_ALL, **_T0),
+    k.Produce(operation="with-0", records=1, acks=-1, **_T0),
 )
-_LOG_LOST: tuple[kchaos.Step, ...] = (
+_LOG_LOST: tuple[k.Step, ...] = (
     *_BEGIN,
-    kchaos.Inject(name="100-down", fault=kchaos.KillBroker(broker=100)),
-    kchaos.Inject(name="100-wiped", fault=kchaos.WipeLogDirectory(broker=100)),
-    kchaos.Heal(name="100-down"),
+    k.Inject(name="100-down", fault=k.KillBroker(broker=100)),
+    k.Inject(name="100-wiped", fault=k.WipeLogDirectory(broker=100)),
+    k.Heal(name="100-down"),
 )
-_MOST_LOGS_LOST: tuple[kchaos.Step, ...] = (
+_MOST_LOGS_LOST: tuple[k.Step, ...] = (
     *_BEGIN,
-    *(
-        kchaos.Inject(name=f"{node}-down", fault=kchaos.KillBroker(broker=node))
-        for node in (102, 101, 100)
-    ),
-    kchaos.Inject(name="100-wiped", fault=kchaos.WipeLogDirectory(broker=100)),
-    kchaos.Inject(name="101-wiped", fault=kchaos.WipeLogDirectory(broker=101)),
-    *(kchaos.Heal(name=f"{node}-down") for node in (100, 101, 102)),
+    *(k.Inject(name=f"{node}-down", fault=k.KillBroker(broker=node)) for node in (102, 101, 100)),
+    k.Inject(name="100-wiped", fault=k.WipeLogDirectory(broker=100)),
+    k.Inject(name="101-wiped", fault=k.WipeLogDirectory(broker=101)),
+    *(k.Heal(name=f"{node}-down") for node in (100, 101, 102)),
 )
-SCENARIOS: dict[str, tuple[str, int, tuple[kchaos.Step, ...]]] = {
+SCENARIOS: dict[str, tuple[str, int, tuple[k.Step, ...]]] = {
     "3.9.1-leader-killed": ("3.9.1", 1, _LEADER_KILLED),
     "4.0.2-zombie": ("4.0.2", 1, _ZOMBIE),
     "4.3.1-fenced": ("4.3.1", 1, _FENCED),
@@ -90,20 +87,20 @@ LOST = {"4.1.2-log-lost": [0, 1, 2], "3.9.1-most-logs-lost": [0, 1, 2, 102]}
 """Those whose controllers lose the metadata log, each with the nodes that still have it."""
 
 
-def kraft_scenario(name: str) -> kchaos.Scenario:
+def kraft_scenario(name: str) -> k.Scenario:
     """Return the scenario of a linked golden run.
 
     Raises:
         KeyError: None has that name.
     """
     release, controllers, steps = SCENARIOS[name]
-    return kchaos.Scenario(
+    return k.Scenario(
         entry="golden",
         case="",
         title=f"KRaft: {name}",
         release=release,
-        cluster=kchaos.ClusterSpec(
-            brokers=kchaos.brokers_of(release, _ALL),
+        cluster=k.ClusterSpec(
+            brokers=k.brokers_of(release, _ALL),
             mode="kraft",
             controllers=controllers,
             properties=QUICK_KRAFT,

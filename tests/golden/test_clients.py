@@ -32,7 +32,7 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.evidence.partition import PartitionEvidence
@@ -88,7 +88,7 @@ FORGOTTEN, FENCED = "2.2.2-forgotten", "2.5.1-forgotten"
 def test_what_is_said_of_a_run_with_others_clients_stays(name: str, tmp_path: Path) -> None:
     run = unpacked(name, tmp_path, runs=RUNS)
 
-    assert said_of(run, kchaos.judge(run)) == expected_of(name, runs=RUNS)
+    assert said_of(run, k.judge(run)) == expected_of(name, runs=RUNS)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_broker_that_has_not_heard_of_a_topic_refuses_a_write_and_the_run_conf
     tmp_path: Path,
 ) -> None:
     run = unpacked(MADE_WHILE_WRITING, tmp_path, runs=RUNS)
-    results = kchaos.judge(run)
+    results = k.judge(run)
     clients = RunEvidence(run).clients
     assert clients is not None
 
@@ -151,7 +151,7 @@ def _epoch_at(evidence: PartitionEvidence, offset: int) -> int:
 
 @pytest.mark.parametrize("name", HANGING)
 def test_a_late_batch_hangs_where_no_coordinator_is_asked(name: str, tmp_path: Path) -> None:
-    results = kchaos.judge(unpacked(name, tmp_path, runs=RUNS))
+    results = k.judge(unpacked(name, tmp_path, runs=RUNS))
 
     assert (results.conforms, results.safe) == (True, False)
     assert [finding.kind for finding in results.findings] == ["hanging-transaction"]
@@ -199,14 +199,14 @@ def test_a_fenced_producer_is_forgotten_without_kafka_9144_alone() -> None:
 
 
 def test_transactions_whose_markers_no_link_told_leave_conformance_unknown(tmp_path: Path) -> None:
-    results = kchaos.judge(unpacked(WITHOUT_MARKERS, tmp_path, runs=RUNS))
+    results = k.judge(unpacked(WITHOUT_MARKERS, tmp_path, runs=RUNS))
 
     assert (results.conforms, results.safe, results.findings) == (None, True, ())
     assert "transactions whose markers the links did not tell" in (results.unknown or "")
 
 
 def test_a_record_that_a_client_had_acknowledged_and_that_was_lost_is_named(tmp_path: Path) -> None:
-    results = kchaos.judge(unpacked(LOST, tmp_path, runs=RUNS))
+    results = k.judge(unpacked(LOST, tmp_path, runs=RUNS))
 
     assert (results.conforms, results.safe) == (True, False)
     (lost,) = [finding for finding in results.findings if finding.kind == "committed-loss"]
@@ -216,14 +216,14 @@ def test_a_record_that_a_client_had_acknowledged_and_that_was_lost_is_named(tmp_
 
 @pytest.mark.parametrize("name", JAVA_LOST)
 def test_what_kafka_s_own_producer_lost_is_named(name: str, tmp_path: Path) -> None:
-    (lost,) = _lost(name, kchaos.judge(unpacked(name, tmp_path, runs=RUNS)))
+    (lost,) = _lost(name, k.judge(unpacked(name, tmp_path, runs=RUNS)))
 
     expected = (12, 19) if name in JAVA_TAIL_LOST else (1, 20)
     assert (lost.topic, lost.first_offset, lost.last_offset) == ("t", *expected)
     assert "acknowledged to client 'producer-1' at 127.0.0.1:" in lost.message
 
 
-def _lost(name: str, results: kchaos.Results) -> list[kchaos.Finding]:
+def _lost(name: str, results: k.Results) -> list[k.Finding]:
     """The losses in a run of Kafka's own clients, after it was made sure that they are as stated.
 
     An unclean election permits one. min.insync.replicas=2 promises that none comes of one tail.
@@ -257,7 +257,7 @@ def test_committed_transactions_that_were_lost_are_named(name: str, tmp_path: Pa
     assert clients is not None
     assert len([line for line in clients.lines if line.api == "EndTxn" and line.committed]) == 4
 
-    lost = _lost(name, kchaos.judge(run))
+    lost = _lost(name, k.judge(run))
     # Between them are the markers.
     assert [(finding.first_offset, finding.last_offset) for finding in lost] == (
         [(12, 16), (18, 22)] if "tail" in name else [(1, 5), (7, 11), (13, 17), (19, 23)]
@@ -269,17 +269,17 @@ def test_committed_transactions_that_were_lost_are_named(name: str, tmp_path: Pa
     )
 
 
-def _damaged(name: str, folder: Path, damage: Callable[[Path], None]) -> kchaos.Results:
+def _damaged(name: str, folder: Path, damage: Callable[[Path], None]) -> k.Results:
     run = unpacked(name, folder, runs=RUNS)
     (run.path / MANIFEST).unlink()
     damage(run.path)
-    kchaos.RunDirectory(run.path).seal()
-    return kchaos.judge(kchaos.RunDirectory.open(run.path), predict=_not_asked)
+    k.RunDirectory(run.path).seal()
+    return k.judge(k.RunDirectory.open(run.path), predict=_not_asked)
 
 
 def _not_asked(_evidence: RunEvidence) -> Prediction:
     """In place of the model, which has nothing to say about promises and searches for long."""
-    raise kchaos.CheckError("the model was not asked")
+    raise k.CheckError("the model was not asked")
 
 
 def test_a_late_answer_must_have_the_offset_at_which_the_copies_have_the_record(
@@ -292,9 +292,9 @@ def test_a_late_answer_must_have_the_offset_at_which_the_copies_have_the_record(
     told["partitions"][0]["base_offset"] += 1
     (run.path / CLIENTS).write_text("\n".join([*before, json.dumps(told)]) + "\n")
 
-    kchaos.RunDirectory(run.path).seal()
+    k.RunDirectory(run.path).seal()
 
-    results = kchaos.judge(kchaos.RunDirectory.open(run.path))
+    results = k.judge(k.RunDirectory.open(run.path))
 
     assert (results.conforms, results.safe) == (None, None)
     assert "somebody else than kchaos wrote to t-0: offset 133" in str(results.unknown)
@@ -338,13 +338,13 @@ def test_what_no_line_of_clients_explains_was_written_by_somebody_else(tmp_path:
 # -- faults planted in a run with transactions ----------------------------------------------------
 
 
-def _planted(folder: Path, plant: Callable[[Path], None]) -> kchaos.Results:
+def _planted(folder: Path, plant: Callable[[Path], None]) -> k.Results:
     """The run with transactions after a fault was planted, judged with the model."""
     run = unpacked(TRANSACTIONS, folder, runs=RUNS)
     (run.path / MANIFEST).unlink()
     plant(run.path)
-    kchaos.RunDirectory(run.path).seal()
-    return kchaos.judge(kchaos.RunDirectory.open(run.path))
+    k.RunDirectory(run.path).seal()
+    return k.judge(k.RunDirectory.open(run.path))
 
 
 def _change_lines(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.harness.play import collect
 from kchaos.harness.play.collect import (
@@ -31,7 +31,7 @@ class ZooKeeper:
         return []
 
 
-def play_of(tmp_path: Path, brokers: dict[int, Any]) -> kchaos.Play:
+def play_of(tmp_path: Path, brokers: dict[int, Any]) -> k.Play:
     cluster = StandInCluster(brokers=(), metadata=ZooKeeperMetadata(ZooKeeper()))
     cluster.brokers.update(brokers)
     return play_on(cluster, tmp_path)
@@ -48,7 +48,7 @@ def stopped_broker(folder: Path, *files: str) -> Any:
     return SimpleNamespace(id=0, is_running=False, log_directories=(folder,))
 
 
-def copied(play: kchaos.Play, monkeypatch: pytest.MonkeyPatch, label: str = "s") -> list[str]:
+def copied(play: k.Play, monkeypatch: pytest.MonkeyPatch, label: str = "s") -> list[str]:
     """The files of broker 0 that a snapshot holds; what ZooKeeper says of it is left out."""
     monkeypatch.setattr(collect, "observe_brokers", lambda _play, _why: None)
     take_snapshot(play, label, is_final=False)
@@ -111,7 +111,7 @@ def test_a_second_snapshot_of_one_name_is_refused_and_leaves_the_first_alone(
     play = play_of(tmp_path, {0: broker})
     before = copied(play, monkeypatch)
     (tmp_path / "data/t-0/leader-epoch-checkpoint").write_text("later")
-    with pytest.raises(kchaos.ScenarioError, match="two snapshots named 's'"):
+    with pytest.raises(k.ScenarioError, match="two snapshots named 's'"):
         copied(play, monkeypatch)
     assert written(play.run.path / "snapshots/s/broker-0") == before
 
@@ -135,7 +135,7 @@ def test_files_that_never_stand_still_are_not_copied(
 
     monkeypatch.setattr(collect, "_STABLE_S", 0.1)
     play = play_of(tmp_path, {0: Writing()})
-    with pytest.raises(kchaos.AwaitTimeout, match="two equal copies of broker 0's log directory"):
+    with pytest.raises(k.AwaitTimeout, match="two equal copies of broker 0's log directory"):
         copied(play, monkeypatch)
     assert play.run.snapshots() == ()
 
@@ -171,7 +171,7 @@ def test_zookeepers_logs_lose_only_the_zeros_they_were_preallocated_with(tmp_pat
         folder.mkdir(parents=True)
         (folder / "log.1").write_bytes(content)
         (folder / "snapshot.0").write_bytes(b"not a log")
-    run = kchaos.RunDirectory.create(tmp_path / "run", run={}, scenario={})
+    run = k.RunDirectory.create(tmp_path / "run", run={}, scenario={})
     collect_zookeeper(run, tmp_path / "work")
     root = run.path / "zookeeper"
     assert written(root) == ["member-1/log.1", "member-2/log.1"]
@@ -186,7 +186,7 @@ def test_each_nodes_metadata_log_is_kept_with_what_its_records_consist_of(tmp_pa
         for name in (f"{0:020d}.log", "quorum-state", f"{0:020d}.index", "leader-epoch-checkpoint"):
             (folders[node] / name).write_text(str(node))
     (folders[100] / f"{7:020d}-{1:010d}.checkpoint").write_text("state")
-    run = kchaos.RunDirectory.create(tmp_path / "run", run={}, scenario={})
+    run = k.RunDirectory.create(tmp_path / "run", run={}, scenario={})
 
     collect_metadata(run, folders, {"TopicRecord.json": b"{}"})
 
@@ -206,7 +206,7 @@ def test_each_nodes_metadata_log_is_kept_with_what_its_records_consist_of(tmp_pa
 
 
 def test_a_cluster_with_zookeeper_has_no_metadata_log(tmp_path: Path) -> None:
-    run = kchaos.RunDirectory.create(tmp_path / "run", run={}, scenario={})
+    run = k.RunDirectory.create(tmp_path / "run", run={}, scenario={})
 
     collect_metadata(run, {}, {})
 
@@ -244,7 +244,7 @@ def test_a_cluster_that_never_came_up_leaves_every_log_there_is(tmp_path: Path) 
         "other-1/server.log",
     ]
     stopped_broker(work, *present)
-    run = kchaos.RunDirectory.create(tmp_path / "run", run={}, scenario={})
+    run = k.RunDirectory.create(tmp_path / "run", run={}, scenario={})
     collect_logs(run, work)
     assert written(run.path / "brokers") == ["0/console.log", "0/server.properties", "1/server.log"]
     assert written(run.path / "zookeeper") == ["logs/1/server.log", "logs/1/zoo.cfg"]

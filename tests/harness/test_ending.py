@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.harness.play import collect
 from kchaos.harness.play.collect import collect_decisions
 from kchaos.harness.run import ending
@@ -13,20 +13,16 @@ from tests.support.drivers import play_options
 pytestmark = pytest.mark.cluster
 
 
-def written_once(
-    name: str, *brokers: kchaos.BrokerSpec, first_broker: int | None = None
-) -> kchaos.Scenario:
+def written_once(name: str, *brokers: k.BrokerSpec, first_broker: int | None = None) -> k.Scenario:
     """A topic of one partition on both brokers, and two records with acks=all."""
-    return kchaos.Scenario(
+    return k.Scenario(
         entry=name,
         case="",
         release="2.8.2",
-        cluster=kchaos.ClusterSpec(
-            brokers=brokers, first_broker=first_broker, properties=dict(kchaos.QUICK)
-        ),
+        cluster=k.ClusterSpec(brokers=brokers, first_broker=first_broker, properties=dict(k.QUICK)),
         steps=(
-            kchaos.CreateTopic(topic="t", assignment=((0, 1),)),
-            kchaos.Produce(operation="p", topic="t", partition=0, records=2, acks=-1),
+            k.CreateTopic(topic="t", assignment=((0, 1),)),
+            k.Produce(operation="p", topic="t", partition=0, records=2, acks=-1),
         ),
     )
 
@@ -36,12 +32,12 @@ def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
 ) -> None:
     copies = []
 
-    def bounced(now: kchaos.Play, root: Path) -> None:
+    def bounced(now: k.Play, root: Path) -> None:
         copies.append(root.name)
         if len(copies) == 1:
             before = now.cluster.metadata.state("t", 0)
-            kchaos.Inject(name="late", fault=kchaos.FastBounce(broker=0)).perform(now)
-            kchaos.await_until(
+            k.Inject(name="late", fault=k.FastBounce(broker=0)).perform(now)
+            k.await_until(
                 lambda: now.cluster.metadata.state("t", 0) != before,
                 timeout_s=30,
                 waiting_for="the controller to see the bounce",
@@ -49,11 +45,11 @@ def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
             )
 
     monkeypatch.setattr(collect, "_copy_store", bounced)
-    scenario = written_once("moves-late", *kchaos.brokers_of("2.8.2", (0, 1)), first_broker=1)
+    scenario = written_once("moves-late", *k.brokers_of("2.8.2", (0, 1)), first_broker=1)
 
-    run = kchaos.play(scenario, options=play_options(tmp_path), say=print)
+    run = k.play(scenario, options=play_options(tmp_path), say=print)
 
-    results = kchaos.judge(run)
+    results = k.judge(run)
     shown = [str(results.unknown), *map(str, results.findings)]
     assert (results.conforms, results.safe) == (True, True), shown
     assert copies == ["final", "final"]
@@ -71,9 +67,9 @@ def test_what_a_leader_tells_while_the_run_ends_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
-    def told_once_more(run: kchaos.RunDirectory, cluster: kchaos.Cluster) -> None:
+    def told_once_more(run: k.RunDirectory, cluster: k.Cluster) -> None:
         before = told(run)
-        kchaos.await_until(
+        k.await_until(
             lambda: told(run) > before,
             timeout_s=30,
             waiting_for="the leader to count one more fetch",
@@ -82,12 +78,12 @@ def test_what_a_leader_tells_while_the_run_ends_is_counted(
         collect_decisions(run, cluster)
 
     monkeypatch.setattr(ending, "collect_decisions", told_once_more)
-    leader = kchaos.BrokerSpec(id=0, kafka="2.8.2", points=("fetch-counted",))
-    scenario = written_once("tells-late", leader, kchaos.BrokerSpec(id=1, kafka="2.8.2"))
+    leader = k.BrokerSpec(id=0, kafka="2.8.2", points=("fetch-counted",))
+    scenario = written_once("tells-late", leader, k.BrokerSpec(id=1, kafka="2.8.2"))
 
-    run = kchaos.play(scenario, options=play_options(tmp_path), say=print)
+    run = k.play(scenario, options=play_options(tmp_path), say=print)
 
-    results = kchaos.judge(run)
+    results = k.judge(run)
     shown = [str(results.unknown), results.reason, *map(str, results.findings)]
     assert (results.conforms, results.safe) == (True, True), shown
 
@@ -98,7 +94,7 @@ def test_what_is_decided_after_the_decisions_are_copied_is_not_in_the_run(
     """A controller tells of it over the links before they are closed."""
     seen = []
 
-    def another_leads(run: kchaos.RunDirectory, cluster: kchaos.Cluster) -> None:
+    def another_leads(run: k.RunDirectory, cluster: k.Cluster) -> None:
         collect_decisions(run, cluster)
         assert cluster.links is not None
         since = cluster.links.next_sequence
@@ -109,16 +105,16 @@ def test_what_is_decided_after_the_decisions_are_copied_is_not_in_the_run(
         seen.append(told)
 
     monkeypatch.setattr(ending, "collect_decisions", another_leads)
-    scenario = written_once("decides-late", *kchaos.brokers_of("2.8.2", (0, 1)), first_broker=1)
+    scenario = written_once("decides-late", *k.brokers_of("2.8.2", (0, 1)), first_broker=1)
 
-    run = kchaos.play(scenario, options=play_options(tmp_path), say=print)
+    run = k.play(scenario, options=play_options(tmp_path), say=print)
 
-    results = kchaos.judge(run)
+    results = k.judge(run)
     shown = [str(results.unknown), results.reason, *map(str, results.findings)]
     assert len(seen) == 1
     assert (results.conforms, results.safe) == (True, True), shown
 
 
-def told(run: kchaos.RunDirectory) -> int:
+def told(run: k.RunDirectory) -> int:
     """How many hits leaders told so far."""
     return sum(hit["fate"] == "told" for hit in run.read_lines("hits.jsonl"))

@@ -11,7 +11,7 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 from kafka.future import Future
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.observations import FreeClientsStopped
@@ -42,7 +42,7 @@ def running(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FreeClients:
     """Clients who reach nobody, and whose gate is therefore not awaited."""
     monkeypatch.setattr(free_clients, "await_until", lambda *_given, **_more: True)
     clients = start_free_clients(settings(folder, plain=1, alone=1), folder, timeout_s=1)
-    kchaos.await_until(
+    k.await_until(
         lambda: clients.told() or None,
         timeout_s=60,
         waiting_for="the clients' first words",
@@ -53,7 +53,7 @@ def running(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FreeClients:
 
 @pytest.mark.slow
 def test_clients_that_reach_nobody_are_no_start_and_leave_no_process(tmp_path: Path) -> None:
-    with pytest.raises(kchaos.AwaitTimeout, match="every free client"):
+    with pytest.raises(k.AwaitTimeout, match="every free client"):
         start_free_clients(settings(tmp_path, plain=1), tmp_path, timeout_s=0.5)
 
     (log,) = tmp_path.glob("*.log")
@@ -84,9 +84,9 @@ def test_clients_that_end_by_themselves_are_told_and_never_taken_for_quiet(
     clients = running(tmp_path, monkeypatch)
     clients.child.kill()
 
-    with pytest.raises(kchaos.ScenarioError, match="ended by themselves with exit code -9"):
+    with pytest.raises(k.ScenarioError, match="ended by themselves with exit code -9"):
         clients.check()
-    with pytest.raises(kchaos.ScenarioError, match="ended by themselves"):
+    with pytest.raises(k.ScenarioError, match="ended by themselves"):
         clients.stop()
 
 
@@ -167,28 +167,28 @@ def test_producers_have_partitions_of_their_own_if_there_are_enough(tmp_path: Pa
 # -- steps ----------------------------------------------------------------------------------------
 
 
-def scenario(*steps: kchaos.Step, **cluster: Any) -> kchaos.Scenario:
-    spec = kchaos.ClusterSpec(brokers=kchaos.brokers_of("3.9.1", (0, 1, 2)), **cluster)
-    return kchaos.Scenario(entry="free", case="", release="3.9.1", cluster=spec, steps=steps)
+def scenario(*steps: k.Step, **cluster: Any) -> k.Scenario:
+    spec = k.ClusterSpec(brokers=k.brokers_of("3.9.1", (0, 1, 2)), **cluster)
+    return k.Scenario(entry="free", case="", release="3.9.1", cluster=spec, steps=steps)
 
 
 def test_clients_that_no_link_would_see_are_refused_before_anything_starts() -> None:
-    steps = (kchaos.StartClients(topic="t", partitions=1), kchaos.StopClients())
+    steps = (k.StartClients(topic="t", partitions=1), k.StopClients())
 
-    with pytest.raises(kchaos.ScenarioError, match="client_links=True"):
+    with pytest.raises(k.ScenarioError, match="client_links=True"):
         check_steps(scenario(*steps))
     check_steps(scenario(*steps, client_links=True))
 
 
 def test_the_steps_are_data() -> None:
     written = scenario(
-        kchaos.StartClients(topic="t", partitions=2, transactional=1, rate=2.5),
-        kchaos.LetClientsRun(until_s=3.0),
-        kchaos.StopClients(),
+        k.StartClients(topic="t", partitions=2, transactional=1, rate=2.5),
+        k.LetClientsRun(until_s=3.0),
+        k.StopClients(),
         client_links=True,
     )
 
-    assert kchaos.Scenario.from_json(json.loads(json.dumps(written.to_json()))) == written
+    assert k.Scenario.from_json(json.loads(json.dumps(written.to_json()))) == written
 
 
 def test_steps_of_clients_that_do_not_run_say_who_does(tmp_path: Path) -> None:
@@ -196,14 +196,14 @@ def test_steps_of_clients_that_do_not_run_say_who_does(tmp_path: Path) -> None:
     from tests.support.stand_ins import StandInCluster
 
     run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
-    now = kchaos.Play(cluster=StandInCluster(), run=run, say=print)  # type: ignore[arg-type]
+    now = k.Play(cluster=StandInCluster(), run=run, say=print)  # type: ignore[arg-type]
 
-    with pytest.raises(kchaos.ScenarioError, match="no clients named 'clients' run"):
-        kchaos.StopClients().perform(now)
-    with pytest.raises(kchaos.ScenarioError, match="no clients named 'clients' run"):
-        kchaos.LetClientsRun(until_s=1.0).perform(now)
-    with pytest.raises(kchaos.ScenarioError, match="need links in front of brokers"):
-        kchaos.StartClients(topic="t", partitions=1).perform(now)
+    with pytest.raises(k.ScenarioError, match="no clients named 'clients' run"):
+        k.StopClients().perform(now)
+    with pytest.raises(k.ScenarioError, match="no clients named 'clients' run"):
+        k.LetClientsRun(until_s=1.0).perform(now)
+    with pytest.raises(k.ScenarioError, match="need links in front of brokers"):
+        k.StartClients(topic="t", partitions=1).perform(now)
 
 
 # -- a real cluster -------------------------------------------------------------------------------
@@ -213,21 +213,21 @@ def test_steps_of_clients_that_do_not_run_say_who_does(tmp_path: Path) -> None:
 def test_a_leader_dies_while_clients_never_wait_and_all_they_were_promised_is_there(
     tmp_path: Path,
 ) -> None:
-    properties = {**kchaos.QUICK, "replica.lag.time.max.ms": "10000", "min.insync.replicas": "2"}
+    properties = {**k.QUICK, "replica.lag.time.max.ms": "10000", "min.insync.replicas": "2"}
     steps = (
-        kchaos.CreateTopic(topic="t", assignment=((0, 1, 2), (1, 2, 0))),
-        kchaos.StartClients(topic="t", partitions=2, rate=10.0),
-        kchaos.Inject(name="A-down", fault=kchaos.KillBroker(broker=0)),
-        kchaos.LetClientsRun(until_s=3.0),
-        kchaos.Heal(name="A-down"),
-        kchaos.AwaitInSync(timeout_s=60.0),
-        kchaos.StopClients(),
+        k.CreateTopic(topic="t", assignment=((0, 1, 2), (1, 2, 0))),
+        k.StartClients(topic="t", partitions=2, rate=10.0),
+        k.Inject(name="A-down", fault=k.KillBroker(broker=0)),
+        k.LetClientsRun(until_s=3.0),
+        k.Heal(name="A-down"),
+        k.AwaitInSync(timeout_s=60.0),
+        k.StopClients(),
     )
     played = scenario(*steps, client_links=True, properties=properties)
 
-    run = kchaos.play(played, options=play_options(tmp_path / "runs"), say=print)
+    run = k.play(played, options=play_options(tmp_path / "runs"), say=print)
 
-    results = kchaos.judge(run)
+    results = k.judge(run)
     evidence = RunEvidence(run)
     assert results.safe is True
     assert results.availability is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.judge import judge as real_judge
 from kchaos.checkers.run_line import FindingLine, RunLine, line_at
@@ -61,7 +61,7 @@ def test_a_path_without_runs_is_refused_by_name(tmp_path: Path, name: str) -> No
     (tmp_path / "file").write_text("")
     (tmp_path / "good").mkdir()
     (tmp_path / "good" / "run.json").write_text("{}")
-    with pytest.raises(kchaos.UsageError, match=f"{name} is no run directory, and holds none"):
+    with pytest.raises(k.UsageError, match=f"{name} is no run directory, and holds none"):
         find_runs([tmp_path / "good", tmp_path / name])
 
 
@@ -122,7 +122,7 @@ def test_each_run_is_told_before_the_next_is_judged(
         finished_run(tmp_path / name)
     begun: list[str] = []
 
-    def judge(run: kchaos.RunDirectory) -> kchaos.Results:
+    def judge(run: k.RunDirectory) -> k.Results:
         begun.append(run.name)
         return real_judge(run)
 
@@ -221,8 +221,8 @@ def test_findings_are_the_same_in_any_order_and_other_ones_in_no_order(
 
 # -- exit codes ---------------------------------------------------------------------------------
 
-AWAITED = kchaos.AwaitTimeout(waited_for="x", last_seen="y", remedy="", timeout_s=1)
-EXITED = kchaos.BrokerExited(name="broker 0", exit_code=1, last_lines=(), log="server.log")
+AWAITED = k.AwaitTimeout(waited_for="x", last_seen="y", remedy="", timeout_s=1)
+EXITED = k.BrokerExited(name="broker 0", exit_code=1, last_lines=(), log="server.log")
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -230,18 +230,18 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
     ("error", "code"),
     [
         (KeyboardInterrupt(), 130),
-        (kchaos.ReleaseError("0.7"), 64),
-        (kchaos.UsageError("no such case"), 64),
-        (kchaos.ScenarioError("two snapshots"), 64),
+        (k.ReleaseError("0.7"), 64),
+        (k.UsageError("no such case"), 64),
+        (k.ScenarioError("two snapshots"), 64),
         (RunDirectoryError("no run.json"), 64),
-        (kchaos.MachineError("no Java"), 69),
+        (k.MachineError("no Java"), 69),
         (FULL, 69),
         (AWAITED, 2),
         (EXITED, 2),
-        (kchaos.ClusterError("odd"), 2),
-        (kchaos.FaultError("odd"), 2),
-        (kchaos.NoEffect("nothing came of it"), 2),
-        (kchaos.CheckError("odd"), 2),
+        (k.ClusterError("odd"), 2),
+        (k.FaultError("odd"), 2),
+        (k.NoEffect("nothing came of it"), 2),
+        (k.CheckError("odd"), 2),
         (OSError(errno.ENOENT, "No such file"), None),
         (ValueError("a defect"), None),
         (ExceptionGroup("several", [ValueError("a defect")]), None),
@@ -266,7 +266,7 @@ def chained(error: Exception, cause: Exception, *, explicit: bool) -> Exception:
 def test_a_full_disk_is_found_behind_the_errors_that_it_caused(explicit: bool) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     first = chained(RunDirectoryError("cannot write"), full, explicit=explicit)
-    second = chained(kchaos.HarnessError("cannot go on"), first, explicit=explicit)
+    second = chained(k.HarnessError("cannot go on"), first, explicit=explicit)
     assert machine_error_in(second) is full
     assert exit_code_of(second) == 69
 
@@ -291,7 +291,7 @@ def test_what_the_machine_refuses_is_told_with_its_place_and_a_remedy(
 
 def test_no_machine_error_is_seen_where_there_is_none() -> None:
     missing = OSError(errno.ENOENT, "No such file")
-    error = chained(kchaos.CheckError("cannot read"), missing, explicit=True)
+    error = chained(k.CheckError("cannot read"), missing, explicit=True)
     assert machine_error_in(error) is None
     assert machine_error_in(None) is None
     assert exit_code_of(error) == 2

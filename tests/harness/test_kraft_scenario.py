@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.clusters.ask.client import ListedOffset
 from kchaos.clusters.metadata.api import LeaderAndIsr
@@ -17,14 +17,14 @@ from kchaos.harness.gates.cluster_look import look_at
 from kchaos.harness.gates.uninitialised import uninitialised
 from tests.support.drivers import play_options
 
-ABOUT = kchaos.TopicPartition("t", 0)
+ABOUT = k.TopicPartition("t", 0)
 STATE = LeaderAndIsr(leader=0, leader_epoch=3, isr=(0, 1))
 
 
-def play_of(**cluster: Any) -> kchaos.Play:
+def play_of(**cluster: Any) -> k.Play:
     brokers = {0: SimpleNamespace(id=0, client_address="", is_running=True, is_paused=False)}
     made = SimpleNamespace(brokers=brokers, spec=SimpleNamespace(is_kraft=True), **cluster)
-    return kchaos.Play(cluster=cast(Any, made), run=cast(Any, None), say=print)
+    return k.Play(cluster=cast(Any, made), run=cast(Any, None), say=print)
 
 
 @pytest.mark.parametrize(
@@ -87,30 +87,30 @@ def test_a_killed_leader_and_a_killed_controller_come_back_and_the_replicas_sett
     tmp_path: Path,
 ) -> None:
     topic: dict[str, Any] = {"topic": "t", "partition": 0}
-    scenario = kchaos.Scenario(
+    scenario = k.Scenario(
         entry="test",
         case="killed",
         release="4.1.2",
-        cluster=kchaos.ClusterSpec(brokers=kchaos.brokers_of("4.1.2"), mode="kraft", controllers=3),
+        cluster=k.ClusterSpec(brokers=k.brokers_of("4.1.2"), mode="kraft", controllers=3),
         steps=(
-            kchaos.CreateTopic(
+            k.CreateTopic(
                 topic="t", assignment=((0, 1, 2),), configuration=(("min.insync.replicas", "2"),)
             ),
-            kchaos.Produce(operation="before", records=5, acks=-1, **topic),
-            kchaos.Inject(name="killed", fault=kchaos.KillBroker(broker=0)),
-            kchaos.AwaitState(**topic, leader=1, isr=(1, 2)),
-            kchaos.Heal(name="killed"),
-            kchaos.Inject(name="controller", fault=kchaos.KillBroker(broker=101)),
-            kchaos.Produce(operation="after", records=5, acks=-1, **topic),
-            kchaos.Heal(name="controller"),
+            k.Produce(operation="before", records=5, acks=-1, **topic),
+            k.Inject(name="killed", fault=k.KillBroker(broker=0)),
+            k.AwaitState(**topic, leader=1, isr=(1, 2)),
+            k.Heal(name="killed"),
+            k.Inject(name="controller", fault=k.KillBroker(broker=101)),
+            k.Produce(operation="after", records=5, acks=-1, **topic),
+            k.Heal(name="controller"),
         ),
     )
-    run = kchaos.play(scenario, options=play_options(tmp_path), say=print)
+    run = k.play(scenario, options=play_options(tmp_path), say=print)
     outcome = json.loads((run.path / "outcome.json").read_text())
     assert outcome.get("unknown") is None
     settled = outcome["settle"]
     assert settled["state"] == "converged"
     assert settled["last_seen"]["t-0"]["ends"] == {"0": 11, "1": 11, "2": 11}
     assert sorted(settled["last_seen"]["t-0"]["isr"]) == [0, 1, 2]
-    results = kchaos.judge(run)
+    results = k.judge(run)
     assert (results.conforms, results.safe, results.unknown) == (True, True, None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.docker_driver.engine import connect
 from kchaos.clusters.docker_driver.options import base_image
 from kchaos.clusters.docker_driver.owner import RUN
@@ -22,7 +22,7 @@ class ExhaustMemory:
 
     broker: int
 
-    def perform(self, now: kchaos.Play) -> None:
+    def perform(self, now: k.Play) -> None:
         api = connect()
         broker = now.cluster.brokers[self.broker]
         made = api.containers(filters={"label": RUN, "name": f"kchaos-{os.getpid()}-"})
@@ -31,7 +31,7 @@ class ExhaustMemory:
         script = "echo 1000 >/proc/1/oom_score_adj && exec tail /dev/zero"
         hungry = api.exec_create(container, ["/bin/sh", "-c", script])["Id"]
         api.exec_start(hungry, detach=True)
-        kchaos.await_until(
+        k.await_until(
             lambda: not broker.is_running,
             timeout_s=60,
             waiting_for=f"broker {self.broker} to be killed for its memory",
@@ -42,28 +42,26 @@ class ExhaustMemory:
 
 def test_a_run_whose_broker_is_killed_for_memory_is_unknown_and_says_why(tmp_path: Path) -> None:
     """No gate waits for this broker, which is no replica of anything."""
-    scenario = kchaos.Scenario(
+    scenario = k.Scenario(
         entry="memory-limit",
         case="killed",
         release=RELEASE,
-        cluster=kchaos.ClusterSpec(
-            brokers=kchaos.brokers_of(RELEASE, (0, 1)), broker_memory_mib=400
-        ),
+        cluster=k.ClusterSpec(brokers=k.brokers_of(RELEASE, (0, 1)), broker_memory_mib=400),
         steps=(
-            kchaos.CreateTopic(topic="t", assignment=((0,),)),
-            kchaos.Produce(operation="a", topic="t", partition=0, records=3, acks=-1),
+            k.CreateTopic(topic="t", assignment=((0,),)),
+            k.Produce(operation="a", topic="t", partition=0, records=3, acks=-1),
             ExhaustMemory(broker=1),
         ),
     )
-    options = kchaos.RunOptions(runs_directory=tmp_path, driver="docker")
+    options = k.RunOptions(runs_directory=tmp_path, driver="docker")
 
-    run = kchaos.play(scenario, options=options, say=lambda _text: None)
+    run = k.play(scenario, options=options, say=lambda _text: None)
 
     why = run.read("outcome.json")["unknown"]
     assert "broker 1 exited with code -9 (killed for memory: the container needed more" in why
     assert "its limit of 400 MiB" in why
     assert run.read("scenario.json")["cluster"]["broker_memory_mib"] == 400
     assert run.read("run.json")["images"].startswith(f"{base_image()}@sha256:")
-    results = kchaos.judge(run)
+    results = k.judge(run)
     assert results.safe is None
     assert "killed for memory" in (results.unknown or "")

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.links import ApiKey, LinkRecord
 from tests.support.stand_ins import StandInBroker, StandInCluster, play_on
 
-KEPT = kchaos.AwaitHighWatermarkKept(
+KEPT = k.AwaitHighWatermarkKept(
     topic="t", partition=0, brokers=(0,), high_watermark=3, writes=2, timeout_s=0.3
 )
 
@@ -45,7 +45,7 @@ def broker(tmp_path: Path) -> Broker:
     return broker
 
 
-def play_of(broker: Broker, *records: LinkRecord) -> kchaos.Play:
+def play_of(broker: Broker, *records: LinkRecord) -> k.Play:
     cluster = StandInCluster(brokers=(), records=records)
     cluster.brokers[0] = broker
     return play_on(cluster, broker.log_directory)
@@ -75,25 +75,25 @@ def answer(error_code: int, **changed: Any) -> LinkRecord:
 
 def test_a_line_of_the_present_process_is_found(broker: Broker) -> None:
     broker.server_log.write_text("INFO truncating t-0 to 1\n")
-    kchaos.AwaitLog(broker=0, pattern=r"t-0 to \d", timeout_s=0.1).perform(play_of(broker))
+    k.AwaitLog(broker=0, pattern=r"t-0 to \d", timeout_s=0.1).perform(play_of(broker))
 
 
 def test_a_line_of_an_earlier_process_does_not_count(broker: Broker) -> None:
     broker.server_log.write_text("INFO truncating t-0 to 1\n")
     play = play_of(broker)
     play.observer.log_started[0] = broker.server_log.stat().st_size
-    with pytest.raises(kchaos.AwaitTimeout, match="1 lines like 't-0' in broker 0's log"):
-        kchaos.AwaitLog(broker=0, pattern="t-0", timeout_s=0.1).perform(play)
+    with pytest.raises(k.AwaitTimeout, match="1 lines like 't-0' in broker 0's log"):
+        k.AwaitLog(broker=0, pattern="t-0", timeout_s=0.1).perform(play)
 
 
 def test_one_line_of_two_is_not_enough(broker: Broker) -> None:
     broker.server_log.write_text("INFO truncating t-0 to 1\n")
-    with pytest.raises(kchaos.AwaitTimeout, match="INFO truncating"):
-        kchaos.AwaitLog(broker=0, pattern="t-0", count=2, timeout_s=0.1).perform(play_of(broker))
+    with pytest.raises(k.AwaitTimeout, match="INFO truncating"):
+        k.AwaitLog(broker=0, pattern="t-0", count=2, timeout_s=0.1).perform(play_of(broker))
 
 
 def test_a_message_is_recognised_by_what_it_says_of_the_partition(broker: Broker) -> None:
-    wanted = kchaos.AwaitMessage(
+    wanted = k.AwaitMessage(
         api="AlterPartition",
         source=0,
         target=2,
@@ -118,7 +118,7 @@ def test_a_message_is_recognised_by_what_it_says_of_the_partition(broker: Broker
     ids=["error", "source", "target", "direction", "fate", "api", "unread"],
 )
 def test_another_message_is_none(broker: Broker, other: LinkRecord) -> None:
-    wanted = kchaos.AwaitMessage(
+    wanted = k.AwaitMessage(
         api="AlterPartition",
         source=0,
         target=2,
@@ -126,12 +126,12 @@ def test_another_message_is_none(broker: Broker, other: LinkRecord) -> None:
         topic="t",
         says=(("error_code", 0),),
     )
-    with pytest.raises(kchaos.AwaitTimeout):
+    with pytest.raises(k.AwaitTimeout):
         wanted.perform(play_of(broker, other))
 
 
 def test_without_a_partition_the_message_itself_is_asked(broker: Broker) -> None:
-    wanted = kchaos.AwaitMessage(
+    wanted = k.AwaitMessage(
         api="AlterPartition", direction="response", says=(("error_code", 0),), count=2
     )
     wanted.perform(play_of(broker, answer(50), answer(50)))
@@ -151,17 +151,17 @@ def test_a_high_watermark_that_is_written_again_is_kept_and_told_to_the_model(
 @pytest.mark.slow
 def test_a_high_watermark_that_moves_is_not_kept(broker: Broker) -> None:
     broker.writes = [3, 3, 3, 4, 3]
-    kept = kchaos.AwaitHighWatermarkKept(
+    kept = k.AwaitHighWatermarkKept(
         topic="t", partition=0, brokers=(0,), high_watermark=3, writes=3, timeout_s=0.3
     )
-    with pytest.raises(kchaos.AwaitTimeout, match=r"\{3, 4\}"):
+    with pytest.raises(k.AwaitTimeout, match=r"\{3, 4\}"):
         kept.perform(play_of(broker))
 
 
 @pytest.mark.slow
 def test_a_file_that_nobody_writes_again_says_nothing(broker: Broker) -> None:
     broker.writes = [3]
-    with pytest.raises(kchaos.AwaitTimeout, match="to be checkpointed 2 times"):
+    with pytest.raises(k.AwaitTimeout, match="to be checkpointed 2 times"):
         KEPT.perform(play_of(broker))
 
 
@@ -177,10 +177,10 @@ class Gate:
         return self.asked
 
 
-def at_a_point(gate: Gate | None, folder: Path) -> kchaos.Play:
+def at_a_point(gate: Gate | None, folder: Path) -> k.Play:
     cluster = StandInCluster(brokers=(0,))
-    cluster.spec = kchaos.ClusterSpec(
-        brokers=(kchaos.BrokerSpec(id=0, kafka="2.8.2", points=("isr-check",)),)
+    cluster.spec = k.ClusterSpec(
+        brokers=(k.BrokerSpec(id=0, kafka="2.8.2", points=("isr-check",)),)
     )
     cluster.gate = cast(Any, gate)
     return play_on(cluster, folder)
@@ -188,15 +188,15 @@ def at_a_point(gate: Gate | None, folder: Path) -> kchaos.Play:
 
 def test_a_point_is_awaited_so_often_from_now_on(tmp_path: Path) -> None:
     gate = Gate()
-    kchaos.AwaitPoint(broker=0, point="isr-check", times=3).perform(at_a_point(gate, tmp_path))
+    k.AwaitPoint(broker=0, point="isr-check", times=3).perform(at_a_point(gate, tmp_path))
     assert gate.asked == 4
 
 
 def test_a_point_that_the_broker_does_not_have_is_refused(tmp_path: Path) -> None:
     without = at_a_point(None, tmp_path / "none"), at_a_point(Gate(), tmp_path / "other")
     for play, point in zip(without, ("isr-check", "x"), strict=True):
-        with pytest.raises(kchaos.ScenarioError, match=rf"broker 0 runs without the point {point}"):
-            kchaos.AwaitPoint(broker=0, point=point).perform(play)
+        with pytest.raises(k.ScenarioError, match=rf"broker 0 runs without the point {point}"):
+            k.AwaitPoint(broker=0, point=point).perform(play)
 
 
 def heartbeat(offset: int, source: int = 0) -> LinkRecord:
@@ -218,18 +218,14 @@ def test_a_broker_has_read_what_was_decided_once_three_offsets_beyond_were_told(
     broker: Broker, records: list[LinkRecord], is_read: bool
 ) -> None:
     play = play_of(broker, *records)
-    play.cluster.spec = kchaos.ClusterSpec(brokers=(kchaos.BrokerSpec(id=0, kafka="4.1.2"),))  # type: ignore[misc]
+    play.cluster.spec = k.ClusterSpec(brokers=(k.BrokerSpec(id=0, kafka="4.1.2"),))  # type: ignore[misc]
     play.cluster.metadata = SimpleNamespace(position=lambda: 5)  # type: ignore[misc]
 
-    wanted = kchaos.AwaitMetadataRead(broker=0, timeout_s=0.2)
-    with (
-        contextlib.nullcontext()
-        if is_read
-        else pytest.raises(kchaos.AwaitTimeout, match="a record")
-    ):
+    wanted = k.AwaitMetadataRead(broker=0, timeout_s=0.2)
+    with contextlib.nullcontext() if is_read else pytest.raises(k.AwaitTimeout, match="a record"):
         wanted.perform(play)
 
 
 def test_with_zookeeper_no_broker_reads_a_metadata_log(broker: Broker) -> None:
-    with pytest.raises(kchaos.ScenarioError, match="with KRaft alone"):
-        kchaos.AwaitMetadataRead(broker=0).perform(play_of(broker))
+    with pytest.raises(k.ScenarioError, match="with KRaft alone"):
+        k.AwaitMetadataRead(broker=0).perform(play_of(broker))

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.harness.gates import gates, quiet
@@ -124,7 +124,7 @@ def observed(
         )
     now = play_on(cluster, tmp_path)
     now.observer.registered[controller_epoch] = frozenset(registered_before)
-    kchaos.AwaitQuiet(level=level, untold=tuple(untold)).perform(now)
+    k.AwaitQuiet(level=level, untold=tuple(untold)).perform(now)
     if not (now.run.path / "observations.jsonl").is_file():
         return ""
     return "".join(line["detail"] for line in now.run.read_lines("observations.jsonl"))
@@ -280,7 +280,7 @@ def test_what_the_controller_sends_while_a_broker_is_looked_at_is_awaited(
 ) -> None:
     """After a LeaderAndIsr comes an UpdateMetadata, which a broker has as soon as it has heard."""
 
-    def is_delivered(play: kchaos.Play, *_: object) -> bool:
+    def is_delivered(play: k.Play, *_: object) -> bool:
         links = play.cluster.links
         assert isinstance(links, StandInLinks)
         links.records = [*heard(0), *heard(1), FETCH, _SENT]
@@ -432,39 +432,39 @@ def test_ended_sessions_a_rolling_bounce_and_a_snapshot_without_a_follower_are_a
         step
         for number in range(3)
         for step in (
-            kchaos.Inject(name=f"end-{number}", fault=kchaos.ExpireSession(broker=1)),
-            kchaos.Produce(operation=f"e{number}", records=1, acks=1, **topic),
-            kchaos.Heal(name=f"end-{number}"),
+            k.Inject(name=f"end-{number}", fault=k.ExpireSession(broker=1)),
+            k.Produce(operation=f"e{number}", records=1, acks=1, **topic),
+            k.Heal(name=f"end-{number}"),
         )
     )
     bounced = (
         step
         for broker in (0, 1)
         for step in (
-            kchaos.Inject(name=f"kill-{broker}", fault=kchaos.KillBroker(broker=broker)),
-            kchaos.Produce(operation=f"p{broker}", records=5, acks=-1, **topic),
-            kchaos.Heal(name=f"kill-{broker}"),
+            k.Inject(name=f"kill-{broker}", fault=k.KillBroker(broker=broker)),
+            k.Produce(operation=f"p{broker}", records=5, acks=-1, **topic),
+            k.Heal(name=f"kill-{broker}"),
         )
     )
     down = (
-        kchaos.Inject(name="down", fault=kchaos.KillBroker(broker=2)),
-        kchaos.Produce(operation="p2", records=200, acks=1, **topic),
-        kchaos.TakeSnapshot(label="one-is-down"),
-        kchaos.Produce(operation="after", records=200, acks=1, **topic),
+        k.Inject(name="down", fault=k.KillBroker(broker=2)),
+        k.Produce(operation="p2", records=200, acks=1, **topic),
+        k.TakeSnapshot(label="one-is-down"),
+        k.Produce(operation="after", records=200, acks=1, **topic),
         # Not between the bounces: there the second broker is killed as soon as the first is back.
-        kchaos.AwaitQuiet(level=True),
+        k.AwaitQuiet(level=True),
     )
     first = (
-        kchaos.CreateTopic(topic="t", assignment=((0, 1, 2),)),
-        kchaos.Produce(operation="first", records=5, acks=-1, **topic),
+        k.CreateTopic(topic="t", assignment=((0, 1, 2),)),
+        k.Produce(operation="first", records=5, acks=-1, **topic),
     )
-    cluster = kchaos.ClusterSpec(brokers=kchaos.brokers_of("2.8.2", (0, 1, 2, 3)), first_broker=3)
-    scenario = kchaos.Scenario(
+    cluster = k.ClusterSpec(brokers=k.brokers_of("2.8.2", (0, 1, 2, 3)), first_broker=3)
+    scenario = k.Scenario(
         entry="test",
         case="",
         release="2.8.2",
         cluster=cluster,
         steps=(*first, *ended, *bounced, *down),
     )
-    results = kchaos.judge(play(scenario, options=play_options(tmp_path), say=print))
+    results = k.judge(play(scenario, options=play_options(tmp_path), say=print))
     assert (results.unknown, results.conforms, results.safe) == (None, True, True), results.findings

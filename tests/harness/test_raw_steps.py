@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.system.exchange import NoAnswer
 from kchaos.harness.gates import gates
 from kchaos.harness.steps import raw_requests
 from tests.support.stand_ins import StandInCluster
 
-STEP = kchaos.FetchAs(
+STEP = k.FetchAs(
     operation="client", topic="t", partition=0, broker=0, high_watermark=2, timeout_s=0.2
 )
 Answer = tuple[int, int, bytes]
@@ -44,7 +44,7 @@ def performed(monkeypatch: pytest.MonkeyPatch, answers: dict[int, Answer]) -> li
     )
     monkeypatch.setattr(raw_requests, "fetch_raw", fetch_raw)
     monkeypatch.setattr(gates, "no_exit", lambda _play: lambda: None)
-    STEP.perform(cast(kchaos.Play, play))
+    STEP.perform(cast(k.Play, play))
     return told
 
 
@@ -76,12 +76,12 @@ def test_an_error_is_kept_too_and_is_no_answer_in_a_wrong_format(monkeypatch) ->
 
 def test_a_version_without_any_answer_ends_the_run(monkeypatch) -> None:
     with pytest.raises(
-        kchaos.ScenarioError, match=r"Fetch version 1 was not answered: 127\.0\.0\.1:0 gave none"
+        k.ScenarioError, match=r"Fetch version 1 was not answered: 127\.0\.0\.1:0 gave none"
     ):
         performed(monkeypatch, {0: (0, 2, b""), 4: (0, 2, b"")})
 
 
 @pytest.mark.slow
 def test_nothing_is_asked_before_consumers_are_given_enough(monkeypatch) -> None:
-    with pytest.raises(kchaos.AwaitTimeout, match="the high watermark 2 on broker 0"):
+    with pytest.raises(k.AwaitTimeout, match="the high watermark 2 on broker 0"):
         performed(monkeypatch, {4: (0, 1, b"")})

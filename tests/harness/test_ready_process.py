@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.clusters.system.interrupts import ENDING_SIGNALS
 from kchaos.clusters.system.processes import kill_by_identity, process_start_time
 from kchaos.harness.campaign import ready_process as ready_module
@@ -143,7 +143,7 @@ def test_who_does_not_answer_in_time_is_said_to(
     monkeypatch.setattr(ready_module, "_START_S", 0.1)
     command = (sys.executable, "-c", "import time; time.sleep(600)")
     process = ready_process(command, log_file=tmp_path / "ready.log", env=os.environ)
-    with pytest.raises(kchaos.AwaitTimeout, match="for play 1 to be forked"):
+    with pytest.raises(k.AwaitTimeout, match="for play 1 to be forked"):
         process.start([], log_file=tmp_path / "log", name="play 1")
     process.end()
 
@@ -166,7 +166,7 @@ def test_a_play_ends_with_whoever_wanted_it(tmp_path: Path) -> None:
         assert process.stdout.readline() == b"started\n"
         assert len(marked(str(tmp_path))) == 3
         process.kill()
-    kchaos.await_until(
+    k.await_until(
         lambda: marked(str(tmp_path)) == [],
         timeout_s=30,
         waiting_for="all to be gone",
@@ -189,11 +189,11 @@ def test_a_play_that_cannot_be_says_why_and_nothing_is_left(
 ) -> None:
     monkeypatch.setenv(MARK, str(tmp_path))
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
-    options = kchaos.RunOptions(runs_directory=tmp_path / "runs", offline=True)
+    options = k.RunOptions(runs_directory=tmp_path / "runs", offline=True)
     with Children(options=options, work=tmp_path) as children:
         for _ in range(2):
-            with pytest.raises(kchaos.MachineError, match="--offline forbids"):
-                children.play(kchaos.draw(1, kafka="2.8.2", steps=2))
+            with pytest.raises(k.MachineError, match="--offline forbids"):
+                children.play(k.draw(1, kafka="2.8.2", steps=2))
         assert len(marked(str(tmp_path))) == 1
     assert marked(str(tmp_path)) == []
 
@@ -204,11 +204,11 @@ def test_another_process_takes_the_place_of_one_that_ended(tmp_path: Path) -> No
     command = (sys.executable, "-c", serve)
 
     def parent_of_play(children: Children) -> int:
-        with pytest.raises(kchaos.UsageError) as refused:
-            children.play(kchaos.draw(1, kafka="2.8.2", steps=2))
+        with pytest.raises(k.UsageError) as refused:
+            children.play(k.draw(1, kafka="2.8.2", steps=2))
         return int(str(refused.value))
 
-    with Children(options=kchaos.RunOptions(), work=tmp_path, serve=command) as children:
+    with Children(options=k.RunOptions(), work=tmp_path, serve=command) as children:
         first = parent_of_play(children)
         assert parent_of_play(children) == first
         assert kill_by_identity(first, process_start_time(first) or 0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.state.world import World
@@ -24,8 +24,8 @@ from tests.support.drivers import play_options
 pytestmark = pytest.mark.slow
 
 
-def drawn(seed: int, **more: Any) -> kchaos.Scenario:
-    return kchaos.draw(seed, **{"kafka": "2.8.2", "steps": 25, "mix": "walks", **more})
+def drawn(seed: int, **more: Any) -> k.Scenario:
+    return k.draw(seed, **{"kafka": "2.8.2", "steps": 25, "mix": "walks", **more})
 
 
 def schedule_of(
@@ -42,7 +42,7 @@ def schedule_of(
     return Schedule(acts=acts, states=tuple(states), healing=0, message="")
 
 
-def is_gate(step: kchaos.Step) -> bool:
+def is_gate(step: k.Step) -> bool:
     return type(step).__name__.startswith("Await")
 
 
@@ -50,7 +50,7 @@ def test_a_walk_says_what_it_is_and_survives_its_json_form() -> None:
     scenario = drawn(4711, gated=False)
     assert (scenario.entry, scenario.case, scenario.seed) == ("chaos", "walks-no-gates", 4711)
     assert scenario.title == "25 acts (walks, without gates), seed 4711"
-    assert kchaos.Scenario.from_json(json.loads(json.dumps(scenario.to_json()))) == scenario
+    assert k.Scenario.from_json(json.loads(json.dumps(scenario.to_json()))) == scenario
     assert drawn(4711).case == "walks"
 
 
@@ -60,7 +60,7 @@ def test_replicas_and_settings_are_drawn_and_the_controller_is_one_more_broker()
         scenario = drawn(seed, steps=1)
         spec = scenario.cluster
         created = scenario.steps[0]
-        assert isinstance(created, kchaos.CreateTopic)
+        assert isinstance(created, k.CreateTopic)
         (replicas,) = created.assignment
         assert spec.first_broker == len(replicas) == len(spec.brokers) - 1
         brokers.add(len(replicas))
@@ -84,19 +84,19 @@ def test_gates_are_what_the_model_predicts_after_each_act() -> None:
         ChaosMove("write-one", 1),
     )
     topic, reorder, *steps = steps_of(schedule, gated=True)
-    assert topic == kchaos.CreateTopic(topic="t", assignment=((0, 1),))
-    assert reorder == kchaos.ReorderReplicas(topic="t", partition=0, replicas=(1, 0))
+    assert topic == k.CreateTopic(topic="t", assignment=((0, 1),))
+    assert reorder == k.ReorderReplicas(topic="t", partition=0, replicas=(1, 0))
     assert [step for step in steps if is_gate(step)] == [
-        kchaos.AwaitQuiet(),
-        kchaos.AwaitQuiet(),
-        kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
-        kchaos.AwaitQuiet(),
-        kchaos.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-        kchaos.AwaitQuiet(),
-        kchaos.AwaitReplicated(topic="t", partition=0, brokers=(1,), log_end_offset=1),
-        kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1),
+        k.AwaitQuiet(),
+        k.AwaitQuiet(),
+        k.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
+        k.AwaitQuiet(),
+        k.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+        k.AwaitQuiet(),
+        k.AwaitReplicated(topic="t", partition=0, brokers=(1,), log_end_offset=1),
+        k.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1),
     ]
-    assert sum(isinstance(step, kchaos.Tell) for step in steps) == 4
+    assert sum(isinstance(step, k.Tell) for step in steps) == 4
 
 
 @pytest.mark.parametrize(("release", "gives_up"), [("1.1.1", False), ("2.5.1", True)])
@@ -110,10 +110,8 @@ def test_a_follower_that_gave_up_a_held_answer_is_told_its_high_watermark_again(
         release=release, brokers=3,
     )  # fmt: skip
     steps = steps_of(schedule, gated=True)
-    assert (kchaos.AwaitFetches(follower=1, leader=0, count=1) in steps) is gives_up
-    assert steps[-1] == kchaos.AwaitHighWatermark(
-        topic="t", partition=0, brokers=(1,), high_watermark=1
-    )
+    assert (k.AwaitFetches(follower=1, leader=0, count=1) in steps) is gives_up
+    assert steps[-1] == k.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
 
 
 @pytest.mark.parametrize("has_session", [False, True])
@@ -172,7 +170,7 @@ def test_a_high_watermark_told_to_a_fetch_of_an_earlier_epoch_is_not_waited_for(
         release=release, without=without, brokers=3,
     )  # fmt: skip
     gates = [step for step in steps_of(schedule, gated=True) if is_gate(step)]
-    waits = kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
+    waits = k.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
     assert (waits in gates) is learns
 
 
@@ -180,10 +178,10 @@ def test_a_follower_without_a_session_has_fetched_on_before_it_is_looked_for_in_
     schedule = schedule_of(ChaosMove("expire", 1), ChaosMove("register", 1), release="1.1.1")
     _, _, *steps = steps_of(schedule, gated=True)
     assert [step for step in steps if is_gate(step)] == [
-        kchaos.AwaitFetches(follower=1, leader=0),
-        kchaos.AwaitQuiet(),
-        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1), leader_epoch=2),
-        kchaos.AwaitQuiet(),
+        k.AwaitFetches(follower=1, leader=0),
+        k.AwaitQuiet(),
+        k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1), leader_epoch=2),
+        k.AwaitQuiet(),
     ]
 
 
@@ -199,7 +197,7 @@ def test_a_held_answer_is_given_up_where_the_leader_would_refuse_the_next_fetch(
     )  # fmt: skip
     end = World(schedule.states[-1]).known_replica(1, PARTITION).log.end_offset_on_disk()
     assert end == 1
-    assert kchaos.AwaitFetches(follower=1, leader=0, count=1) in steps_of(schedule, gated=True)
+    assert k.AwaitFetches(follower=1, leader=0, count=1) in steps_of(schedule, gated=True)
 
 
 @pytest.mark.parametrize(("release", "waits"), [("2.2.2", True), ("2.8.2", False)])
@@ -214,7 +212,7 @@ def test_no_high_watermark_is_waited_for_where_the_leader_waits_for_zookeeper(
         release=release,
     )  # fmt: skip
     assert waits_for_zookeeper(World(schedule.states[-1]), 0) is waits
-    told = kchaos.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
+    told = k.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
     assert (told in steps_of(schedule, gated=True)) is not waits
 
 
@@ -229,9 +227,9 @@ def test_a_follower_whose_answers_are_held_asks_anew_in_a_newer_leader_epoch(rel
     assert isr_after == [(0, 1, 2), (0, 1, 2), (0, 1), (0, 1, 2)]
     gates = [step for step in steps_of(schedule, gated=True) if is_gate(step)]
     assert gates[-3:] == [
-        kchaos.AwaitQuiet(),
-        kchaos.AwaitFetches(follower=2, leader=0, count=1),
-        kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1, 2)),
+        k.AwaitQuiet(),
+        k.AwaitFetches(follower=2, leader=0, count=1),
+        k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1, 2)),
     ]
 
 
@@ -240,20 +238,16 @@ def test_without_gates_each_act_is_tried_at_once_after_what_an_election_needs() 
         ChaosMove("cut", 0, 1), ChaosMove("prefer", -1), ChaosMove("write-one", 1)
     )
     _, _, *steps = steps_of(schedule, gated=False)
-    needed = kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1), timeout_s=3.0)
-    write = kchaos.Produce(
+    needed = k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1), timeout_s=3.0)
+    write = k.Produce(
         operation="record-2", topic="t", partition=0, records=1, acks=1, broker=1,
         accept_error=True, timeout_s=3.0,
     )  # fmt: skip
     assert steps == [
-        kchaos.IfPossible(
-            do=kchaos.Inject(name="link-0-1", fault=kchaos.CutLink(source=0, target=1))
-        ),
-        kchaos.IfPossible(do=needed),
-        kchaos.IfPossible(
-            do=kchaos.Inject(name="elect", fault=kchaos.PreferredElection(topic="t", partition=0))
-        ),
-        kchaos.IfPossible(do=write),
+        k.IfPossible(do=k.Inject(name="link-0-1", fault=k.CutLink(source=0, target=1))),
+        k.IfPossible(do=needed),
+        k.IfPossible(do=k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0))),
+        k.IfPossible(do=write),
     ]
 
 
@@ -261,52 +255,46 @@ def test_what_is_held_is_what_the_model_holds() -> None:
     schedule = schedule_of(
         ChaosMove("write-pair", 0), ChaosMove("hold-next-answers", 1), ChaosMove("release", 1)
     )
-    acts = [
-        step
-        for step in steps_of(schedule, gated=True)
-        if isinstance(step, kchaos.Inject | kchaos.Heal)
-    ]
-    held = kchaos.HoldRequests(
+    acts = [step for step in steps_of(schedule, gated=True) if isinstance(step, k.Inject | k.Heal)]
+    held = k.HoldRequests(
         name="hold-1", api="Fetch", source=1, direction="response", fetch_offset_at_least=3
     )
-    assert acts == [kchaos.Inject(name="hold-1", fault=held), kchaos.Heal(name="hold-1")]
+    assert acts == [k.Inject(name="hold-1", fault=held), k.Heal(name="hold-1")]
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_with_gates_and_without_the_same_is_done_and_all_of_it_is_healed(seed: int) -> None:
     gated, at_once = (
         [
-            step.do if isinstance(step, kchaos.IfPossible) else step
+            step.do if isinstance(step, k.IfPossible) else step
             for step in drawn(seed, gated=each).steps
         ]
         for each in (True, False)
     )
 
     def done(steps: list[Any]) -> list[Any]:
-        kinds = kchaos.Inject | kchaos.Heal | kchaos.ReorderReplicas
-        writes = [step.operation if isinstance(step, kchaos.Produce) else step for step in steps]
+        kinds = k.Inject | k.Heal | k.ReorderReplicas
+        writes = [step.operation if isinstance(step, k.Produce) else step for step in steps]
         return [step for step in writes if isinstance(step, kinds | str)]
 
     assert done(gated) == done(at_once)
     acting = set()
     for step in gated:
-        if isinstance(step, kchaos.Inject) and step.fault.lasting:
+        if isinstance(step, k.Inject) and step.fault.lasting:
             assert step.name not in acting
             acting.add(step.name)
-        if isinstance(step, kchaos.Heal):
+        if isinstance(step, k.Heal):
             acting.remove(step.name)
     assert acting == set()
 
 
 def test_a_bounce_is_over_before_the_controller_goes_on() -> None:
     _, _, *steps = steps_of(schedule_of(ChaosMove("bounce", 1), release="2.1.1"), gated=True)
-    assert [
-        step for step in steps if isinstance(step, kchaos.Inject | kchaos.Heal | kchaos.AwaitHeld)
-    ] == [
-        kchaos.Inject(name="controller-record-0", fault=kchaos.HoldController(broker=2)),
-        kchaos.Inject(name="bounce-record-0", fault=kchaos.FastBounce(broker=1)),
-        kchaos.AwaitHeld(name="controller-record-0"),
-        kchaos.Heal(name="controller-record-0"),
+    assert [step for step in steps if isinstance(step, k.Inject | k.Heal | k.AwaitHeld)] == [
+        k.Inject(name="controller-record-0", fault=k.HoldController(broker=2)),
+        k.Inject(name="bounce-record-0", fault=k.FastBounce(broker=1)),
+        k.AwaitHeld(name="controller-record-0"),
+        k.Heal(name="controller-record-0"),
     ]
 
 
@@ -323,14 +311,14 @@ def test_quiet_waits_for_no_broker_that_the_model_says_is_told_nothing(
         ChaosMove("kill", 1),
     ]
     steps = steps_of(schedule_of(*acts, release=release), gated=True)
-    assert [step.untold for step in steps if isinstance(step, kchaos.AwaitQuiet)] == told
+    assert [step.untold for step in steps if isinstance(step, k.AwaitQuiet)] == told
 
 
-def wide(seed: int, **more: Any) -> kchaos.Scenario:
+def wide(seed: int, **more: Any) -> k.Scenario:
     return drawn(seed, **{"mix": "wide-walks", "steps": 8, **more})
 
 
-def formats_in(scenario: kchaos.Scenario) -> set[str | None]:
+def formats_in(scenario: k.Scenario) -> set[str | None]:
     """What brokers write, the controller's own not."""
     return {
         broker.properties.get("log.message.format.version") for broker in scenario.cluster.brokers
@@ -425,7 +413,7 @@ def test_a_walk_that_ends_early_says_so_in_its_title(monkeypatch: pytest.MonkeyP
 def test_a_walk_goes_on_real_brokers_as_the_model_predicts(tmp_path: Path) -> None:
     said: list[str] = []
     scenario = drawn(21033, steps=5)
-    run_directory = kchaos.play(scenario, options=play_options(tmp_path), say=said.append)
+    run_directory = k.play(scenario, options=play_options(tmp_path), say=said.append)
     results = judged(run_directory, said.append)
     shown = [str(results.unknown), results.reason, *map(str, results.findings)]
     assert (results.conforms, results.safe, results.expected) == (True, True, True), shown

@@ -2,7 +2,7 @@
 
 import pytest
 
-import kchaos
+import kchaos as k
 from tests.support.replicated_topic import Topic
 
 
@@ -10,7 +10,7 @@ def prefer(topic: Topic, *replicas: int) -> None:
     """Make another replica the preferred one; the leader stays."""
     metadata = topic.cluster.metadata
     metadata.reassign(topic.name, 0, replicas)
-    kchaos.await_until(
+    k.await_until(
         lambda: not metadata.reassigning(),
         timeout_s=60,
         waiting_for=f"the replicas of {topic.name} to be {replicas}",
@@ -18,13 +18,13 @@ def prefer(topic: Topic, *replicas: int) -> None:
     )
 
 
-def check_election(replicas: Topic, journal: kchaos.MemoryJournal, by: str, done_by: str) -> None:
+def check_election(replicas: Topic, journal: k.MemoryJournal, by: str, done_by: str) -> None:
     """Broker 0 leads; then broker 1 is preferred, and elected."""
     cluster = replicas.cluster
     prefer(replicas, 1, 0)
     before = replicas.state()
     assert before["leader"] == 0
-    fault = kchaos.PreferredElection(topic=replicas.name, partition=0, by=by)  # type: ignore[arg-type]
+    fault = k.PreferredElection(topic=replicas.name, partition=0, by=by)  # type: ignore[arg-type]
     with fault.inject(cluster, journal) as injection:
         after = replicas.state()
         assert after["leader"] == 1
@@ -35,5 +35,5 @@ def check_election(replicas: Topic, journal: kchaos.MemoryJournal, by: str, done
         assert injection.effect["by"] == done_by
     assert replicas.state() == after
     assert replicas.produce(1, acks=-1).error_code == 0
-    with pytest.raises(kchaos.NoEffect, match=r"broker 1, the preferred replica .* leads already"):
+    with pytest.raises(k.NoEffect, match=r"broker 1, the preferred replica .* leads already"):
         fault.inject(cluster, journal).__enter__()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.acts import CutLink, HealLink, Hold, LoseTail, ReleaseHold
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.broker import exchange
@@ -26,8 +26,8 @@ from kchaos.studies.explore.actions import Ask, Handle, Write
 from tests.golden.stored import recorded
 from tests.support.model_timelines import cluster, kill, left_alone, start, state, write
 
-T = kchaos.TopicPartition("t", 0)
-OTHER = kchaos.TopicPartition("t", 1)
+T = k.TopicPartition("t", 0)
+OTHER = k.TopicPartition("t", 1)
 WITHOUT_EPOCHS = {"message_format": "0.10.2", "unclean_leader_election": True}
 RELEASES = ("0.10.2.2", "2.8.2")
 OUT_OF_RANGE = FetchAnswer(error="OFFSET_OUT_OF_RANGE")
@@ -83,7 +83,7 @@ def following(release: str = "2.3.1") -> World:
     return world
 
 
-def fetched(world: World, *answers: tuple[kchaos.TopicPartition, Answer]) -> bool:
+def fetched(world: World, *answers: tuple[k.TopicPartition, Answer]) -> bool:
     """Broker 1 gets an answer to its Fetch; returns whether it changed anything."""
     question = exchange.question(world, 1, 0, exchange.FETCH)
     assert question is not None
@@ -114,7 +114,7 @@ def reset_of(world: World) -> OffsetReset | None:
     return thread.reset
 
 
-def fetches_from(world: World) -> dict[kchaos.TopicPartition, int]:
+def fetches_from(world: World) -> dict[k.TopicPartition, int]:
     question = exchange.question(world, 1, 0, exchange.FETCH)
     assert question is not None
     return {partition: asked.fetch_offset for partition, asked in question.asked}

@@ -8,7 +8,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
-import kchaos
+import kchaos as k
 
 pytestmark = pytest.mark.cluster
 RELEASES = ("1.1.1", "3.9.1")
@@ -38,7 +38,7 @@ def transactional(servers: list[str], topic: str) -> None:
             end()
 
 
-def said_by_the_test(chaos: kchaos.Chaos, servers: list[str]) -> None:
+def said_by_the_test(chaos: k.Chaos, servers: list[str]) -> None:
     """What a compressing client had acknowledged and read: several records in a batch."""
     with KafkaProducer(
         bootstrap_servers=servers, acks="all", linger_ms=200, compression_type="gzip"
@@ -52,7 +52,7 @@ def said_by_the_test(chaos: kchaos.Chaos, servers: list[str]) -> None:
         chaos.read("told", offset=record.offset, value=record.value, at=time.time())
 
 
-def note(results: kchaos.Results) -> kchaos.Finding:
+def note(results: k.Results) -> k.Finding:
     """The one note of what others wrote; the run must be unknown for it."""
     (seen,) = [finding for finding in results.findings if finding.kind == "foreign-write"]
     assert results.conforms is None
@@ -61,7 +61,7 @@ def note(results: kchaos.Results) -> kchaos.Finding:
     return seen
 
 
-def without_broker_errors(results: kchaos.Results) -> list[kchaos.Finding]:
+def without_broker_errors(results: k.Results) -> list[k.Finding]:
     """The findings but for what brokers logged: before 2.0 a fetch may meet a leader too early."""
     return [finding for finding in results.findings if finding.kind != "broker-error"]
 
@@ -75,7 +75,7 @@ def read(servers: list[str], topic: str, records: int, **settings: Any) -> None:
 
 
 @pytest.mark.kafka_cluster(release=RELEASES, brokers=2)
-def test_healthy_runs_of_others_clients_are_safe_and_conform(chaos: kchaos.Chaos) -> None:
+def test_healthy_runs_of_others_clients_are_safe_and_conform(chaos: k.Chaos) -> None:
     servers = chaos.bootstrap.split(",")
     for topic in ("t", "plain", "idempotent", "transactional"):
         chaos.create_topic(topic, replicas=[0, 1])
@@ -95,9 +95,7 @@ def test_healthy_runs_of_others_clients_are_safe_and_conform(chaos: kchaos.Chaos
 
 
 @pytest.mark.kafka_cluster(release="3.9.1", brokers=2, client_links=False)
-def test_without_links_for_clients_a_healthy_run_is_unknown_with_one_note(
-    chaos: kchaos.Chaos,
-) -> None:
+def test_without_links_for_clients_a_healthy_run_is_unknown_with_one_note(chaos: k.Chaos) -> None:
     for topic in ("t", "told"):
         chaos.create_topic(topic, replicas=[0, 1])
     chaos.produce("t", records=5, acks="all")
@@ -124,19 +122,17 @@ def test_without_links_for_clients_a_healthy_run_is_unknown_with_one_note(
 
 
 @pytest.mark.kafka_cluster(release="1.1.1", brokers=3, properties=UNCLEAN)
-def test_what_others_lost_in_an_unclean_election_is_permitted_and_named(
-    chaos: kchaos.Chaos,
-) -> None:
+def test_what_others_lost_in_an_unclean_election_is_permitted_and_named(chaos: k.Chaos) -> None:
     chaos.create_topic("t", replicas=[0, 1, 2])
     chaos.produce("t", records=1, acks="all")
-    chaos.inject(kchaos.StopBroker(broker=1), name="s1")
-    chaos.inject(kchaos.StopBroker(broker=2), name="s2")
-    chaos.perform(kchaos.AwaitState(topic="t", partition=0, leader=0, isr=(0,)))
+    chaos.inject(k.StopBroker(broker=1), name="s1")
+    chaos.inject(k.StopBroker(broker=2), name="s2")
+    chaos.perform(k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)))
     plain(chaos.cluster.bootstrap_servers[:1], "t")
-    chaos.inject(kchaos.KillBroker(broker=0), name="k0")
+    chaos.inject(k.KillBroker(broker=0), name="k0")
     chaos.heal("s1")
     chaos.heal("s2")
-    chaos.perform(kchaos.AwaitState(topic="t", partition=0, leader=1))
+    chaos.perform(k.AwaitState(topic="t", partition=0, leader=1))
     chaos.heal("k0")
 
     results = chaos.end()
@@ -151,10 +147,10 @@ def test_what_others_lost_in_an_unclean_election_is_permitted_and_named(
 X, B, A = 0, 1, 2
 
 
-def held(follower: int) -> kchaos.Inject:
-    return kchaos.Inject(
+def held(follower: int) -> k.Inject:
+    return k.Inject(
         name=f"hold-{follower}",
-        fault=kchaos.HoldRequests(
+        fault=k.HoldRequests(
             name=f"hold-{follower}",
             api="Fetch",
             source=follower,
@@ -176,14 +172,14 @@ def held(follower: int) -> kchaos.Inject:
     },
 )
 def test_what_others_lost_by_clean_elections_is_unsafe_and_who_lost_it_is_named(
-    chaos: kchaos.Chaos,
+    chaos: k.Chaos,
 ) -> None:
     """KIP-101, scenario 1: the user's record is at offset 1 until kchaos's own takes its place."""
     version: Any = (0, 10, 2)
     chaos.create_topic("t", replicas=[X, B, A])
     chaos.produce("t", acks="all")
-    chaos.perform(kchaos.AwaitFollowing(topic="t", partition=0, follower=B, leader=X))
-    chaos.perform(kchaos.AwaitFollowing(topic="t", partition=0, follower=A, leader=X))
+    chaos.perform(k.AwaitFollowing(topic="t", partition=0, follower=B, leader=X))
+    chaos.perform(k.AwaitFollowing(topic="t", partition=0, follower=A, leader=X))
     chaos.perform(held(B), held(A))
     with KafkaProducer(
         bootstrap_servers=chaos.cluster.bootstrap_servers,
@@ -193,16 +189,16 @@ def test_what_others_lost_by_clean_elections_is_unsafe_and_who_lost_it_is_named(
     ) as producer:
         assert producer.send("t", b"mine").get(20).offset == 1
     chaos.perform(
-        kchaos.AwaitHeld(name=f"hold-{B}"),
-        kchaos.AwaitHeld(name=f"hold-{A}"),
-        kchaos.Inject(name="A-B", fault=kchaos.CutLink(source=A, target=B)),
-        kchaos.Inject(name="X-down", fault=kchaos.KillBroker(broker=X)),
-        kchaos.AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
-        kchaos.AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
-        kchaos.AwaitCutOff(source=A, target=B),
-        kchaos.Inject(name="B-down", fault=kchaos.KillBroker(broker=B)),
-        kchaos.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
-        kchaos.Produce(operation="after", topic="t", partition=0, records=1, acks=-1),
+        k.AwaitHeld(name=f"hold-{B}"),
+        k.AwaitHeld(name=f"hold-{A}"),
+        k.Inject(name="A-B", fault=k.CutLink(source=A, target=B)),
+        k.Inject(name="X-down", fault=k.KillBroker(broker=X)),
+        k.AwaitState(topic="t", partition=0, leader=B, isr=(B, A)),
+        k.AwaitFollowing(topic="t", partition=0, follower=A, leader=B),
+        k.AwaitCutOff(source=A, target=B),
+        k.Inject(name="B-down", fault=k.KillBroker(broker=B)),
+        k.AwaitState(topic="t", partition=0, leader=A, isr=(A,)),
+        k.Produce(operation="after", topic="t", partition=0, records=1, acks=-1),
     )
 
     results = chaos.end()
@@ -214,9 +210,7 @@ def test_what_others_lost_by_clean_elections_is_unsafe_and_who_lost_it_is_named(
 
 
 @pytest.mark.kafka_cluster(release="3.9.1", brokers=2)
-def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(
-    chaos: kchaos.Chaos,
-) -> None:
+def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(chaos: k.Chaos) -> None:
     chaos.create_topic("t", replicas=[0, 1])
     chaos.produce("t", records=5, acks="all")
     servers = chaos.cluster.bootstrap_servers
@@ -231,7 +225,7 @@ def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(
     writer = threading.Thread(target=write, daemon=True)
     writer.start()
     try:
-        with chaos.inject(kchaos.KillBroker(broker=0)):
+        with chaos.inject(k.KillBroker(broker=0)):
             chaos.produce("t", records=5, acks="all")
         results = chaos.end()
     finally:
@@ -241,7 +235,7 @@ def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(
 
 
 @pytest.mark.kafka_cluster(release="1.1.1", brokers=2)
-def test_clients_that_only_read_leave_the_verdict_as_it_is(chaos: kchaos.Chaos) -> None:
+def test_clients_that_only_read_leave_the_verdict_as_it_is(chaos: k.Chaos) -> None:
     chaos.create_topic("t", replicas=[0, 1])
     chaos.produce("t", records=5, acks="all")
     with KafkaConsumer(
@@ -256,14 +250,14 @@ def test_clients_that_only_read_leave_the_verdict_as_it_is(chaos: kchaos.Chaos) 
 
 
 @pytest.mark.kafka_cluster(release="1.1.1", brokers=2)
-def test_records_and_topics_that_others_delete_are_named(chaos: kchaos.Chaos) -> None:
+def test_records_and_topics_that_others_delete_are_named(chaos: k.Chaos) -> None:
     for topic in ("t", "gone", "again"):
         chaos.create_topic(topic, replicas=[0, 1])
         chaos.produce(topic, records=10, acks="all")
     with KafkaAdminClient(bootstrap_servers=chaos.cluster.bootstrap_servers) as admin:
         admin.delete_records({TopicPartition("t", 0): 7})
         admin.delete_topics(["gone", "again"])
-        kchaos.await_until(
+        k.await_until(
             lambda: not {"gone", "again"} & {*chaos.cluster.metadata.topics()},
             timeout_s=30,
             waiting_for="the topics to be deleted",

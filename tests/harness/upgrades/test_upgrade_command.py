@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import kchaos
+import kchaos as k
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_line import RunLine
 from kchaos.harness.campaign import children
@@ -25,7 +25,7 @@ from kchaos.harness.seeds import seed_text
 from kchaos.harness.upgrades.procedure import Upgrade
 from tests.golden.stored import unpacked
 
-OPTIONS = kchaos.RunOptions(offline=True)
+OPTIONS = k.RunOptions(offline=True)
 
 
 class Found:
@@ -62,14 +62,14 @@ def meant(
 
 def test_one_command_plays_one_pair() -> None:
     for older, newer in ((("2.1.1", "2.2.2"), ("2.3.1",)), (("2.1.1",), ("2.2.2", "2.3.1"))):
-        with pytest.raises(kchaos.UsageError, match="one command plays one pair"):
+        with pytest.raises(k.UsageError, match="one command plays one pair"):
             meant(older, newer)
-    with pytest.raises(kchaos.UsageError, match="--to RELEASE or --to-build PATH"):
+    with pytest.raises(k.UsageError, match="--to RELEASE or --to-build PATH"):
         meant(("2.1.1",), ())
 
 
 def test_a_release_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(kchaos.ReleaseError, match="is no known Kafka release"):
+    with pytest.raises(k.ReleaseError, match="is no known Kafka release"):
         meant(("2.1.1",), ("9.9.9",))
 
 
@@ -81,7 +81,7 @@ def test_a_build_that_is_not_what_it_is_to_be_is_refused(
     release: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(command, "fetch", lambda *_args, **_more: Found(release))
-    with pytest.raises(kchaos.UsageError, match=said):
+    with pytest.raises(k.UsageError, match=said):
         meant(("2.8.2",), ("3.9.1",), tmp_path)
 
 
@@ -89,7 +89,7 @@ def test_a_build_that_is_older_than_what_it_comes_after_is_no_upgrade(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(command, "fetch", lambda *_args, **_more: Found("2.8.2"))
-    with pytest.raises(kchaos.UsageError, match=r"Kafka does not support this: .*3\.9\.1"):
+    with pytest.raises(k.UsageError, match=r"Kafka does not support this: .*3\.9\.1"):
         meant(("3.9.1",), (), tmp_path)
 
 
@@ -134,7 +134,7 @@ def test_the_plan_tells_the_rolls_and_what_differs() -> None:
 def test_a_workload_that_cannot_run_is_refused_before_a_cluster_starts(
     workload: str, said: str
 ) -> None:
-    with pytest.raises(kchaos.UsageError, match=said):
+    with pytest.raises(k.UsageError, match=said):
         meant(("2.1.1",), ("2.2.2",), workload=workload)
     assert meant(("2.1.1",), ("2.2.2",)).workload == ()
 
@@ -151,7 +151,7 @@ class PlaysTheStoredRun(AbstractContextManager[Any]):
 
     def __init__(self, **_options: Any) -> None: ...
 
-    def play(self, scenario: kchaos.Scenario) -> RunLine:
+    def play(self, scenario: k.Scenario) -> RunLine:
         assert (scenario.entry, scenario.case) == ("upgrade", "2.1.1-to-2.2.2")
         return RunLine(run=str(stored[0]))
 
@@ -168,7 +168,7 @@ def test_runs_are_signed_off_together_and_the_page_is_written_after_each(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     run = unpacked("upgrade-2.1.1", tmp_path)
-    write_judgement(run, kchaos.judge(run))
+    write_judgement(run, k.judge(run))
     stored[:] = [run.path]
     monkeypatch.setattr(children, "Children", PlaysTheStoredRun)
     monkeypatch.setattr(command, "fetch", lambda kafka, **_more: Found(kafka))
