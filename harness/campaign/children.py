@@ -2,8 +2,7 @@
 
 Each play is a `kchaos replay` in a child: links of several clusters share no interpreter, and a
 child that is asked to end heals and stops its cluster as Ctrl-C does. The kernel ends a child, and
-with it its brokers, when this process dies. Each child is forked from a process that has imported
-all that it needs; there are as many of those as plays at a time.
+with it its brokers, when this process dies.
 """
 
 import contextlib
@@ -20,14 +19,13 @@ from typing import Any, Self
 import kchaos
 from kchaos.checkers.run_line import RunLine, line_at
 from kchaos.clusters.errors import AwaitTimeout, MachineError
-from kchaos.clusters.system.processes import Child
-from kchaos.clusters.system.waiting import await_until
-from kchaos.harness.campaign.ready_process import SERVE, ReadyProcess, ready_process
+from kchaos.clusters.system.processes import Child, spawn
 from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.exits import AS_EXPECTED, FINDING, INTERRUPTED, MACHINE, UNKNOWN, USAGE
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 
+_KCHAOS = (sys.executable, "-m", "kchaos")
 _PLAY_S = 3600.0
 _STOP_S = 180.0
 _JUDGED = (AS_EXPECTED, FINDING, UNKNOWN)
@@ -41,16 +39,14 @@ class Children:
     Attributes:
         options: How scenarios are played; `command` is written into each run.
         work: A folder for what goes to and comes from the children.
-        serve: The command line of a process that forks for plays.
+        kchaos: The command line of `kchaos` itself.
     """
 
     options: RunOptions
     work: Path
-    serve: Sequence[str] = SERVE
+    kchaos: Sequence[str] = _KCHAOS
     _running: dict[int, Child] = field(default_factory=dict)
-    _idle: list[ReadyProcess] = field(default_factory=list)
     _killed: list[str] = field(default_factory=list)
-    _starting: int = 0
     _started: int = 0
     _is_stopping: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -79,12 +75,12 @@ class Children:
             RunUnknown: The child was killed, or could not judge the run.
             RuntimeError: The child failed by a defect of kchaos.
         """
-        number, parent, child = self._start(scenario)
+        number, child = self._start(scenario)
         try:
             code = child.await_exit(_PLAY_S)
         finally:
             child.kill()
-            self._put_back(number, parent, child)
+            self._note_end(number, child)
         said = child.log_file.read_text(errors="replace").strip()
         if code not in _JUDGED:
             raise _failure(code, said)
@@ -101,78 +97,33 @@ class Children:
             running = list(self._running.values())
         for child in running:
             _ask_to_end(child)
-        await_until(
-            lambda: not self._starting,
-            timeout_s=_STOP_S,
-            waiting_for="plays that had not begun to be given up",
-            last_seen=lambda: f"{self._starting} of them",
-        )
-        with self._lock:
-            running = list(self._running.values())
         for child in running:
             with contextlib.suppress(AwaitTimeout):
                 child.await_exit(_STOP_S)
             child.kill()
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for parent in idle:
-            parent.end()
 
-    def _start(self, scenario: Scenario) -> tuple[int, ReadyProcess, Child]:
-        # `stop` takes the lock too: nothing is started or awaited under it.
+    def _start(self, scenario: Scenario) -> tuple[int, Child]:
         with self._lock:
             if self._is_stopping:
                 raise RuntimeError("no play is started any more")
-            self._starting += 1
             self._started += 1
             number = self._started
-            idle = self._idle.pop() if self._idle else None
-        try:
-            parent, child = self._forked(scenario, number, idle)
-            with self._lock:
-                self._running[number] = child
-                is_late = self._is_stopping
-            if is_late:
-                _ask_to_end(child)
-        finally:
-            with self._lock:
-                self._starting -= 1
-        return number, parent, child
-
-    def _forked(
-        self, scenario: Scenario, number: int, idle: ReadyProcess | None
-    ) -> tuple[ReadyProcess, Child]:
-        """Play this number, and what it is forked from: the idle one if it lives, or a new one."""
-        file = self.work / f"{number}.json"
-        file.write_text(json.dumps(scenario.to_json()))
-        if idle is not None and not idle.server.is_running:
-            idle.end()
-            idle = None
-        log_file = self.work / f"ready-{number}.log"
-        parent = idle or ready_process(self.serve, log_file=log_file, env=_environment())
-        try:
-            child = parent.start(
-                self._arguments(file),
+            file = self.work / f"{number}.json"
+            file.write_text(json.dumps(scenario.to_json()))
+            child = spawn(
+                [*self.kchaos, *self._arguments(file)],
                 log_file=self.work / f"{number}.log",
+                env=_environment(),
                 name=f"play {number}",
-                is_given_up=lambda: self._is_stopping,
             )
-        except BaseException:
-            parent.end()
-            raise
-        return parent, child
+            self._running[number] = child
+        return number, child
 
-    def _put_back(self, number: int, parent: ReadyProcess, child: Child) -> None:
-        """Note the end of a play, after which its parent process may fork again."""
+    def _note_end(self, number: int, child: Child) -> None:
         with self._lock:
             del self._running[number]
             if child.exit_code == -signal.SIGKILL:
                 self._killed.append(child.name)
-            is_of_use = parent.server.is_running and not self._is_stopping
-            if is_of_use:
-                self._idle.append(parent)
-        if not is_of_use:
-            parent.end()
 
     def _arguments(self, file: Path) -> list[str]:
         options = self.options
@@ -218,7 +169,8 @@ def _failure(code: int, said: str) -> BaseException:
             return UsageError(_refusal(said))
         case _ if code == MACHINE:
             return MachineError(_refusal(said))
-        case _ if code == INTERRUPTED:
+        # By the signal itself a child ends that has not begun to play.
+        case _ if code in (INTERRUPTED, -signal.SIGTERM):
             return KeyboardInterrupt()
         case _ if code < 0:
             killed = f"a play was killed by signal {-code} ({signal.strsignal(-code)})"

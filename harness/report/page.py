@@ -64,11 +64,6 @@ def render(run: RunDirectory, judgement: str | None = None) -> str:
         )
 
 
-def compile_beforehand() -> None:
-    """Compile the templates of `render` before forks, which would each repeat it."""
-    _template("report.html")
-
-
 @cache
 def _template(name: str) -> jinja2.Template:
     return templates().get_template(name)

@@ -32,7 +32,6 @@ from tests.support.processes import MARK, marked
 
 SCENARIOS = [draw(seed, kafka="2.8.2", steps=2) for seed in range(6)]
 KCHAOS = [sys.executable, "-m", "kchaos"]
-IMPORTED = "from kchaos.harness.commands.forking import serve"
 
 
 class Plays(AbstractContextManager[Any]):
@@ -113,13 +112,10 @@ def child_that_runs(tmp_path: Path) -> Iterator[Callable[[str], Children]]:
     with contextlib.ExitStack() as ending:
 
         def make(code: str) -> Children:
-            serve = (
-                f"{IMPORTED}; serve(lambda arguments: exec({code!r}, {{'arguments': arguments}}))"
-            )
             player = Children(
                 options=RunOptions(runs_directory=tmp_path),
                 work=tmp_path,
-                serve=(sys.executable, "-c", serve),
+                kchaos=(sys.executable, "-c", code),
             )
             return ending.enter_context(player)
 
@@ -203,27 +199,6 @@ def test_children_that_play_are_asked_to_end(
 
 
 @pytest.mark.slow
-def test_stopping_waits_for_no_process_that_never_answers(tmp_path: Path) -> None:
-    asked = tmp_path / "asked"
-    os.mkfifo(asked)
-    never = f"input(); open({str(asked)!r}, 'w').close(); import time; time.sleep(600)"
-    player = Children(
-        options=RunOptions(runs_directory=tmp_path),
-        work=tmp_path,
-        serve=(sys.executable, "-c", never),
-    )
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        play = pool.submit(player.play, SCENARIOS[0])
-        asked.read_bytes()
-        stopping = threading.Thread(target=player.stop, daemon=True)
-        stopping.start()
-        with pytest.raises(RuntimeError, match="no play is started any more"):
-            play.result(30)
-        stopping.join(30)
-        assert not stopping.is_alive()
-
-
-@pytest.mark.slow
 def test_plays_are_all_asked_to_end_before_one_is_waited_for(
     child_that_runs: Callable[[str], Children], tmp_path: Path
 ) -> None:
@@ -253,26 +228,19 @@ def test_plays_are_all_asked_to_end_before_one_is_waited_for(
 
 
 @pytest.mark.slow
-def test_who_interrupts_hears_of_a_play_that_was_killed(tmp_path: Path) -> None:
-    # A play that ends so early has written no log either.
-    code = "input(); import os; os.write(0, b'999999999\\n-9\\n'); input()"
-    player = Children(
-        options=RunOptions(runs_directory=tmp_path),
-        work=tmp_path,
-        serve=(sys.executable, "-c", code),
-    )
+def test_who_interrupts_hears_of_a_play_that_was_killed(
+    child_that_runs: Callable[[str], Children],
+) -> None:
+    player = child_that_runs("import os; os.kill(os.getpid(), 9)")
 
-    def interrupt_after(play: Callable[[], object]) -> None:
+    def interrupt_after_play() -> None:
         with player:
-            play()
+            with pytest.raises(RunUnknown, match="a play was killed by signal 9"):
+                player.play(SCENARIOS[0])
             raise KeyboardInterrupt
 
-    def play() -> None:
-        with pytest.raises(RunUnknown, match="a play was killed by signal 9"):
-            player.play(SCENARIOS[0])
-
     with pytest.raises(KeyboardInterrupt, match="killed before they could say that they healed"):
-        interrupt_after(play)
+        interrupt_after_play()
 
 
 # -- real clusters -----------------------------------------------------------------------------
