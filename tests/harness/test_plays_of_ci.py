@@ -86,7 +86,7 @@ def made_on_clusters(file: Path) -> set[str]:
     if "pytest.mark.cluster" not in text:
         return set()
     called = [node.func for node in ast.walk(parsed(text)) if isinstance(node, ast.Call)]
-    return {ast.unparse(function).removeprefix("kchaos.") for function in called}
+    return {ast.unparse(function).removeprefix("k.") for function in called}
 
 
 @pytest.mark.slow
