@@ -14,7 +14,10 @@ _PUT_BACK_S = 0.05
 _FIRST = 20
 """So many messages at first say how far the two clocks are apart."""
 _ASIDE_S = 1.0
-"""Most seconds for which the harness waits for its turn between a zxid and its clock."""
+"""Most seconds for which the harness waits for its turn between a zxid and its clock.
+
+The time for which the machine stood still in between comes on top.
+"""
 
 
 def time_disagreements(evidence: RunEvidence) -> Iterator[str]:
@@ -44,14 +47,14 @@ def _zxids(evidence: RunEvidence) -> Iterator[str]:
         next_one = bisect_right(zxids, zxid)
         if zxid <= 0 or not math.isfinite(began):
             continue
-        if next_one < len(changes) and changes[next_one][1] < began - aside_s:
-            late, change = "after", changes[next_one]
-        elif next_one and changes[next_one - 1][1] > began + aside_s:
-            late, change = "before", changes[next_one - 1]
-        else:
-            continue
-        apart = f"{abs(began - change[1]):.1f} s {late} {evidence.positions} {change[0]}"
-        yield f"{what} has {evidence.positions} {zxid} and began {apart}"
+        later, earlier = changes[next_one : next_one + 1], changes[:next_one][-1:]
+        beside = [("after", *change, began - change[1]) for change in later]
+        beside += [("before", *change, change[1] - began) for change in earlier]
+        for late, position, changed, apart_s in beside:
+            stood_s = evidence.stood_still_s(min(began, changed), max(began, changed))
+            if apart_s > aside_s + stood_s:
+                apart = f"{apart_s:.1f} s {late} {evidence.positions} {position}"
+                yield f"{what} has {evidence.positions} {zxid} and began {apart}"
 
 
 def _read(evidence: RunEvidence) -> Iterator[tuple[str, int, float]]:

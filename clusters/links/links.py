@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from ipaddress import IPv4Network, ip_address
 from types import TracebackType
 from typing import Self
@@ -20,8 +21,11 @@ from kchaos.clusters.links.errors import LinkError, RuleRefused
 from kchaos.clusters.links.records import LinkCounts, LinkJournal, LinkKey
 from kchaos.clusters.links.relay import Connection
 from kchaos.clusters.links.rules import Cut, Delay, Forgery, Hold, Match, Rule, Rules
+from kchaos.clusters.system.standstill import awake_s
 
 _BARRIER_S = 1.0
+"""So long a rule waits for what passes already, by a clock that stands with a slow machine."""
+_LOOK_S = 0.1
 _CLOSE_S = 15.0
 _CLIENTS_HOST = "127.0.0.1"
 _NICER_BY = 10
@@ -350,9 +354,9 @@ class Links:
         ]
         for connection in doomed:
             connection.reset()
-        deadline = time.monotonic() + _BARRIER_S
+        deadline = awake_s() + _BARRIER_S
         for connection in doomed:
-            connection.join(max(0.0, deadline - time.monotonic()))
+            _by(deadline, connection.join)
 
     @contextlib.contextmanager
     def _installing(self, rule: Rule) -> Iterator[None]:
@@ -372,12 +376,12 @@ class Links:
         # A pump decides and sends under its flow's lock. Having had each lock once, every message
         # that was let through before is on its way, and the next ones see the new rule. A sender
         # that a stopped process keeps waiting is not waited for: its message is on the wire.
-        deadline = time.monotonic() + _BARRIER_S
+        deadline = awake_s() + _BARRIER_S
         with self._lock:
             connections = list(self._connections)
         for connection in connections:
             for flow in connection.flows:
-                if flow.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                if _by(deadline, partial(flow.lock.acquire, True)):
                     flow.lock.release()
 
     def _listen(self, endpoint: Endpoint) -> tuple[str, int]:
@@ -453,6 +457,16 @@ class Links:
     def _forget(self, connection: Connection) -> None:
         with self._lock:
             self._connections.discard(connection)
+
+
+def _by(deadline: float, wait: Callable[[float], bool]) -> bool:
+    """Return whether `wait`, which takes seconds, returned True before `deadline` of `awake_s`."""
+    while True:
+        left_s = deadline - awake_s()
+        if wait(max(0.0, min(left_s, _LOOK_S))):
+            return True
+        if left_s <= 0:
+            return False
 
 
 def _run_before_others() -> None:
