@@ -6,6 +6,7 @@ from pathlib import Path
 from kchaos.checkers.store import Place
 from kchaos.harness.errors import UsageError
 from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN
+from kchaos.harness.report.whose import last_words
 from kchaos.harness.summary.lines import going_on_in, lines_in
 from kchaos.harness.summary.rendering import headline, write_summary
 from kchaos.harness.summary.summary import (
@@ -51,6 +52,8 @@ def summarise(
     for warning in made.warnings:
         say(warning)
     say(headline(made))
+    for words in last_words(line.place for line in made.failing):
+        say(words)
     for file in write_summary(made, output):
         say(f"written: {file}")
     return made

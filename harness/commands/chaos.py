@@ -117,6 +117,7 @@ def chaos(
     from kchaos.harness.campaign.schedules import DrawnSchedules, any_seed, exit_code_of_chaos
     from kchaos.harness.campaign.schedules import chaos as play_chaos
     from kchaos.harness.player.rates import table_text
+    from kchaos.harness.report.whose import last_words
     from kchaos.harness.run.own_parts import parts_named
 
     if not is_free and (transactions or (for_s, rate, workload) != (None, None, None)):
@@ -148,7 +149,7 @@ def chaos(
         done=done,
     )
     if not as_json:
-        click.echo(table_text(lines))
+        click.echo("\n".join([table_text(lines), *last_words(line.run for line in lines)]))
     return exit_code_of_chaos(lines, fail_on)
 
 

@@ -100,6 +100,7 @@ def reproduce(
     from kchaos.harness.commands.judge_runs import spark_agrees, with_spark
     from kchaos.harness.commands.show import result_lines, table_text
     from kchaos.harness.exits import UNKNOWN, exit_code_for_lines
+    from kchaos.harness.report.whose import last_words
 
     entry = entry_named(name)
     if judged_as is not None:
@@ -145,6 +146,8 @@ def reproduce(
         for line in lines:
             if line.report is not None:
                 click.echo(f"report: {printable(line.report)}")
+        for words in last_words(line.run for line in lines):
+            click.echo(printable(words))
     return code
 
 
@@ -160,6 +163,7 @@ def replay(run: Path, typed: str | None, trust: bool, as_json: bool, options: "R
     from kchaos.harness.campaign.campaign import InThisProcess, results_of
     from kchaos.harness.commands.show import result_lines
     from kchaos.harness.exits import exit_code_for_lines
+    from kchaos.harness.report.whose import last_words
     from kchaos.harness.run.settings import named_kafkas, trusted_scenario
 
     scenario = trusted_scenario(run / "scenario.json" if run.is_dir() else run, trust=trust)
@@ -167,7 +171,7 @@ def replay(run: Path, typed: str | None, trust: bool, as_json: bool, options: "R
     for kafka in (name for name in named_kafkas(scenario) if not name[:1].isdigit() or "/" in name):
         say(f"it starts the Kafka in {kafka}: Ctrl-C if that is none of yours")
     line = InThisProcess(options=replace(options, command=command), say=say).play(scenario)
-    results = "\n".join(result_lines(results_of(line)))
+    results = "\n".join([*result_lines(results_of(line)), *last_words([line.run])])
     click.echo(json.dumps(line.to_json()) if as_json else printable(results))
     return exit_code_for_lines([line])
 

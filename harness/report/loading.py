@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.about import SCENARIO, RunAbout, ScenarioAbout
@@ -94,6 +95,15 @@ def load(run: RunDirectory, judgement: str | None = None) -> Loaded:
     name = _chosen(run, judgement)
     results = None if name is None else read_judgement(run, name)
     return Loaded(evidence=RunEvidence(run), judgement=name, results=results)
+
+
+def load_at(path: Path) -> Loaded:
+    """Load the run in a folder, with its newest judgement.
+
+    Raises:
+        CheckError: It is no run, or its judgement cannot be read.
+    """
+    return load(RunDirectory(path))
 
 
 def _chosen(run: RunDirectory, judgement: str | None) -> str | None:

@@ -1,15 +1,21 @@
 """Whose an unsafe run is, and the commands that come next."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
+from kchaos.checkers.errors import CheckError
 from kchaos.checkers.outcome import worst_first
 from kchaos.harness.report.answers import outcome_of, replay_of
 from kchaos.harness.report.cause.causes import cause_of_run
-from kchaos.harness.report.loading import Loaded
+from kchaos.harness.report.cause.unavoidable import decisive_step
+from kchaos.harness.report.cause.wording import listed
+from kchaos.harness.report.loading import Loaded, load_at
 from kchaos.harness.report.sections import sections_of
 
 _MOST_SENTENCES = 6
+_MOST_RUNS = 3
+"""So many unsafe runs have words at the end of a command's output."""
 _WHOSE = {
     True: "Kafka's own: Kafka {ran} does this by its rules, which the model predicts. It is no "
     "regression of yours.",
@@ -27,9 +33,26 @@ def whose(loaded: Loaded) -> str:
     return _WHOSE[results.conforms].format(ran=results.ran or loaded.run.release)
 
 
+def spared(loaded: Loaded) -> str:
+    """Return a sentence with the later release that spares a run its harm; "" if not known.
+
+    The model computed it when the run was judged (`checkers.model.follow.other_rules`).
+    """
+    results = loaded.results
+    is_by_rules = bool(whose(loaded)) and results is not None and results.conforms is True
+    since = decisive_step(loaded) if is_by_rules else None
+    if since is None or not since.spared_in:
+        return ""
+    text = f"By the rules of Kafka {since.spared_in} this schedule ends without that harm"
+    if not since.spared_by:
+        return f"{text}."
+    rules = listed(since.spared_by)
+    return f"{text}. {rules} {'decide' if len(since.spared_by) > 1 else 'decides'} it."
+
+
 def lead_of(loaded: Loaded) -> tuple[str, ...]:
     """Return the sentences at the head of a report: whose the run is, and those of sections."""
-    said = (whose(loaded), *(section.lead for section in sections_of(loaded)))
+    said = (whose(loaded), spared(loaded), *(section.lead for section in sections_of(loaded)))
     return tuple(filter(None, said))
 
 
@@ -44,6 +67,23 @@ def next_commands(loaded: Loaded) -> Sequence[tuple[str, str]]:
         commands.append((f"kchaos report --jira {here}", "write a comment for a ticket"))
         commands.append((f"kchaos pack {here}", "make one small file to attach"))
     return commands
+
+
+def last_words(places: Iterable[str | None]) -> Iterator[str]:
+    """Yield lines for the end of a command's output: whose the first unsafe runs are, what is next.
+
+    `places` are run directories; None, or one that cannot be read any more, has no words.
+    """
+    shown = 0
+    for place in filter(None, places):
+        try:
+            loaded = load_at(Path(place))
+        except CheckError:
+            continue
+        if whose(loaded) and shown < _MOST_RUNS:
+            shown += 1
+            yield f"{loaded.name}: {' '.join(lead_of(loaded))}"
+            yield f"next: {' · '.join(command for command, _ in next_commands(loaded))}"
 
 
 def jira_text(loaded: Loaded) -> str:

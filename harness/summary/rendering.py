@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import shlex
 import time
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,9 @@ import jinja2
 from kchaos.checkers.run_line import ANSWERS, WITHOUT_SERVICE, RunLine, is_unknown
 from kchaos.harness.printable import printable
 from kchaos.harness.report.templates import templates
+from kchaos.harness.report.whose import last_words
 from kchaos.harness.summary.rates import ALL_MIXES, Rate, mix_of, mode_of, release_of
-from kchaos.harness.summary.summary import Bug, Service, Summary
+from kchaos.harness.summary.summary import IS_UNKNOWN, Bug, Service, Summary
 
 PAGE, MARKDOWN, JSON, JUNIT = "summary.html", "summary.md", "summary.json", "junit.xml"
 _MOST_RUNS = 12
@@ -166,33 +169,53 @@ def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
 
 
 def junit_of(summary: Summary) -> str:
-    """Return the summary as JUnit XML: a case for each run, failed runs with failure or error."""
+    """Return the summary as JUnit XML: a case for each run, failed runs with failure or error.
+
+    A case is named after its seed alone, so that the same seed of another night is the same case. A
+    failed run whose directory is there has whose it is, the next commands and its report.
+    """
     root = ET.Element("testsuites", name="kchaos")
     suites: dict[str, ET.Element] = {}
+    named = Counter[tuple[str, str]]()
     for line in summary.lines:
         release = release_of(line)
+        of_class = _xml(f"{release} {mix_of(line)}".strip())
+        name = line.run if line.seed is None else f"seed {line.seed}"
+        named[of_class, name] += 1
+        again = f" ({named[of_class, name]})" if named[of_class, name] > 1 else ""
         if release not in suites:
             suites[release] = ET.SubElement(root, "testsuite", name=_xml(release))
         case = ET.SubElement(
             suites[release],
             "testcase",
-            classname=_xml(f"{release} {mix_of(line)}".strip()),
-            name=_xml(f"seed {line.seed}: {line.run}"),
+            classname=of_class,
+            name=_xml(name + again),
             time=str(line.seconds or 0),
         )
-        why = summary.why_failing(line)
-        messages = [finding.message for finding in line.bugs]
-        text = "\n".join([*messages, *filter(None, [line.reason, line.unknown])])
-        if why == ["unknown"]:
-            ET.SubElement(case, "error", message=_xml(str(line.unknown))).text = _xml(text)
-        elif why:
-            ET.SubElement(case, "failure", message=", ".join(why)).text = _xml(text)
+        if why := summary.why_failing(line):
+            _add_failure(case, line, why)
     for suite in suites.values():
         suite.set("tests", str(len(suite)))
         for name in ("failure", "error"):
             suite.set(f"{name}s", str(len(suite.findall(f"testcase/{name}"))))
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _add_failure(case: ET.Element, line: RunLine, why: list[str]) -> None:
+    messages = [finding.message for finding in line.bugs]
+    details = [*messages, *filter(None, [line.reason, line.unknown])]
+    tag, kind = "failure", line.bugs[0].kind if line.bugs else why[0]
+    if why == [IS_UNKNOWN]:
+        tag, kind, messages = "error", IS_UNKNOWN, [str(line.unknown)]
+    message = _xml(messages[0] if messages else ", ".join(why))
+    ET.SubElement(case, tag, type=kind, message=message).text = _xml("\n".join(details))
+    words = [f"run: {line.run}", *last_words([line.place])]
+    if len(words) == 1 and line.place is not None:
+        words.append(f"next: kchaos replay {shlex.quote(line.place)}")
+    if line.place is not None and line.report is not None:
+        words.append(f"[[ATTACHMENT|{(Path(line.place) / line.report).resolve()}]]")
+    ET.SubElement(case, "system-out").text = _xml("\n".join(words))
 
 
 def headline(summary: Summary) -> str:

@@ -24,6 +24,7 @@ from kchaos.checkers.model.follow.internal_steps import early_requests, internal
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import Record, Seen, is_action
 from kchaos.checkers.model.follow.observed_steps import Excluded, take, take_decision
+from kchaos.checkers.model.follow.other_rules import spared_by
 from kchaos.checkers.model.follow.pruning import needed, step_at_once
 from kchaos.checkers.model.follow.reachable import is_out_of_reach, never_answered
 from kchaos.checkers.model.follow.unavoidable import Reached, unavoidable
@@ -133,9 +134,9 @@ def follow(
     if search.is_complete:
         path = [*search.reached(reversed(steps))]
         decisive = unavoidable(path, search.generations, is_compacted=record.is_compacted)
-        prediction = replace(
-            prediction, unavoidable=decisive.steps, never_rests=decisive.never_rests
-        )
+        nodes = [step.node for step in reversed(steps)]
+        spared = spared_by(record, [(at.state, at.seen, at.decided) for at in nodes], decisive)
+        prediction = replace(prediction, unavoidable=spared, never_rests=decisive.never_rests)
     return replace(
         prediction,
         unexplained=() if record.decisions is None else tuple(unexplained(record.decisions)),

@@ -7,7 +7,7 @@ and whether no member of the ISR has a batch that was promised.
 **Does not verify**: other explanations of the same run, and what a further election could save.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -62,11 +62,15 @@ class Decisive(NamedTuple):
     """A harm that stays although everything is healed, with the step that did it.
 
     Attributes:
+        at: Index of each step in the path.
+        harms: For each, whether a cluster has that harm.
         never_rests: Whether a state that was asked for did not come to rest once it was healed. Of
             what came before it, nothing is known.
     """
 
     steps: tuple[Unavoidable, ...]
+    at: tuple[int, ...] = ()
+    harms: tuple[Callable[[World], bool], ...] = ()
     never_rests: bool = False
 
 
@@ -82,7 +86,7 @@ def unavoidable(
         generations: In place of what `StartBroker` says.
         is_compacted: Whether brokers compact a topic that has no cleanup.policy of its own.
     """
-    promised = frozenset(promise for reached in path for promise in reached.promised)
+    promised = every = frozenset(promise for reached in path for promise in reached.promised)
     steps: dict[tuple[acts.TopicPartition, tuple[int, ...], int], list[int]] = {}
     never_rests = False
     healed = _Healed(generations, is_compacted)
@@ -104,11 +108,19 @@ def unavoidable(
     except ModelError:
         # A state that never comes to rest says nothing about what could be avoided.
         never_rests = True
-    told = (
-        _unavoidable(path, index, partition, brokers, offsets)
-        for (partition, brokers, index), offsets in sorted(steps.items())
-    )
-    return Decisive(tuple(told), never_rests)
+    told, at, harms = list[Unavoidable](), list[int](), list[Callable[[World], bool]]()
+    for (partition, brokers, index), offsets in sorted(steps.items()):
+        told.append(_unavoidable(path, index, partition, brokers, offsets))
+        at.append(index)
+        of_step = {_Wrong(partition, brokers, offset) for offset in offsets}
+        harms.append(partial(_has_any, of_step, every, is_compacted))
+    return Decisive(tuple(told), tuple(at), tuple(harms), never_rests)
+
+
+def _has_any(
+    wrong: set[_Wrong], promised: frozenset[Promise], is_compacted: bool, world: World
+) -> bool:
+    return bool(wrong & _wrongs(world, promised, is_compacted))
 
 
 def _open(wrong: _Wrong) -> _Wrong:
@@ -171,7 +183,7 @@ class _Healed:
             # A controller tells all of it anew.
             world.put_received(broker_id, ())
             for source in world.leaders(broker_id):
-                perform(world, _ask_anew, broker_id, source)
+                perform(world, ask_anew, broker_id, source)
         for event in _healing(world):
             perform(world, self._let_happen, event)
         settle(world, perform)
@@ -213,7 +225,7 @@ def _let_happen(generations: Mapping[int, Generation], world: World, event: even
     return True
 
 
-def _ask_anew(world: World, broker_id: int, source: int) -> bool:
+def ask_anew(world: World, broker_id: int, source: int) -> bool:
     """Let a thread give up a request without an answer; return whether it had one."""
     request = exchange.awaited(world, broker_id, source)
     if request is None or request.stage not in _UNREAD:

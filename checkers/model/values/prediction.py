@@ -264,6 +264,9 @@ class Unavoidable:
         step: What happened, in a few words.
         time: Of what was seen then, or last before it, in seconds since 1970.
         source: Where that was read; "" of a decision.
+        spared_in: The first later release by whose rules the rest of the schedule does no such
+            harm; "" if that cannot be told (`checkers.model.follow.other_rules`).
+        spared_by: Names of its rules without which it does.
     """
 
     topic: str
@@ -274,6 +277,8 @@ class Unavoidable:
     step: str
     time: float | None
     source: str = ""
+    spared_in: str = field(default="", metadata=SOMETIMES)
+    spared_by: tuple[str, ...] = field(default=(), metadata=SOMETIMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,8 @@ from kchaos.checkers.model.values.prediction import Promise, Unavoidable
 from kchaos.checkers.record import predict_run
 from tests.golden.stored import ENTRIES, unpacked
 
+CLIENTS = ENTRIES.with_name("clients")
+
 
 def of(name: str, folder: Path, *, runs: Path | None = None) -> tuple[Unavoidable, ...]:
     return predict_run(RunEvidence(unpacked(name, folder, runs=runs))).unavoidable
@@ -32,6 +34,7 @@ def test_a_divergence_is_sealed_by_the_first_append_of_the_new_leader(tmp_path: 
     assert (since.brokers, since.first_offset, since.last_offset) == ((0, 1), 5, 6)
     assert since.step == "broker 0 appended offset 7 in leader epoch 4"
     assert since.source == "history.jsonl:15"
+    assert (since.spared_in, since.spared_by) == ("2.0.0", ("KIP-279", "OffsetForLeaderEpoch v1"))
 
 
 @pytest.mark.slow
@@ -41,6 +44,14 @@ def test_a_loss_is_sealed_by_the_election_of_a_replica_without_the_record(tmp_pa
 
     assert (since.brokers, since.first_offset, since.last_offset) == ((), 1, 1)
     assert since.step == "broker 2 leads t-0 in leader epoch 5, with ISR [2]"
+    assert (since.spared_in, since.spared_by) == ("2.0.1", ("KAFKA-7128",))
+
+
+@pytest.mark.slow
+def test_no_release_spares_a_run_what_a_fault_took_from_the_disk(tmp_path: Path) -> None:
+    (since,) = of("1.1.1-java-tail-lost", tmp_path, runs=CLIENTS)
+
+    assert (since.spared_in, since.spared_by) == ("", ())
 
 
 @pytest.mark.slow

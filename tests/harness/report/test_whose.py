@@ -12,7 +12,7 @@ from kchaos.harness.report.answers import held
 from kchaos.harness.report.loading import load
 from kchaos.harness.report.page import render
 from kchaos.harness.report.sections import sections_of
-from kchaos.harness.report.whose import next_commands, whose
+from kchaos.harness.report.whose import last_words, next_commands, whose
 from kchaos.harness.similar_bugs import gone_in
 from tests.support.report_runs import DIVERGENCE, diverged, judge_as, prediction_of
 
@@ -48,6 +48,26 @@ def test_known_bugs_of_the_release_line_with_that_finding_end_alike(tmp_path: Pa
     commands = {purpose: command for command, purpose in next_commands(load(run))}
     assert commands["list known bugs that end so"] == "kchaos list divergence"
     assert commands["make one small file to attach"] == f"kchaos pack {run.path}"
+
+
+def test_a_run_that_conforms_says_which_rule_of_which_release_would_have_spared_it(
+    tmp_path: Path,
+) -> None:
+    run = diverged(tmp_path / "run").seal()
+    names = ("topic", "partition", "brokers", "first_offset", "last_offset")
+    since = {name: DIVERGENCE[name] for name in names} | {"step": "", "time": None}
+    since |= {"spared_in": "2.0.0", "spared_by": ["KIP-279"]}
+    prediction = prediction_of(run) | {"unavoidable": [since]}
+    judge_as(run, findings=[DIVERGENCE], prediction=prediction, conforms=True)
+    sentence = (
+        "By the rules of Kafka 2.0.0 this schedule ends without that harm. KIP-279 decides it."
+    )
+    assert sentence in " ".join(text_report(run).split())
+    said, commands = last_words([None, str(tmp_path), str(run.path)])
+    assert sentence in said
+    assert commands.startswith("next: kchaos replay ")
+    judge_as(run, findings=[DIVERGENCE], prediction=prediction, conforms=None)
+    assert sentence not in text_report(run)
 
 
 def test_a_bug_is_gone_only_after_the_last_release_that_shows_it() -> None:

@@ -312,6 +312,13 @@ def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Pa
     assert sorted(
         (suite.get("name"), suite.get("failures"), suite.get("errors")) for suite in suites
     ) == [("1.1.1", "1", "0"), ("2.8.2", "0", "0"), ("no release known", "0", "1")]
+    failure = suites.find(".//failure")
+    assert failure is not None
+    assert failure.get("type") == "divergence"
+    words = suites.findtext(".//testcase/system-out", "")
+    assert "Kafka's own: Kafka 1.1.1 does this by its rules" in words
+    assert f"[[ATTACHMENT|{night / 'run of 1.1.1' / 'report.html'}]]" in words
+    assert "kchaos replay" in words
     assert "**divergence**" in (night / "summary.md").read_text()
 
 
