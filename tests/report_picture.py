@@ -24,7 +24,7 @@ def picture() -> str:
     drawn = _between(page, '<svg class="strip whole"', "</svg>\n</div>\n</div>") + "</svg>"
     height = int(_between(drawn, 'height="', '"', inside=True))
     outcome = _between(page, "<h1>", "</h1>", inside=True)
-    (number, told) = re.findall(r'<li data-step="(\d+)" class="fatal">(.*?) <strong>', page)[0]
+    (number, told) = re.findall(r'<li data-step="(\d+)"[^>]* class="fatal">(.*?) <strong>', page)[0]
     decided = f"{number}. {' '.join(re.sub(r'<[^>]*>', ' ', told).split())}"
     # Only the colours of light paper: who shows the picture need not tell which he has.
     style = _between(page, "<style>", "@media (max-width", inside=True)

@@ -25,6 +25,7 @@ from kchaos.harness.report.moments import Moment, faults_of, moments, story_of, 
 from kchaos.harness.report.paper import Paper
 from kchaos.harness.report.replicas import PartitionView, partition_views
 from kchaos.harness.report.rounds import observed_rounds, predicted_rounds, side_by_side
+from kchaos.harness.report.scrubbing import scrubbed
 from kchaos.harness.report.sections import sections_of
 from kchaos.harness.report.service import not_measured, service_tables
 from kchaos.harness.report.templates import templates
@@ -77,6 +78,18 @@ def _context(loaded: Loaded) -> dict[str, Any]:
     cause = cause_of(loaded, views=views, decisions=decisions, rounds=rounds, faults=faults)
     names = story_names(loaded)
     happened = moments(loaded, decisions=decisions, faults=faults, writes=writes, rounds=rounds)
+    partition = _drawn_partition(loaded, decisions)
+    time = draw_time(
+        loaded,
+        partition=partition,
+        moments=happened,
+        faults=faults,
+        writes=writes,
+        decisions=decisions,
+        rounds=rounds,
+        cause=cause,
+        names=names,
+    )
     return {
         **_verdict(loaded, views),
         "cause": cause,
@@ -84,17 +97,8 @@ def _context(loaded: Loaded) -> dict[str, Any]:
         "names": names,
         **_drawn(loaded, views),
         **_caches(views),
-        "time": draw_time(
-            loaded,
-            partition=_drawn_partition(loaded, decisions),
-            moments=happened,
-            faults=faults,
-            writes=writes,
-            decisions=decisions,
-            rounds=rounds,
-            cause=cause,
-            names=names,
-        ),
+        "time": time,
+        "scrubbed": scrubbed(loaded, decisions, time.axis, partition),
         **_moments(happened),
         "fault_names": list(dict.fromkeys(fault.name for fault in faults)),
         "writes": writes,

@@ -112,6 +112,7 @@ class DrawnTime:
     badges: tuple[Badge, ...]
     marks: tuple[tuple[float, float], ...]
     height: int
+    axis: TimeAxis
 
 
 def draw_time(
@@ -158,6 +159,7 @@ def draw_time(
         badges=tuple(drawing.badges),
         marks=tuple((time - loaded.started_at, round(place, 3)) for time, place in axis.marks(10)),
         height=drawing.bottom,
+        axis=axis,
     )
 
 

@@ -27,6 +27,7 @@ from kchaos.checkers.model.follow.observed_steps import Excluded, take, take_dec
 from kchaos.checkers.model.follow.other_rules import spared_by
 from kchaos.checkers.model.follow.pruning import needed, step_at_once
 from kchaos.checkers.model.follow.reachable import is_out_of_reach, never_answered
+from kchaos.checkers.model.follow.replica_moments import replica_moments
 from kchaos.checkers.model.follow.unavoidable import Reached, unavoidable
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
@@ -131,8 +132,9 @@ def follow(
         state, more = _left_alone(search, last.node)
         notes += more
     prediction = prediction_of(state, notes, _snapshots(notes))
+    path = [*search.reached(reversed(steps))]
+    prediction = replace(prediction, moments=replica_moments(path))
     if search.is_complete:
-        path = [*search.reached(reversed(steps))]
         decisive = unavoidable(path, search.generations, is_compacted=record.is_compacted)
         nodes = [step.node for step in reversed(steps)]
         spared = spared_by(record, [(at.state, at.seen, at.decided) for at in nodes], decisive)

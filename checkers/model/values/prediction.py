@@ -282,6 +282,32 @@ class Unavoidable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaMoment:
+    """One replica from a moment on, until its next one (`checkers.model.follow.replica_moments`).
+
+    Attributes:
+        time: In seconds since 1970, of what was seen then, or last before it.
+        spans: (first offset, last offset, leader epoch) of what is on the disk, both inclusive.
+        epoch_entries: (leader epoch, start offset), ascending.
+        log_end_offset: Exclusive.
+        high_watermark: In memory; -1 where the release does not know it.
+        role: "leader", "follower", "offline", "none", or "down" where the process does not run.
+        leader_epoch: Of the last state that it took up; -1 before the first.
+    """
+
+    time: float
+    broker: int
+    topic: str
+    partition: int
+    spans: tuple[tuple[int, int, int], ...]
+    epoch_entries: tuple[tuple[int, int], ...]
+    log_end_offset: int
+    high_watermark: int
+    role: str
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """Everything that one timeline predicts; snapshots keep the order of the timeline.
 
@@ -298,6 +324,7 @@ class Prediction:
             since when (`checkers.model.follow.unavoidable`).
         never_rests: Whether a healed state of that run never came to rest, so that `unavoidable`
             has nothing of what came before it.
+        moments: Of a run that was followed, its replicas over time, as far as it was explained.
     """
 
     snapshots: Mapping[str, tuple[PredictedReplica, ...]]
@@ -315,3 +342,4 @@ class Prediction:
     unexplained: tuple[UnexplainedDecision, ...] = field(default=(), metadata=SOMETIMES)
     unavoidable: tuple[Unavoidable, ...] = field(default=(), metadata=SOMETIMES)
     never_rests: bool = field(default=False, metadata=SOMETIMES)
+    moments: tuple[ReplicaMoment, ...] = field(default=(), metadata=SOMETIMES)

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -200,6 +201,18 @@ def a_write(operation: str, at: float, outcome: str) -> WriteSpan:
     )
 
 
+def in_browser(run: RunDirectory, folder: Path, script: str, *flags: str) -> dict[str, Any]:
+    """Return what a script at the end of a run's page finds in a browser."""
+    page = folder / "report.html"
+    page.write_text(render(run).replace("</body>", script + "</body>"), encoding="utf-8")
+    places = [f"--user-data-dir={folder / 'browser'}", "--dump-dom", page.as_uri()]
+    command = [str(browser()), *BROWSER_FLAGS, *flags, *places]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (text,) = re.findall("<pre>(.*?)</pre>", done.stdout)
+    seen: dict[str, Any] = json.loads(unquote(text))
+    return seen
+
+
 BY_HAND = """
 <script>
 const seen = {}, badge = [...pane.querySelectorAll(".badge")].pop();
@@ -250,13 +263,7 @@ document.body.innerHTML = `<pre>${encodeURIComponent(JSON.stringify(seen))}</pre
 def test_wheel_keys_and_pointer_do_in_a_browser_what_the_page_says(
     divergence: RunDirectory, tmp_path: Path
 ) -> None:
-    page = tmp_path / "report.html"
-    page.write_text(render(divergence).replace("</body>", BY_HAND + "</body>"), encoding="utf-8")
-    places = [f"--user-data-dir={tmp_path / 'browser'}", "--dump-dom", page.as_uri()]
-    command = [str(browser()), *BROWSER_FLAGS, *places]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    (text,) = re.findall("<pre>(.*?)</pre>", done.stdout)
-    seen = json.loads(unquote(text))
+    seen = in_browser(divergence, tmp_path, BY_HAND)
 
     assert seen["read"][0] == seen["read"][1]
     assert seen["sentence"][0] == seen["sentence"][1]
@@ -271,3 +278,69 @@ def test_wheel_keys_and_pointer_do_in_a_browser_what_the_page_says(
     assert seen["focused"]
     assert not seen["left"]
     assert seen["wide"] == 0
+
+
+SCRUBBED = """
+<script>
+const parts = "#now, #changes, #replicas-now .replica";
+const look = () => [...document.querySelectorAll(parts)].map((each) => each.textContent);
+const seen = { first: look(), cursor: cursor.getAttribute("visibility") };
+const types = (key) => document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+types(".");
+seen.key = look();
+const marked = document.querySelectorAll("#replicas-now .replica")[1];
+seen.marked = [...marked.querySelectorAll(".changed")].map((each) => each.textContent);
+seen.gone = marked.querySelector("rect.gone title").textContent;
+types(",");
+seen.back = look();
+slider.value = 0;
+slider.dispatchEvent(new Event("input"));
+seen.slider = look();
+document.querySelector(".moments tbody tr:last-child button").click();
+seen.moment = look();
+const third = document.querySelector(`.badge[data-step="3"]`);
+third.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+seen.badge = look();
+seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+document.body.innerHTML = `<pre>${encodeURIComponent(JSON.stringify(seen))}</pre>`;
+</script>
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_replicas_at_a_moment_follow_slider_keys_and_what_is_chosen(
+    divergence: RunDirectory, tmp_path: Path, width: int
+) -> None:
+    seen = in_browser(divergence, tmp_path, SCRUBBED, f"--window-size={width},900")
+
+    assert "of 39; ISR [0]" in seen["first"][0]
+    assert seen["cursor"] == "visible"
+    assert "broker 1 truncated its log from 8 to 7" in seen["key"][1].lower()
+    assert "log end offset 7" in seen["marked"]
+    assert "high watermark 5" not in seen["marked"]
+    assert seen["gone"] == "offsets 7 to 7 were removed"
+    assert seen["back"] == seen["first"] == seen["badge"]
+    assert ", 1 of 39" in seen["slider"][0]
+    assert ", 39 of 39; ISR [0, 1]" in seen["moment"][0]
+    assert "leader epochs: 0 from 0, 1 from 3, 2 from 5, 4 from 7" in seen["moment"][2]
+    assert seen["wide"] == 0
+
+
+@pytest.mark.slow
+def test_a_page_has_each_replica_from_moment_to_moment(divergence: RunDirectory) -> None:
+    moments = load(divergence).prediction.moments  # type: ignore[union-attr]
+    of_broker = [moment for moment in moments if moment.broker == 1]
+    roles = [moment.role for moment in of_broker]
+    cuts = [
+        (before.log_end_offset, after.log_end_offset)
+        for before, after in pairwise(of_broker)
+        if after.log_end_offset < before.log_end_offset
+    ]
+
+    assert {"leader", "follower", "down"} <= {*roles}
+    assert cuts == [(8, 7)]
+    last = of_broker[-1]
+    assert last.spans[-1] == (7, 8, 4)
+    assert (last.log_end_offset, last.high_watermark) == (9, 8)

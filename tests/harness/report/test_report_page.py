@@ -236,7 +236,7 @@ def test_a_fault_is_drawn_from_injection_to_healing(html: str) -> None:
     page = Page(html)
 
     assert len(page.with_class("bar", "fault")) == 1
-    row = re.search(r'<tr class="produce-row "><td .*?</tr>', html[html.index("fault A-B") :])
+    row = re.search(r'<tr class="produce-row "[^>]*><td .*?</tr>', html[html.index("fault A-B") :])
     assert row is not None
     assert "A-B acts" in row[0]
     assert "healed A-B" in page.text

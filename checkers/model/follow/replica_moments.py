@@ -1,0 +1,119 @@
+"""Each replica as it was from moment to moment, by the states of a run's explanation.
+
+**Verifies**: nothing; it is for people, who look at a run in time.
+**Does not verify**: moments of which the run shows nothing have the time of what was seen before.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model.follow.unavoidable import Reached
+from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.prediction import PredictedBatch, ReplicaMoment
+from kchaos.checkers.model.values.replica import Replica
+
+_MOST = 400
+"""More moments of one replica are thinned; what is more than a longer log stays."""
+
+
+class _Was(NamedTuple):
+    """A replica from a time on, and whether its broker's process ran."""
+
+    time: float
+    replica: Replica
+    is_running: bool
+
+    @property
+    def role(self) -> str:
+        """The role that its process believes to have; "down" without one."""
+        return str(self.replica.role) if self.is_running else "down"
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """All but the log and its high watermark."""
+        return self.role, self.replica.leader_epoch, self.replica.entries
+
+    def is_like(self, other: "_Was") -> bool:
+        """Return whether the other one looks the same on a page."""
+        one, two = self.replica, other.replica
+        return (self.shape, one.high_watermark) == (other.shape, two.high_watermark) and (
+            one.log is two.log or one.log == two.log
+        )
+
+
+def replica_moments(path: Iterable[Reached]) -> tuple[ReplicaMoment, ...]:
+    """Return each replica whenever it changed, in the order of the explanation.
+
+    Changes at one time are one moment. Where one replica has very many, those stay in which more
+    changed than the end of the log and the high watermark, and some of the others.
+    """
+    seen: dict[tuple[int, TopicPartition], list[_Was]] = {}
+    time = None
+    for reached in path:
+        time = time if reached.item is None else reached.item.time
+        world = World(reached.state)
+        for broker_id in world.broker_ids() if time is not None else ():
+            is_running = world.running(broker_id) is not None
+            for partition in world.partitions(broker_id):
+                replica = world.replica(broker_id, partition)
+                if replica is not None and time is not None:
+                    _note(seen.setdefault((broker_id, partition), []), time, replica, is_running)
+    moments = (
+        _moment(broker_id, partition, was)
+        for (broker_id, partition), of_replica in seen.items()
+        for was in _thinned(of_replica)
+    )
+    return tuple(sorted(moments, key=lambda moment: moment.time))
+
+
+def _note(of_replica: list[_Was], time: float, replica: Replica, is_running: bool) -> None:
+    last = of_replica[-1] if of_replica else None
+    if last is not None and last.replica is replica and last.is_running == is_running:
+        return
+    was = _Was(time, replica, is_running)
+    if last is not None and last.is_like(was):
+        return
+    if last is not None and last.time == time:
+        of_replica.pop()
+    of_replica.append(was)
+
+
+def _moment(broker_id: int, partition: TopicPartition, was: _Was) -> ReplicaMoment:
+    replica = was.replica
+    return ReplicaMoment(
+        time=was.time,
+        broker=broker_id,
+        topic=partition.topic,
+        partition=partition.partition,
+        spans=tuple(_spans(replica.log.local_batches())),
+        epoch_entries=tuple((entry.epoch, entry.start_offset) for entry in replica.entries),
+        log_end_offset=replica.log.log_end_offset,
+        high_watermark=replica.high_watermark,
+        role=was.role,
+        leader_epoch=replica.leader_epoch,
+    )
+
+
+def _spans(batches: Iterable[PredictedBatch]) -> Iterator[tuple[int, int, int]]:
+    """Yield first and last offset and leader epoch of batches, joined where nothing is between."""
+    open_: tuple[int, int, int] | None = None
+    for batch in batches:
+        if open_ is not None and open_[1:] == (batch.base_offset - 1, batch.leader_epoch):
+            open_ = (open_[0], batch.last_offset, batch.leader_epoch)
+            continue
+        if open_ is not None:
+            yield open_
+        open_ = (batch.base_offset, batch.last_offset, batch.leader_epoch)
+    if open_ is not None:
+        yield open_
+
+
+def _thinned(seen: Sequence[_Was]) -> Iterator[_Was]:
+    every = -(-len(seen) // _MOST)
+    for index, was in enumerate(seen):
+        before = seen[index - 1] if index else was
+        is_shorter = was.replica.log.log_end_offset < before.replica.log.log_end_offset
+        is_kept = was.shape != before.shape or is_shorter
+        if is_kept or index % every == 0 or index == len(seen) - 1:
+            yield was
