@@ -3,15 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kchaos.checkers.acts import (
-    CutLink,
-    HealLink,
-    Hold,
-    LoseTail,
-    ReleaseHold,
-    StartBroker,
-    StopBroker,
-)
+from kchaos.checkers.acts import CutLink, HealLink, Hold, ReleaseHold, StartBroker, StopBroker
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.state.state import EMPTY, State
@@ -123,27 +115,6 @@ def kip_101_1(release: str) -> list[Event]:
     ]
 
 
-def kip_101_2(release: str) -> list[Event]:
-    """KIP-101's second scenario: both lose power, B=1 has lost m2 and is back first."""
-    return [
-        *cluster(release, controller=2, replicas=(1, 0)),
-        state(0, 0, (0, 1)),
-        write("m1", 0, acks=-1),
-        write("m2", 0, acks=-1),
-        StopBroker(broker=0, clean=False, checkpointed=(("t", 0, 2),)),
-        StopBroker(broker=1, clean=False, checkpointed=(("t", 0, 1),)),
-        BrokerUnregistered(broker=0),
-        BrokerUnregistered(broker=1),
-        LoseTail(broker=1, topic="t", partition=0, log_end_offset=1),
-        *start(1, release, czxid=201),
-        state(1, 1, (1,)),
-        write("m3", 1),
-        *start(0, release, czxid=200),
-        state(1, 1, (1, 0)),
-        Snapshot(label="after"),
-    ]
-
-
 def kip_279_1(
     release: str, n: int, *, one_record: bool = False, **configuration: Any
 ) -> list[Event]:
@@ -169,37 +140,6 @@ def kip_279_1(
         HealLink(source=2, target=1),
         HealLink(source=0, target=1),
         BrokerRegistered(broker=1, czxid=201),
-        Snapshot(label="after"),
-    ]
-
-
-def kip_279_3(release: str, *, common: bool = False, **configuration: Any) -> list[Event]:
-    """KIP-279's third scenario, as it was played on real brokers: unclean elections, A=0, B=1."""
-    configuration = {"unclean_leader_election": True, **configuration}
-    return [
-        *cluster(release, controller=2, replicas=(0, 1), **configuration),
-        state(0, 0, (0, 1)),
-        *([write("common", 0, acks=-1)] if common else []),
-        *kill(1),
-        state(0, 1, (0,)),
-        write("a0", 0),
-        *kill(0),
-        state(-1, 2, (0,)),
-        *start(1, release, czxid=201, **configuration),
-        state(1, 3, (1,)),
-        write("b0", 1),
-        *kill(1),
-        state(-1, 4, (1,)),
-        *start(0, release, czxid=200, **configuration),
-        state(0, 5, (0,)),
-        write("a1", 0),
-        *kill(0),
-        state(-1, 6, (0,)),
-        *start(1, release, czxid=301, **configuration),
-        state(1, 7, (1,)),
-        write("b1", 1),
-        *start(0, release, czxid=300, **configuration),
-        state(1, 7, (1, 0)),
         Snapshot(label="after"),
     ]
 

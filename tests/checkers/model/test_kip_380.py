@@ -13,7 +13,6 @@ from kchaos.checkers.model.controller.outboxes import queue
 from kchaos.checkers.model.releases.rules.kafka_9839 import refuse_earlier_epochs
 from kchaos.checkers.model.releases.rules.kip_380 import (
     is_for_an_earlier_generation,
-    is_higher,
     refuse_other_epochs,
 )
 from kchaos.checkers.model.settle.predict import left_alone_after
@@ -22,11 +21,10 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Event, PartitionState, Snapshot, TopicCreated
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, Prediction
 from kchaos.checkers.model.values.requests import LeaderAndIsr, Received, StopReplica
-from tests.support.model_timelines import cluster, kill, left_alone, replica, start, state, write
+from tests.support.model_timelines import cluster, kill, left_alone, start, state, write
 
 AFTER = Snapshot(label="after")
 EARLIER, PRESENT = 101, 201
-T, U = ("t", 0), ("u", 0)
 
 
 def late(api: str, *, broker_epoch: int | None = EARLIER, **fields: Any) -> StaleRequest:
@@ -59,70 +57,6 @@ def bounced(release: str, *between: Event, **configuration: Any) -> list[Event]:
         *start(1, release, czxid=PRESENT, **configuration),
         state(0, 1, (0, 1)),
     ]
-
-
-def both(timeline: list[Event], release: str, *rules: str) -> tuple[Prediction, Prediction]:
-    """What the release predicts without these rules, and with them."""
-    old = generation_for(release, without=rules)
-    return (
-        predict(tuple(timeline), generations=dict.fromkeys((0, 1, 2), old)),
-        predict(tuple(timeline)),
-    )
-
-
-def test_a_replica_that_a_late_request_stopped_fetches_no_more():
-    timeline = [*bounced("2.2.2"), late("StopReplica"), write("n", 0), AFTER]
-    old, new = both(timeline, "2.2.2", "broker epochs", "KAFKA-9839")
-    assert [replica(rules, 1).fetcher for rules in (old, new)] == ["none", "fetching"]
-    assert [replica(rules, 1).log_end_offset for rules in (old, new)] == [1, 2]
-
-
-def test_a_replica_that_a_late_request_deleted_is_gone():
-    timeline = [*bounced("2.2.2"), late("StopReplica", deletes=True), AFTER]
-    old, new = both(timeline, "2.2.2", "broker epochs")
-    assert [len(rules.snapshots["after"]) for rules in (old, new)] == [1, 2]
-
-
-@pytest.mark.parametrize("told", [None, -1])
-def test_a_request_that_says_nothing_of_a_generation_is_obeyed(told):
-    timeline = [*bounced("2.2.2"), late("StopReplica", broker_epoch=told), AFTER]
-    assert replica(predict(tuple(timeline)), 1).fetcher == "none"
-
-
-@pytest.mark.parametrize(("release", "followed"), [("2.1.1", False), ("2.2.2", True)])
-def test_a_leader_that_a_late_request_calls_dead_is_not_followed(release, followed):
-    timeline = [
-        *cluster(release, controller=2, replicas=(0, 1, 3)),
-        state(0, 0, (0, 1, 3)),
-        *kill(1, high_watermark=0),
-        state(0, 1, (0, 3)),
-        *start(1, release, czxid=PRESENT),
-        state(0, 1, (0, 1, 3)),
-        late("UpdateMetadata", live=(0, 1, 2)),
-        state(3, 2, (0, 1, 3)),
-        write("n", 3),
-        AFTER,
-    ]
-    held = replica(predict(tuple(timeline)), 1)
-    assert (held.leader_epoch, held.log_end_offset) == ((2, 1) if followed else (1, 0))
-
-
-def test_a_late_first_request_makes_a_bounced_broker_lead_in_an_old_epoch():
-    timeline = [
-        *cluster("2.2.2", controller=2, replicas=(0, 1)),
-        state(1, 0, (1, 0)),
-        write("m", 1, acks=-1),
-        Hold(name="news", api="LeaderAndIsr", source=2, target=1),
-        *kill(1, high_watermark=1),
-        state(0, 1, (0,)),
-        *start(1, "2.2.2", czxid=PRESENT),
-        late("LeaderAndIsr", states=(("t", 0, 1, 0, (1, 0), 1, 0, (1, 0)),)),
-        write("zombie", 1),
-        AFTER,
-        ReleaseHold(name="news"),
-    ]
-    old, new = both(timeline, "2.2.2", "broker epochs")
-    assert [replica(rules, 1).log_end_offset for rules in (old, new)] == [2, 1]
 
 
 def forgets(release: str, **configuration: Any) -> list[Event]:
@@ -170,14 +104,6 @@ def of_u(prediction: Prediction):
     )
 
 
-def test_what_a_first_request_leaves_out_loses_its_high_watermark_and_at_0_10_2_its_records():
-    old_format = {"inter_broker_protocol": "0.10.2", "message_format": "0.10.2"}
-    oldest = of_u(predict(tuple(forgets("2.1.1", **old_format))))
-    newer = of_u(predict(tuple(forgets("2.1.1"))))
-    assert (oldest.high_watermarks, oldest.log_end_offset) == ((0,), 0)
-    assert (newer.high_watermarks, newer.log_end_offset) == ((0,), 1)
-
-
 def test_only_the_file_of_a_log_directory_is_written_in_which_a_named_replica_lies():
     events, apart = forgets("2.1.1"), (("t", 0, 0), ("u", 0, 1))
     together = placed(events, ("t", 0, 1), ("u", 0, 1))
@@ -207,17 +133,6 @@ def test_a_clean_stop_leaves_the_file_alone_of_a_log_directory_without_a_named_r
     assert not stopped(*apart, internal, checkpointed=0)
 
 
-def test_a_full_first_request_keeps_every_high_watermark():
-    without = [forget for forget in forgets("2.1.1") if not isinstance(forget, StaleRequest)]
-    assert of_u(predict(tuple(without))).high_watermarks[0] == 1
-
-
-def test_a_broker_has_bounced_if_its_registration_is_later_than_the_one_that_was_seen():
-    assert is_higher(101, 201)
-    assert not is_higher(101, 101)
-    assert not is_higher(201, 101)
-
-
 @pytest.mark.parametrize(
     ("told", "up_to_2_5_0", "later"),
     [
@@ -241,16 +156,6 @@ def test_a_controller_refuses_a_shutdown_that_an_earlier_generation_asked_for():
     assert not generation_for("2.2.2").refuses_shutdown(101, 101)
     assert not generation_for("2.2.2").refuses_shutdown(-1, 101)
     assert not generation_for("2.1.1").refuses_shutdown(100, 101)
-
-
-def test_only_from_protocol_2_2_on_a_controller_tells_the_epoch():
-    tells = {
-        (release, protocol): generation_for(
-            release, inter_broker_protocol=protocol
-        ).tells_broker_epoch
-        for release, protocol in (("2.1.1", None), ("2.2.2", "2.1"), ("2.2.2", None))
-    }
-    assert tells == {("2.1.1", None): False, ("2.2.2", "2.1"): False, ("2.2.2", None): True}
 
 
 def after(*events: Event) -> State:

@@ -92,60 +92,6 @@ def test_what_is_no_release_is_refused_with_what_to_write(wrong: str) -> None:
         parse_version(wrong)
 
 
-def test_a_fix_is_in_the_releases_that_got_it_and_in_no_other() -> None:
-    fixes = [
-        ("KAFKA-6857", "0.11.0.2 1.0.1 1.1.0", "0.11.0.3 1.0.2 1.1.1 2.0.0"),
-        ("initial fetch offset", "0.11.0.3 1.0.2", "1.1.0 3.9.2"),
-        ("KAFKA-6975", "0.11.0.3 1.0.1 1.1.0", "1.0.2 1.1.1 2.0.0"),
-        ("KAFKA-3978", "0.11.0.3 1.0.1 2.4.0", "1.0.2 1.1.0 2.3.1"),
-        ("leader's state after the fetch", "0.11.0.3 1.0.2 1.1.1 2.0.0", "1.0.0 1.0.1 1.1.0"),
-        ("KAFKA-7415", "1.1.1 2.0.0", "2.0.1 2.1.0"),
-        ("KAFKA-7152", "2.0.1", "2.1.0"),
-        ("recovery without epoch 0", "2.1.0 2.6.1 2.7.0", "2.1.1 2.6.0"),
-        ("KAFKA-10432", "2.6.0", "2.6.1 2.7.0"),
-        ("KAFKA-7601", "2.2.0", "2.2.1 2.3.0"),
-        ("KAFKA-9338", "2.4.1", "2.5.0"),
-        ("KAFKA-9491", "2.4.0", "2.4.1 2.5.0"),
-        ("KAFKA-9835", "2.4.1 2.5.0", "2.5.1 2.6.0"),
-        ("KAFKA-13141", "2.7.1 2.8.0", "2.7.2 2.8.1 3.0.0"),
-        ("KAFKA-12751", "2.7.1 2.8.0", "2.7.2 2.8.1 3.0.0"),
-        ("KAFKA-13207", "2.7.2 2.8.0", "2.8.1 3.0.0"),
-        ("KAFKA-3143", "2.2.2", "2.3.0 2.4.0"),
-        ("last member stays in the ISR", "1.0.2", "1.1.0 3.9.2"),
-        ("KIP-537", "2.4.1", "2.5.0"),
-        ("shutting down without being told", "1.0.2 2.1.0", "1.1.0 2.0.1"),
-        ("KAFKA-8400", "2.3.1", "2.4.0"),
-        ("high watermark wakes fetches", "2.3.1 2.6.0", "2.4.0 2.5.1"),
-        ("last fetched epoch lost", "2.8.2 3.5.0 3.7.0", "3.5.1 3.5.2 3.6.2"),
-        ("KAFKA-12686", "2.8.2", "3.0.0"),
-        ("KAFKA-13091", "2.8.2 3.0.2", "3.1.0"),
-        ("KAFKA-14010", "3.1.2 3.2.0", "3.2.1 3.3.0"),
-        ("KIP-841", "3.2.3", "3.3.0"),
-        ("KAFKA-14704", "3.3.2 3.4.0", "3.4.1 3.5.0"),
-        ("KAFKA-13972", "3.3.2 3.4.0", "3.4.1 3.5.0"),
-        ("KAFKA-15583", "3.6.2", "3.7.0"),
-        ("asynchronous epoch checkpoint", "3.7.2", "3.8.0"),
-        ("KAFKA-5494", "0.11.0.3", "1.0.0 3.9.2"),
-        ("KAFKA-7298", "2.0.0 2.5.0", "2.0.1 2.1.0 2.4.1"),
-        ("KIP-360", "2.4.1", "2.5.0"),
-        ("KIP-890", "3.5.2", "3.6.0"),
-        ("KAFKA-18723", "3.8.1 3.9.0 4.0.0", "3.9.1 3.9.2 4.0.1 4.0.2"),
-        ("KIP-380", "2.1.1 4.0.0 4.0.2", "2.2.0 3.9.2"),
-        ("KIP-841", "3.2.3", "3.3.0 3.9.2 4.0.0"),
-        ("KAFKA-15665", "3.7.2", "3.8.0 4.2.1"),
-        ("KAFKA-16624", "3.7.2", "3.8.0 4.3.1"),
-        ("KAFKA-12670", "3.8.1", "3.9.0 4.3.1"),
-        ("KAFKA-18106", "3.9.2", "4.0.0 4.3.1"),
-        ("KAFKA-19522", "4.0.2", "4.1.0 4.3.1"),
-        ("last known leader", "4.0.2 4.1.0", "4.1.1 4.3.1"),
-        ("KAFKA-19975", "4.2.1", "4.3.0 4.3.1"),
-    ]
-    for rule, without, having in fixes:
-        released = RANGES[rule].released()
-        assert [release for release in without.split() if release in released] == [], rule
-        assert [release for release in having.split() if release not in released] == [], rule
-
-
 def test_what_the_rules_declare_is_what_was_found_in_every_release() -> None:
     file = Path(kchaos.checkers.model.releases.__file__).with_name("compared.json")
     document = json.loads(file.read_text(encoding="utf-8"))

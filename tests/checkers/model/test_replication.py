@@ -6,7 +6,6 @@ import pytest
 
 from kchaos.checkers.acts import (
     CutLink,
-    HealLink,
     Hold,
     LoseTail,
     PauseBroker,
@@ -20,25 +19,10 @@ from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import (
-    BrokerRegistered,
-    BrokerUnregistered,
-    Produce,
-    Snapshot,
-)
+from kchaos.checkers.model.values.events import Snapshot
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.clusters.releases import KNOWN_RELEASES
-from tests.support.model_timelines import (
-    cluster,
-    kill,
-    kip_279_1,
-    ranges,
-    replica,
-    start,
-    state,
-    terminate,
-    write,
-)
+from tests.support.model_timelines import cluster, kill, replica, state, write
 from tests.support.releases import each_release
 
 AFTER = Snapshot(label="after")
@@ -87,47 +71,6 @@ def test_a_hold_of_one_partition_or_pair_lets_the_others_pass():
     another = Hold(name="i", api="Fetch", source=7)
     prediction = predict([*pair("2.8.2"), other, another, write("m", 0, acks=-1)])
     assert outcome(prediction, "m") == (True, 0, "")
-
-
-def test_LeaderAndIsr_waits_for_a_hold_a_cut_and_a_pause_in_order():
-    held = Hold(name="h", api="LeaderAndIsr", target=1)
-    events = [*pair("2.8.2"), held, state(1, 1, (0, 1)), Snapshot(label="held")]
-    assert replica(predict(events), 1, "held").leader_epoch == 0
-    released = predict([*events, ReleaseHold(name="h"), AFTER])
-    assert replica(released, 1).leader_epoch == 1
-    paused = predict(
-        [
-            *pair("2.8.2"),
-            PauseBroker(broker=1),
-            state(1, 1, (0, 1)),
-            state(0, 2, (0, 1)),
-            Snapshot(label="paused"),
-            ResumeBroker(broker=1),
-            AFTER,
-        ]
-    )
-    assert replica(paused, 1, "paused").leader_epoch == 0
-    assert replica(paused, 1).leader_epoch == 2
-    assert replica(paused, 1).epoch_entries == ((1, 0),)
-
-
-def test_a_broker_that_left_is_told_only_the_present_state_when_it_is_back():
-    prediction = predict(
-        [
-            *pair("2.0.1"),
-            CutLink(source=2, target=1),
-            state(1, 1, (0, 1)),
-            BrokerUnregistered(broker=1),
-            state(0, 2, (0,)),
-            HealLink(source=1, target=2),
-            Snapshot(label="healed"),
-            BrokerRegistered(broker=1, czxid=201),
-            AFTER,
-        ]
-    )
-    assert replica(prediction, 1, "healed").leader_epoch == 0
-    back = replica(prediction, 1)
-    assert (back.leader_epoch, back.epoch_entries) == (2, ())
 
 
 def test_one_way_cuts_let_requests_pass_but_no_answers():
@@ -191,51 +134,6 @@ def test_a_paused_leader_handles_produces_when_it_is_resumed():
     assert outcome(predict([*events, ResumeBroker(broker=0)]), "m") == (True, 0, "")
 
 
-def test_a_zombie_leader_takes_acks_1_until_it_hears_of_its_successor():
-    prediction = predict(
-        [
-            *pair("2.8.2"),
-            CutLink(source=0, target=1),
-            BrokerUnregistered(broker=0),
-            state(1, 1, (1,)),
-            write("lost", 0),
-            write("kept", 1),
-            Snapshot(label="zombie"),
-            HealLink(source=0, target=1),
-            BrokerRegistered(broker=0, czxid=200),
-            write("late", 0),
-            AFTER,
-        ]
-    )
-    assert outcome(prediction, "lost") == (True, 0, "")
-    assert outcome(prediction, "late") == (False, -1, "NOT_LEADER_FOR_PARTITION")
-    assert ranges(replica(prediction, 0, "zombie")) == [(0, 0, 0)]
-    assert ranges(replica(prediction, 0)) == ranges(replica(prediction, 1)) == [(0, 0, 1)]
-
-
-def test_a_dead_thread_is_used_again_until_it_has_no_partition():
-    again = [*kip_279_1("1.1.1", 15), state(0, 4, (0,)), Snapshot(label="same leader")]
-    assert replica(predict(again), 1, "same leader").fetcher == "dead-thread"
-    restarted = [
-        *again,
-        *kill(1, high_watermark=11),
-        *start(1, "1.1.1", czxid=301),
-        Snapshot(label="restarted"),
-    ]
-    # The restarted broker asks again for the end of epoch 2, is told 21, and fails again.
-    assert replica(predict(restarted), 1, "restarted").fetcher == "dead-thread"
-
-
-def test_stopped_replicas_hold_what_is_on_disk_and_in_the_checkpoint():
-    events = [*pair("1.1.1"), write("m", 0, count=3, acks=-1)]
-    clean = replica(predict([*events, *terminate(1), AFTER]), 1)
-    assert (clean.is_running, clean.high_watermarks, clean.log_end_offset) == (False, (3,), 3)
-    read = replica(predict([*events, *kill(1, high_watermark=0), AFTER]), 1)
-    assert read.high_watermarks == (0,)
-    unread = replica(predict([*events, *kill(1), AFTER]), 1)
-    assert unread.high_watermarks == (0, 3)
-
-
 def test_a_lost_tail_must_be_at_a_batch_edge_of_a_stopped_broker():
     events = [*pair("1.1.1"), write("m", 0, count=3, acks=-1)]
     lost = LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)
@@ -280,66 +178,6 @@ def test_every_release_names_its_generation():
     assert "KAFKA-10554" not in generation_for("2.7.2").rules
 
 
-def test_a_produce_with_a_codec_is_one_wrapper_in_old_formats():
-    gzip = Produce(
-        operation="z", broker=0, topic="t", partition=0, records=("a", "b"), acks=1, codec="gzip"
-    )
-    prediction = predict([*pair("0.10.2.2"), gzip, write("plain", 0, count=2), AFTER])
-    for broker in (0, 1):
-        assert ranges(replica(prediction, broker)) == [(0, 1, -1), (2, 2, -1), (3, 3, -1)]
-
-
-def test_in_the_model_overlapping_cuts_heal_one_by_one():
-    timeline = [
-        *pair("1.1.1"),
-        CutLink(source=0, target=1, name="outer"),
-        CutLink(source=0, target=1, name="inner"),
-        write("m", 0),
-        HealLink(name="inner"),
-        Snapshot(label="half"),
-        HealLink(name="outer"),
-        Snapshot(label="whole"),
-    ]
-    prediction = predict(timeline)
-    ends = [replica(prediction, 1, label).log_end_offset for label in ("half", "whole")]
-    assert ends == [0, 1]
-
-
 def test_an_event_of_which_no_case_says_what_it_changes_is_refused() -> None:
     with pytest.raises(AssertionError, match="unreachable"):
         happen(World(EMPTY), "a comet", {})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("is_cut", "ends_at"), [(False, 2), (True, 1)])
-def test_a_cut_ends_the_fetch_session_so_that_a_follower_of_an_older_epoch_is_refused(
-    is_cut, ends_at
-):
-    """In a session a 2.4.1 leader sees no epoch; the full Fetch after a cut carries it."""
-    cut = [CutLink(source=0, target=1)] if is_cut else []
-    heal = [HealLink(source=0, target=1)] if is_cut else []
-    timeline = [
-        *pair("2.4.1"),
-        write("first", 0, acks=-1),
-        Hold(name="h", api="LeaderAndIsr", target=1),
-        *cut,
-        state(0, 1, (0, 1)),
-        *heal,
-        write("second", 0),
-        AFTER,
-    ]
-    assert replica(predict(timeline), 1).log_end_offset == ends_at
-
-
-def test_a_refused_partition_leaves_the_fetch_session_which_ends_without_any():
-    """Broker 1 hears of no epoch: 0 refuses as a follower, and then the full Fetch is too old."""
-    timeline = [
-        *cluster("2.1.1", controller=3, replicas=(0, 1, 2)),
-        state(0, 0, (0, 1, 2)),
-        write("first", 0, acks=-1),
-        Hold(name="h", api="LeaderAndIsr", target=1),
-        state(2, 1, (0, 1, 2)),
-        state(0, 2, (0, 1, 2)),
-        write("second", 0),
-        AFTER,
-    ]
-    assert [replica(predict(timeline), broker).log_end_offset for broker in (0, 1, 2)] == [2, 1, 2]
