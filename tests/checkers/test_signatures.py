@@ -13,7 +13,7 @@ from kchaos.checkers.signatures import digest_of, require_signature, sign
 from kchaos.harness.commands.judge_runs import judge_paths
 from tests.support.clean_runs import clean_run, clean_snapshot
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.needs("openssh")]
 
 
 @pytest.fixture

@@ -282,6 +282,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", folder], check=True)
 
 
+@pytest.mark.needs("namespaces")
 def test_a_disk_that_is_full_in_the_middle_of_a_night_ends_it_and_no_run_that_ended_is_lost(
     play: Any, small_disk: Path
 ) -> None:

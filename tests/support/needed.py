@@ -67,6 +67,16 @@ def _no_git() -> str:
     return "" if shutil.which("git") else "there is no git: install the package git"
 
 
+def _no_namespaces() -> str:
+    own = ("unshare", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc")
+    remedy = "install the packages util-linux and mount, and let this user make namespaces"
+    return _complaint([*own, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], "", remedy)
+
+
+def _no_openssh() -> str:
+    return "" if shutil.which("ssh-keygen") else "there is no ssh-keygen: install openssh-client"
+
+
 def _no_criu() -> str:
     from kchaos.clusters.restored.criu import why_not
 
@@ -97,6 +107,8 @@ PROGRAMS = {
     "docker": Program("containers", _no_engine),
     "fuse": Program("slow disks", _no_slow_disk),
     "git": Program("what is read from git", _no_git),
+    "namespaces": Program("full disks and other tables of processes", _no_namespaces),
+    "openssh": Program("signatures", _no_openssh),
 }
 
 
