@@ -132,6 +132,7 @@ HARMLESS = _names("""
     transaction.state.log.load.buffer.size transaction.state.log.min.isr
     transaction.state.log.num.partitions transaction.state.log.replication.factor
     transaction.state.log.segment.bytes transactional.id.expiration.ms
+    share.coordinator.state.topic.min.isr share.coordinator.state.topic.replication.factor
     # What brokers tell of themselves.
     auto.include.jmx.reporter metrics.num.samples metrics.recording.level
     metrics.sample.window.ms telemetry.max.bytes

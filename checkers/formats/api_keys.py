@@ -98,7 +98,7 @@ FOLLOWED = frozenset(
 
 
 def unknown_api(api: str) -> str:
-    """Return why a `Hold` cannot name this API, or ""; its exact spelling matters to the model."""
+    """Return why nobody can name this API, or ""; its exact spelling matters to the model."""
     if api in APIS:
         return ""
     return f"no API is named {api!r}; known: {', '.join(APIS)}"

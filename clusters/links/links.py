@@ -5,14 +5,14 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from ipaddress import IPv4Network, ip_address
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from kchaos.checkers import acts
-from kchaos.checkers.acts import Direction, ForgeAnswers
+from kchaos.checkers.acts import Direction, ForgeAnswers, TopicPartition
 from kchaos.checkers.formats.link_record import LinkRecord
 from kchaos.clusters.links.client_talk import ClientJournal, ClientSink, ClientTalk
 from kchaos.clusters.links.conversation import Conversation, Endpoint, RelayContext
@@ -299,14 +299,35 @@ class Links:
         """The sequence number of the record to come: take it before an action, see `log`."""
         return self._journal.next_sequence
 
-    def log(self, since: int = 0) -> list[LinkRecord]:
-        """Return the records from sequence number ``since`` on (inclusive), oldest first.
+    def log(self, since: int = 0, *api_keys: int) -> list[LinkRecord]:
+        """Return the records of these APIs, or of all, from ``since`` on (inclusive), oldest first.
 
         Fetches that say nothing new (no records, no error, the same offsets and high watermark as
-        before on their connection) are counted and not recorded. The newest 50 000 are kept;
-        the sink gets them all.
+        before on their connection) are counted and not recorded. The newest 50 000 of each API are
+        kept; the sink gets them all.
+
+        Raises LinkError when some of these records are no longer kept.
         """
-        return self._journal.log(since)
+        return self._journal.log(since, *api_keys)
+
+    def last_fetch(
+        self,
+        follower: int,
+        leader: int,
+        partition: TopicPartition,
+        field: Literal["partitions", "forgotten"] = "partitions",
+    ) -> LinkRecord | None:
+        """Return the last Fetch that went on and names the partition, however long ago, or None.
+
+        With "forgotten" it is the last one that removes the partition from its fetch session.
+        """
+        return self._journal.last_fetch(follower, leader, partition, field)
+
+    def failed_fetches(
+        self, follower: int, leader: int, partition: TopicPartition
+    ) -> Sequence[LinkRecord]:
+        """Return the newest 100 answers with an error of the partition, since one without."""
+        return self._journal.failed_fetches(follower, leader, partition)
 
     def check(self) -> None:
         """Raise LinkError when a sink has failed."""
@@ -321,15 +342,22 @@ class Links:
         *,
         since: int | None = None,
         abort: Callable[[], None] | None = None,
+        api_keys: Collection[int] = (),
     ) -> LinkRecord:
-        """Return the first record that fulfils the predicate.
+        """Return the first record of these APIs, or of any, that fulfils the predicate.
 
         Looks at records from sequence number ``since`` on, without it at those after this call.
+        Raises LinkError when some of them are no longer kept.
         ``abort`` is called several times a second and may raise (for instance BrokerExited).
         Raises AwaitTimeout when there is no such record within ``timeout_s`` seconds.
         """
         return self._journal.await_record(
-            predicate, timeout_s=timeout_s, waiting_for=waiting_for, since=since, abort=abort
+            predicate,
+            timeout_s=timeout_s,
+            waiting_for=waiting_for,
+            since=since,
+            abort=abort,
+            api_keys=api_keys,
         )
 
     # --- inside

@@ -3,11 +3,12 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import takewhile
+from typing import Literal
 
-from kchaos.checkers.acts import Direction
+from kchaos.checkers.acts import Direction, TopicPartition
 from kchaos.checkers.formats.api_keys import ApiKey, api_key_of
 from kchaos.checkers.formats.link_record import Fate, LinkRecord
 from kchaos.clusters.errors import AwaitTimeout
@@ -49,18 +50,30 @@ class LinkCounts:
 
 
 _WATCH_S = 0.2
+_MOST_FAILED = 100
+"""So many answers to fetches are kept that name an error of a partition, one after the other."""
+_ARRIVED = ("passed", "released", "delayed")
 _COUNTERS = ("passed", "held", "cut", "delayed", "abandoned", "forged", "undecided", "unread")
 
 
 class LinkJournal:
-    """Counts and records of all links. Every method may be called from any thread."""
+    """Counts and records of all links. Every method may be called from any thread.
+
+    Of each API the newest `most_of_an_api` records are kept. Whoever asks for older ones gets an
+    error: a forgotten record is never taken for one that was not there. What is asked of fetches,
+    of which there are most, has an index that forgets nothing.
+    """
 
     def __init__(
-        self, *, sink: Callable[[LinkRecord], None] | None = None, most_records: int = 50_000
+        self, *, sink: Callable[[LinkRecord], None] | None = None, most_of_an_api: int = 50_000
     ) -> None:
         self._sink = sink
         self._changed = threading.Condition()
-        self._records: deque[LinkRecord] = deque(maxlen=most_records)
+        self._most_of_an_api = most_of_an_api
+        self._kept: dict[int, deque[LinkRecord]] = {}
+        self._forgotten: dict[int, int] = {}
+        self._fetches: dict[tuple[int | None, int | None, str, TopicPartition], LinkRecord] = {}
+        self._failed: dict[tuple[int | None, int | None, TopicPartition], deque[LinkRecord]] = {}
         self._last_sequence = 0
         self._counts: dict[tuple[int | None, int | None, int, int, Direction], dict[str, int]] = {}
         self._broken_streams = 0
@@ -70,7 +83,7 @@ class LinkJournal:
         """Replace the sink; what the one before failed with is forgotten."""
         with self._changed:
             if sink is not None and since is not None:
-                for record in self._since(since):
+                for record in self._since(since, ()):
                     sink(record)
             self._sink = sink
             self._sink_error = None
@@ -128,7 +141,7 @@ class LinkJournal:
                 fate=fate,
                 detail=message.detail,
             )
-            self._records.append(record)
+            self.keep(record)
             if self._sink is not None and self._sink_error is None:
                 try:
                     self._sink(record)
@@ -136,6 +149,50 @@ class LinkJournal:
                     self._sink_error = error
             self._changed.notify_all()
         return record
+
+    def keep(self, record: LinkRecord) -> None:
+        """Keep a record, and forget the oldest of its API if there are too many."""
+        with self._changed:
+            kept = self._kept.setdefault(record.api_key, deque())
+            kept.append(record)
+            if len(kept) > self._most_of_an_api:
+                self._forgotten[record.api_key] = kept.popleft().sequence
+            if (record.api_key, record.direction) == (ApiKey.FETCH, "response"):
+                self._index_answer(record)
+            elif record.api_key == ApiKey.FETCH and record.fate in _ARRIVED:
+                self._index_request(record)
+
+    def _index_request(self, record: LinkRecord) -> None:
+        for field in ("partitions", "forgotten"):
+            for partition, _ in _named(record, field):
+                self._fetches[record.source, record.target, field, partition] = record
+
+    def _index_answer(self, record: LinkRecord) -> None:
+        ends = (record.source, record.target)
+        for partition, error_code in _named(record, "partitions"):
+            if error_code:
+                failed = self._failed.setdefault((*ends, partition), deque(maxlen=_MOST_FAILED))
+                failed.append(record)
+            else:
+                self._failed.pop((*ends, partition), None)
+
+    def last_fetch(
+        self,
+        follower: int,
+        leader: int,
+        partition: TopicPartition,
+        field: Literal["partitions", "forgotten"] = "partitions",
+    ) -> LinkRecord | None:
+        """Return the last Fetch that went on and names the partition in this field, or None."""
+        with self._changed:
+            return self._fetches.get((follower, leader, field, partition))
+
+    def failed_fetches(
+        self, follower: int, leader: int, partition: TopicPartition
+    ) -> tuple[LinkRecord, ...]:
+        """Return the newest 100 answers with an error of the partition, since one without."""
+        with self._changed:
+            return tuple(self._failed.get((follower, leader, partition), ()))
 
     def broken_stream(self) -> None:
         """Count a connection whose bytes stopped to be Kafka's protocol."""
@@ -164,16 +221,28 @@ class LinkJournal:
                 )
             }
 
-    def log(self, since: int = 0) -> list[LinkRecord]:
-        """Return the kept records from this sequence number on (inclusive), oldest first."""
-        with self._changed:
-            return self._since(since)
+    def log(self, since: int, *api_keys: int) -> list[LinkRecord]:
+        """Return the records of these APIs, or of all, from ``since`` on, oldest first.
 
-    def _since(self, since: int) -> list[LinkRecord]:
-        if not self._records:
-            return []
-        skipped = max(0, since - self._records[0].sequence)
-        return list(islice(self._records, skipped, None))
+        Raises:
+            LinkError: Some of them are no longer kept.
+        """
+        with self._changed:
+            return self._since(since, api_keys)
+
+    def _since(self, since: int, api_keys: Collection[int]) -> list[LinkRecord]:
+        found: list[LinkRecord] = []
+        for api_key in api_keys or self._kept:
+            forgotten = self._forgotten.get(api_key, 0)
+            if forgotten and since <= forgotten:
+                raise LinkError(
+                    f"links keep the newest {self._most_of_an_api} records of an API, and none of "
+                    f"{api_key_of(api_key)!r} up to record {forgotten}: ask for later ones than "
+                    f"{since}, or read links.jsonl"
+                )
+            newest_first = reversed(self._kept.get(api_key, ()))
+            found += takewhile(lambda record: record.sequence >= since, newest_first)
+        return sorted(found, key=lambda record: record.sequence)
 
     def check(self) -> None:
         """Raise LinkError if the sink failed to take a record."""
@@ -193,6 +262,7 @@ class LinkJournal:
         waiting_for: str,
         since: int | None,
         abort: Callable[[], None] | None,
+        api_keys: Collection[int],
     ) -> LinkRecord:
         """Return the first record from ``since`` on (None: from now on) that fulfils it."""
         timeout_s *= patience()
@@ -200,13 +270,18 @@ class LinkJournal:
         next_sequence = self.next_sequence if since is None else since
         last_seen = "no record"
         while True:
-            fresh = self._await_since(next_sequence, deadline, is_watched=abort is not None)
+            wait_s = max(0.0, deadline - awake_s())
+            if abort is not None:
+                wait_s = min(wait_s, _WATCH_S)
+            with self._changed:
+                self._changed.wait_for(lambda: self._last_sequence >= next_sequence, wait_s)  # noqa: B023
+                fresh = self._since(next_sequence, api_keys)
+                next_sequence = max(next_sequence, self._last_sequence + 1)
             self.check()
             for record in fresh:
                 if predicate(record):
                     return record
             if fresh:
-                next_sequence = fresh[-1].sequence + 1
                 last_seen = fresh[-1].describe()
             if abort is not None:
                 abort()
@@ -218,11 +293,8 @@ class LinkJournal:
                     timeout_s=timeout_s,
                 )
 
-    def _await_since(self, since: int, deadline: float, *, is_watched: bool) -> list[LinkRecord]:
-        """Wait for records from ``since`` on and return them; none if the time is up."""
-        wait_s = max(0.0, deadline - awake_s())
-        if is_watched:
-            wait_s = min(wait_s, _WATCH_S)
-        with self._changed:
-            self._changed.wait_for(lambda: self._last_sequence >= since, wait_s)
-            return self._since(since)
+
+def _named(record: LinkRecord, field: str) -> Iterator[tuple[TopicPartition, int | None]]:
+    """Yield each partition that the message names there, and its error code."""
+    for entry in (record.detail or {}).get(field, ()):
+        yield TopicPartition(entry.get("topic"), entry.get("partition")), entry.get("error_code")

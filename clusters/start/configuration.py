@@ -39,7 +39,6 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "num.network.threads": "2",
     "num.recovery.threads.per.data.dir": "1",
     "offsets.topic.num.partitions": "1",
-    "offsets.topic.replication.factor": "1",
     "replica.high.watermark.checkpoint.interval.ms": "5000",
     "replica.lag.time.max.ms": "10000",
     "unclean.leader.election.enable": "false",
@@ -47,13 +46,20 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "zookeeper.session.timeout.ms": "6000",
 }
 
-# Configurations that came with 0.11.0.
+# Configurations that came with a release.
 BROKER_DEFAULTS_SINCE_0_11: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
-    "transaction.state.log.replication.factor": "1",
 }
+BROKER_DEFAULTS_SINCE_4_0: Mapping[str, str] = {"share.coordinator.state.topic.min.isr": "1"}
+_INTERNAL_TOPICS: Mapping[str, tuple[int, ...]] = {
+    "offsets.topic": (),
+    "transaction.state.log": (0, 11),
+    "share.coordinator.state.topic": (4, 0),
+}
+"""The first release with each internal topic, by the beginning of its settings' names."""
+_MOST_REPLICAS = 3
 
 # A KRaft cluster's, of brokers and controllers, in place of what names ZooKeeper. Controllers that
 # are killed are replaced soon; brokers have Kafka's own time to tell that they live.
@@ -86,8 +92,11 @@ log4j.logger.org.apache.zookeeper=INFO
 """
 
 
-def broker_defaults(release: Release, *, is_kraft: bool) -> dict[str, str]:
-    """Return the configuration of a broker of this release before the spec's properties."""
+def broker_defaults(release: Release, *, is_kraft: bool, brokers: int) -> dict[str, str]:
+    """Return the configuration of a broker of this release before the spec's properties.
+
+    Internal topics have three replicas as in production, or as many as there are brokers.
+    """
     defaults = dict(BROKER_DEFAULTS)
     if is_kraft:
         of_zookeeper = [name for name in defaults if name.startswith("zookeeper.")]
@@ -95,6 +104,12 @@ def broker_defaults(release: Release, *, is_kraft: bool) -> dict[str, str]:
         defaults.update(KRAFT_DEFAULTS)
     if release.number >= (0, 11):
         defaults.update(BROKER_DEFAULTS_SINCE_0_11)
+    if release.number >= (4, 0):
+        defaults.update(BROKER_DEFAULTS_SINCE_4_0)
+    replicas = str(min(brokers, _MOST_REPLICAS))
+    for topic, since in _INTERNAL_TOPICS.items():
+        if release.number >= since:
+            defaults[f"{topic}.replication.factor"] = replicas
     return defaults
 
 

@@ -427,7 +427,9 @@ class JvmCluster:
 
         def base_properties(distribution: Distribution) -> dict[str, str]:
             release = release_of(distribution.release)
-            return {**broker_defaults(release, is_kraft=self.spec.is_kraft), **fixed}
+            brokers = len(self.spec.brokers)
+            own = broker_defaults(release, is_kraft=self.spec.is_kraft, brokers=brokers)
+            return {**own, **fixed}
 
         place = self._node_place(
             broker_id,

@@ -19,7 +19,7 @@ from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.play import Play
 from kchaos.harness.play.workload import BOOTSTRAP, cannot_run
-from kchaos.harness.run.ending import PLANNED, finish
+from kchaos.harness.run.ending import ends_run, finish
 from kchaos.harness.run.runner import RunOptions, begin
 from kchaos.harness.run.scenario import Scenario
 
@@ -107,7 +107,9 @@ def judged_playground(
         status = 0
         try:
             status = _run(command, cluster.bootstrap_servers, play)
-        except PLANNED as error:
+        except Exception as error:
+            if not ends_run(error):
+                raise
             failure = error
         run = finish(play, started=started, failure=failure, settle_bound_s=options.settle_bound_s)
     return judged(run, say), status

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.clusters.links import ApiKey, LinkRecord
-from kchaos.clusters.system.interrupts import check_interrupt
+from kchaos.clusters.links import ApiKey
 from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import links_of
 from kchaos.harness.gates import gates
@@ -27,30 +26,28 @@ def await_fetching(
 
     `abort` raises if waiting is of no use.
     """
-    if play.cluster.links is None:
-        return
-
-    def check() -> None:
-        check_interrupt()
-        if abort is not None:
-            abort()
-
-    links_of(play.cluster).await_record(
-        _fetching(play, partition, follower, leader),
+    await_until(
+        lambda: is_fetching(play, partition, follower, leader),
         timeout_s=timeout_s,
-        waiting_for=f"broker {follower} to fetch {partition.name} from {leader}",
-        since=_led_since(play, partition, follower, leader),
-        abort=check,
+        waiting_for=f"broker {follower} to fetch {partition.name} from {leader} at a link",
+        last_seen=lambda: links_of(play.cluster).last_fetch(follower, leader, partition),
+        abort=abort,
     )
 
 
 def is_fetching(play: Play, partition: TopicPartition, follower: int, leader: int) -> bool:
     """Return whether the fetch of `await_fetching` has come; True without links."""
-    if play.cluster.links is None:
+    links = play.cluster.links
+    if links is None:
         return True
-    is_fetch = _fetching(play, partition, follower, leader)
-    records = links_of(play.cluster).log(_led_since(play, partition, follower, leader))
-    return any(is_fetch(record) for record in records)
+    fetch = links.last_fetch(follower, leader, partition)
+    if fetch is None or fetch.sequence < _led_since(play, partition, follower, leader):
+        return False
+    # With KRaft no request tells the follower of the leader's present term. Its own request has
+    # the leader epoch of that, or of a later one.
+    state = play.cluster.metadata.state(*partition) if play.cluster.spec.is_kraft else None
+    named = fetch.partition(*partition) or {}
+    return state is None or int(named.get("current_leader_epoch", -1)) >= state.leader_epoch
 
 
 def await_fetches(
@@ -92,30 +89,6 @@ def _fetches(play: Play, follower: int, leader: int) -> int:
     )
 
 
-def _fetching(
-    play: Play, partition: TopicPartition, follower: int, leader: int
-) -> Callable[[LinkRecord], bool]:
-    """Return a predicate for requests for the partition's records that the leader gets.
-
-    With KRaft no request tells the follower of the leader's present term. Its own request has the
-    leader epoch of that, or of a later one.
-    """
-    state = play.cluster.metadata.state(*partition) if play.cluster.spec.is_kraft else None
-    least_epoch = -1 if state is None else state.leader_epoch
-
-    def is_fetch(record: LinkRecord) -> bool:
-        if (record.api_key, record.direction) != (ApiKey.FETCH, "request"):
-            return False
-        if record.fate not in gates.GONE_ON or (record.source, record.target) != (follower, leader):
-            return False
-        named = record.partition(*partition)
-        return named is not None and (
-            state is None or int(named.get("current_leader_epoch", -1)) >= least_epoch
-        )
-
-    return is_fetch
-
-
 def _led_since(play: Play, partition: TopicPartition, follower: int, leader: int) -> int:
     """Return the sequence number of the request that first informed the follower of its leader.
 
@@ -130,8 +103,8 @@ def _led_since(play: Play, partition: TopicPartition, follower: int, leader: int
     before: int | None = None
     heard = [
         record
-        for record in links_of(play.cluster).log(started)
-        if (record.api_key, record.target) == (ApiKey.LEADER_AND_ISR, follower)
+        for record in links_of(play.cluster).log(started, ApiKey.LEADER_AND_ISR)
+        if record.target == follower
     ]
     refused = {
         (record.connection, record.correlation_id)

@@ -214,6 +214,7 @@ def await_delivered(
         f"and leader epoch {state.leader_epoch} of {partition.name}",
         since=play.observer.links_started.get(broker, 0),
         abort=check_interrupt,
+        api_keys=(ApiKey.LEADER_AND_ISR,),
     )
     told = observations.LeaderAndIsr(**asdict(state))
     play.observed(observations.Delivered(broker=broker, state=told))
@@ -226,8 +227,19 @@ def is_delivered(play: Play, partition: TopicPartition, broker: int, state: Lead
     if play.cluster.links is None:
         return True
     is_answer = _delivery(partition, broker, state)
-    records = links_of(play.cluster).log(play.observer.links_started.get(broker, 0))
-    return any(is_answer(record) for record in records)
+    return any(map(is_answer, since_start(play, broker, ApiKey.LEADER_AND_ISR)))
+
+
+def since_start(play: Play, broker: int, *api_keys: ApiKey) -> Iterator[LinkRecord]:
+    """Yield what links saw of these requests to the broker's current process, and of its answers.
+
+    Raises:
+        LinkError: Some of it is no longer kept.
+    """
+    since = play.observer.links_started.get(broker, 0)
+    for record in links_of(play.cluster).log(since, *api_keys):
+        if record.target == broker:
+            yield record
 
 
 def _delivery(
@@ -240,7 +252,7 @@ def _delivery(
     asked: set[tuple[int, int]] = set()
 
     def is_answer(record: LinkRecord) -> bool:
-        if record.api_key != ApiKey.LEADER_AND_ISR or record.target != broker:
+        if record.target != broker:
             return False
         exchange = (record.connection, record.correlation_id)
         if record.direction == "response":
@@ -278,9 +290,7 @@ def is_yet_to_answer(play: Play, broker: int, controller: int) -> bool:
     if play.cluster.links is None or play.cluster.spec.is_kraft:
         return False
     last: tuple[int, int] | None = None
-    for record in links_of(play.cluster).log(play.observer.links_started.get(broker, 0)):
-        if record.api_key not in _OF_CONTROLLERS or record.target != broker:
-            continue
+    for record in since_start(play, broker, *_OF_CONTROLLERS):
         exchange = (record.connection, record.correlation_id)
         if record.direction == "request" and record.source == controller and record.fate in GONE_ON:
             last = exchange
@@ -328,29 +338,25 @@ def _updates_of_metadata(play: Play, controller: int) -> Iterator[LinkRecord]:
     """Yield each UpdateMetadata that this broker has sent as controller."""
     if play.cluster.links is None:
         return
-    for record in links_of(play.cluster).log(0):
-        if (record.api_key, record.source, record.direction) == (
-            ApiKey.UPDATE_METADATA,
-            controller,
-            "request",
-        ):
+    for record in links_of(play.cluster).log(0, ApiKey.UPDATE_METADATA):
+        if (record.source, record.direction) == (controller, "request"):
             yield record
 
 
 def await_cut_off(play: Play, source: int, target: int, *, timeout_s: float) -> None:
     """Wait until a cut has held a fetcher's request from one broker to another."""
     wanted = (ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH)
-    links_of(play.cluster).await_record(
-        lambda record: (
-            record.api_key in wanted
-            and record.direction == "request"
-            and (record.source, record.target) == (source, target)
-            and record.fate == "cut"
+    await_until(
+        lambda: any(
+            key.api_key in wanted
+            and key.direction == "request"
+            and (key.source, key.target) == (source, target)
+            and count.cut
+            for key, count in links_of(play.cluster).counts().items()
         ),
         timeout_s=timeout_s,
         waiting_for=f"a fetcher's request from broker {source} to {target} to be cut off",
-        since=0,
-        abort=check_interrupt,
+        last_seen=lambda: "none",
     )
 
 

@@ -20,7 +20,7 @@ from kchaos.clusters.system.exchange import NoAnswer
 from kchaos.clusters.system.interrupts import check_interrupt
 from kchaos.clusters.system.standstill import awake_s
 from kchaos.harness.gates import gates
-from kchaos.harness.gates.replication import unused_probe
+from kchaos.harness.gates.replication import replicas_of, unused_probe
 from kchaos.harness.gates.settled import Settled
 from kchaos.harness.play.play import Play
 
@@ -194,8 +194,7 @@ def _refused(probed: Probed, *, answer: Produced | Exception, number: int, end: 
 
 def _are_too_few(probed: Probed, answer: Produced | Exception) -> bool:
     """Return whether a write failed for too few replicas, although all of them are in sync."""
-    topic, number = probed.partition
-    assigned = probed.play.cluster.metadata.assignment(topic)[number]
+    assigned = replicas_of(probed.play, probed.partition)
     refused = isinstance(answer, Produced) and answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     return refused and set(assigned) <= set(probed.in_sync)
 

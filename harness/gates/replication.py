@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kchaos.checkers import observations
@@ -153,8 +153,13 @@ def _checkpoint_interval_s(play: Play, broker: int) -> float:
 
 def log_ends(play: Play, partition: TopicPartition) -> dict[str, int]:
     """Return each replica's log end offset on disk, by broker."""
-    replicas = play.cluster.metadata.assignment(partition.topic)[partition.partition]
+    replicas = replicas_of(play, partition)
     return {str(broker): gates.last_offset(play, broker, partition) + 1 for broker in replicas}
+
+
+def replicas_of(play: Play, partition: TopicPartition) -> Sequence[int]:
+    """Return the brokers of the partition's replicas; none if its topic is gone."""
+    return play.cluster.metadata.assignment(partition.topic).get(partition.partition, ())
 
 
 def unused_probe(play: Play, partition: TopicPartition) -> tuple[str, str]:

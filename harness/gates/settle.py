@@ -28,6 +28,7 @@ from kchaos.harness.gates.replication import (
     first_difference,
     lasting_difference,
     log_ends,
+    replicas_of,
 )
 from kchaos.harness.gates.settle_bound import settle_bound
 from kchaos.harness.gates.settled import Settled
@@ -66,7 +67,7 @@ def _settle_all(play: Play, partitions: Sequence[TopicPartition] | None, settled
         NobodyDecides: There is no controller, or it does not do what is due.
     """
     _await_controller(play, settled.bound_s)
-    deleting = _await_deletions(play, settled)
+    deleting = _await_deletions(play, settled, frozenset())
     there = _partitions(play) if partitions is None else partitions
     partitions = [each for each in there if each.topic not in deleting]
     settled.partitions = partitions
@@ -76,11 +77,13 @@ def _settle_all(play: Play, partitions: Sequence[TopicPartition] | None, settled
     moving: list[TopicPartition] = []
     # A controller that is late may change a partition while the others settle.
     while moved and settled.state == "converged" and awake_s() < deadline:
-        for partition in moved:
-            _settle_partition(play, partition, untold, settled)
+        are_there = [_settle_partition(play, each, untold, settled) for each in moved]
+        if not all(are_there):
+            deleting |= _await_deletions(play, settled, deleting)
         # Where a replica does not follow, its reassignment cannot end.
         moving = _await_reassignments(play, settled) if settled.state == "converged" else []
         moved = moved_since(play, partitions, settled)
+        moved = [partition for partition in moved if partition.topic not in deleting]
     for partition in moving:
         settled.worsen("stalled")
         detail = f"it went on for {settled.bound_s:g} s while every replica was in sync"
@@ -124,14 +127,18 @@ def _await_controller(play: Play, bound_s: float) -> None:
         raise NobodyDecides(f"there was no controller for {bound_s:g} s") from error
 
 
-def _await_deletions(play: Play, settled: Settled) -> frozenset[str]:
-    """Wait for deleted topics to be gone; return those that stay.
+def _await_deletions(play: Play, settled: Settled, staying: frozenset[str]) -> frozenset[str]:
+    """Wait for deleted topics to be gone, except those that stay; return the others that stay.
 
     A controller deletes no topic of which a replica does not live; that is no reason.
     """
     metadata = play.cluster.metadata
     left = _await_none(
-        lambda: [each for each in _partitions(play) if metadata.is_deleting(each.topic)],
+        lambda: [
+            each
+            for each in _partitions(play)
+            if each.topic not in staying and metadata.is_deleting(each.topic)
+        ],
         settled.bound_s,
         "topics that are to be deleted to be gone",
     )
@@ -194,14 +201,16 @@ def moved_since(
 def _hosts(play: Play, partitions: Sequence[TopicPartition]) -> set[int]:
     """Return the registered brokers that host a replica."""
     metadata = play.cluster.metadata
-    hosts = {host for topic, number in partitions for host in metadata.assignment(topic)[number]}
+    hosts = {host for partition in partitions for host in replicas_of(play, partition)}
     return hosts & set(metadata.registered())
 
 
 def _settle_partition(
     play: Play, partition: TopicPartition, untold: Mapping[int, str], settled: Settled
-) -> None:
+) -> bool:
     """Settle one partition; begin again if its state changed meanwhile.
+
+    Return False if its topic is deleted meanwhile, or is about to be: it needs no settling.
 
     A session that ends, for one, may move the leader after the partition had seemed at rest; what a
     former leader answers then says nothing.
@@ -220,10 +229,8 @@ def _settle_partition(
             is_over = False
         except _Moved:
             is_over = False
-        except KeyError:
-            if partition in _partitions(play):
-                raise
-            return  # Its topic was deleted meanwhile.
+        except _Deleted:
+            return False
         settled.probes += tried.probes
         if is_over:
             break
@@ -237,6 +244,7 @@ def _settle_partition(
     settled.worsen(tried.state)
     settled.reasons += tried.reasons
     settled.last_seen |= tried.last_seen
+    return True
 
 
 def _is_settled(
@@ -285,6 +293,10 @@ def _is_settled(
 
 class _Moved(Exception):
     """The partition's state is another one than when it was looked at: it is looked at again."""
+
+
+class _Deleted(Exception):
+    """The partition's topic is gone, or somebody deletes it."""
 
 
 def _unless_moved(
@@ -346,7 +358,9 @@ def _await_rest(
 
     def look() -> bool:
         # A reassignment that somebody asked for may still go on.
-        replicas[:] = play.cluster.metadata.assignment(partition.topic)[partition.partition]
+        replicas[:] = replicas_of(play, partition)
+        if not replicas or play.cluster.metadata.is_deleting(partition.topic):
+            raise _Deleted
         seen.clear()
         seen.update(_look(play, partition, replicas))
         away = {*seen["isr"], *map(int, seen["failed"]), *untold}

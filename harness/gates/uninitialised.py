@@ -5,9 +5,8 @@ from collections.abc import Iterable
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.links import ApiKey, LinkRecord
+from kchaos.clusters.links import ApiKey
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import links_of
 from kchaos.harness.gates import gates
 from kchaos.harness.play.play import Play
 
@@ -16,7 +15,6 @@ _QUIET_S = 5.0
 """So long a broker is given at least to hear from a controller that demonstrably works."""
 _QUIET_TIMES = 10
 """Of what the controller takes for a new topic, which is long where the machine is busy."""
-_ARRIVED = ("passed", "released", "delayed")
 
 
 class NobodyDecides(Exception):
@@ -82,23 +80,21 @@ def controller_works(play: Play) -> str:
 
 
 def _is_untold(play: Play, broker: int) -> bool:
-    return not any(record.api_key == ApiKey.LEADER_AND_ISR for record in _received(play, broker))
+    return not _received(play, broker, ApiKey.LEADER_AND_ISR)
 
 
-def _received(play: Play, broker: int) -> list[LinkRecord]:
-    """Return the requests that the broker's current process got at the link."""
-    since = play.observer.links_started.get(broker, 0)
-    return [
-        record
-        for record in links_of(play.cluster).log(since)
-        if record.target == broker and record.direction == "request" and record.fate in _ARRIVED
-    ]
+def _received(play: Play, broker: int, api_key: ApiKey) -> int:
+    """Return how many such requests the broker's current process got at the link."""
+    return sum(
+        record.direction == "request" and record.fate in gates.GONE_ON
+        for record in gates.since_start(play, broker, api_key)
+    )
 
 
 def _in_words(play: Play, broker: int) -> str:
     """Describe a broker that has received nothing yet."""
     znode = play.cluster.metadata.registration(broker)
-    updates = sum(record.api_key == ApiKey.UPDATE_METADATA for record in _received(play, broker))
+    updates = _received(play, broker, ApiKey.UPDATE_METADATA)
     return (
         f"broker {broker} is registered with czxid {None if znode is None else znode.czxid}, and "
         f"its process got no LeaderAndIsr and {updates or 'no'} UpdateMetadata"

@@ -39,10 +39,7 @@ LEFT_OUT = ("produce", "produce-to-zombie", "create-topic", "delete-topic", "sna
 """Kinds left out: acts of clients, loss of their topic, and copies of logs that they write."""
 _PROPERTIES = {
     # Kafka's own until 2.5: who cannot follow leaves the ISR, and writes go on without it.
-    "replica.lag.time.max.ms": "10000",
-    # What consumers in groups and transactions need outlives one broker, as the topic does.
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
+    "replica.lag.time.max.ms": "10000"
 }
 
 
@@ -108,7 +105,7 @@ def draw_free(
         entry=ENTRY,
         case=case_of_free(free, mix, mode),
         title=f"{_who(free)} ({mix}), seed {seed}",
-        cluster=_with_client_links(drawn.cluster, has_producer_ids=has_producer_ids),
+        cluster=_with_client_links(drawn.cluster),
         steps=(
             topic,
             _start(free, topic, has_producer_ids=has_producer_ids),
@@ -128,11 +125,8 @@ def _for_producers(topic: CreateTopic, producers: int) -> CreateTopic:
     return replace(topic, assignment=(*topic.assignment, *first * more))
 
 
-def _with_client_links(cluster: ClusterSpec, *, has_producer_ids: bool) -> ClusterSpec:
-    properties = {**cluster.properties, **_PROPERTIES}
-    if not has_producer_ids:
-        del properties["transaction.state.log.replication.factor"]
-    return replace(cluster, client_links=True, properties=properties)
+def _with_client_links(cluster: ClusterSpec) -> ClusterSpec:
+    return replace(cluster, client_links=True, properties={**cluster.properties, **_PROPERTIES})
 
 
 def _start(free: FreeRun, topic: CreateTopic, *, has_producer_ids: bool) -> Step:

@@ -1,11 +1,13 @@
 """The end of a run: everything is healed, the replicas settle, the evidence is collected."""
 
+import contextlib
 import re
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
@@ -23,6 +25,7 @@ from kchaos.clusters.errors import (
 from kchaos.faults.errors import FaultError
 from kchaos.faults.process.restart import start_again
 from kchaos.harness.errors import HarnessError
+from kchaos.harness.exits import exit_code_of
 from kchaos.harness.gates.gates import check_causes_of_death
 from kchaos.harness.gates.quiet import await_quiet_without_links
 from kchaos.harness.gates.settle import moved_since, settle
@@ -34,11 +37,20 @@ from kchaos.harness.steps.tier_reading import read_tiered_logs
 BEFORE_HEALING = "before-healing"
 FINAL = "final"
 PLANNED = (ClusterError, FaultError, HarnessError, ExceptionGroup)
-"""Errors that may end a run early. Anything else is a defect of kchaos, or Ctrl-C."""
+"""Errors that may end a run early."""
 _STARTED = re.compile(r"\bstarted \(kafka\.server\.Kafka")
 """Log line of a server that has started, in either mode."""
 _MOST_MOVES = 10
 """So often a partition may move between settling and the last snapshot."""
+
+
+def ends_run(error: BaseException) -> bool:
+    """Return whether the evidence is sealed after this error: a planned one, or a defect of kchaos.
+
+    Ctrl-C, and a machine that refuses what evidence needs, leave the run unsealed.
+    """
+    is_defect = isinstance(error, Exception) and exit_code_of(error) is None
+    return isinstance(error, PLANNED) or is_defect
 
 
 def finish(
@@ -46,20 +58,27 @@ def finish(
 ) -> RunDirectory:
     """End a run: heal, settle, collect, stop the cluster; return the sealed directory.
 
-    `failure` ended the steps early and is one of `PLANNED`. The cluster heals and settles all the
-    same, since it keeps what it has lost. `settle_bound_s` is as in `RunOptions`.
+    `failure` ended the steps early, and `ends_run`. The cluster heals and settles all the same,
+    since it keeps what it has lost. `settle_bound_s` is as in `RunOptions`.
+
+    What `ends_run` here makes the run unknown; its evidence is sealed all the same.
     """
-    outcome = _come_to_rest(now, failure, settle_bound_s)
+    ending = _Ending(now)
+    _come_to_rest(ending, failure, settle_bound_s)
     if now.cluster.has_given_addresses:
         now.observed(observations.AddressesGiven(to="clients that are not kchaos's own"))
     if now.cluster.links is not None:
         # A cluster goes on to decide, and what is copied next has no decisions of later messages.
         now.cluster.links.set_sink(None)
-    collect_decisions(now.run, now.cluster)
-    now.cluster.stop()
-    now.clients.join()
-    _write_clients(now)
-    collect_brokers(now.run, now.cluster)
+    with ending.losing_evidence():
+        collect_decisions(now.run, now.cluster)
+    with ending.losing_evidence():
+        now.cluster.stop()
+        now.clients.join()
+        _write_clients(now)
+    with ending.losing_evidence():
+        collect_brokers(now.run, now.cluster)
+    outcome = replace(ending.outcome, finished=not ending.outcome.ended_early)
     now.watch.stop()
     stood_still = tuple(observations.Standstill(**asdict(each)) for each in now.watch.seen)
     # The last observation: until here evidence was written, which takes as long as there is of it.
@@ -80,46 +99,96 @@ def _write_clients(now: Play) -> None:
             now.run.append(CLIENTS, to_json(line))
 
 
-def _come_to_rest(now: Play, failure: Exception | None, settle_bound_s: float | None) -> Outcome:
-    """Take a snapshot, heal, settle and take the last one; return the content of outcome.json."""
-    outcome = Outcome()
+@dataclass(slots=True)
+class _Ending:
+    """The outcome of a run while it ends.
+
+    Attributes:
+        errors: What failed on the way.
+    """
+
+    now: Play
+    outcome: Outcome = field(default_factory=Outcome)
+    errors: list[Exception] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def trying(self) -> Iterator[None]:
+        """Note an error that `ends_run`, and go on."""
+        try:
+            yield
+        except Exception as error:
+            if not ends_run(error):
+                raise
+            self.note(error)
+
+    @contextlib.contextmanager
+    def losing_evidence(self) -> Iterator[None]:
+        """Do as `trying`; after an error nothing that was seen can be relied upon."""
+        count = len(self.errors)
+        with self.trying():
+            yield
+        for error in self.errors[count:]:
+            unknown = self.outcome.unknown or _said(error)
+            self.outcome = replace(self.outcome, unknown=unknown)
+
+    def note(self, error: Exception) -> None:
+        """Note why the run did not come to its end; the first reason stays.
+
+        After what the machine, and not Kafka, refused or ended, nothing can be relied upon; nor
+        after a defect of kchaos.
+        """
+        self.now.observed(observations.GaveUp(reason=_said(error)))
+        self.errors.append(error)
+        unknown = "" if isinstance(error, PLANNED) else _defect(error)
+        if any(map(_is_of_the_machine, _inside(error))):
+            unknown = _said(error)
+        if unknown and not self.outcome.unknown:
+            trace = "".join(traceback.format_exception(error))
+            self.outcome = replace(self.outcome, unknown=unknown, traceback=trace)
+        if not self.outcome.ended_early:
+            self.outcome = replace(
+                self.outcome,
+                ended_early=f"step {self.now.recorder.step}: {_said(error)}",
+                traceback="".join(traceback.format_exception(error)),
+            )
+
+
+def _defect(error: Exception) -> str:
+    """Return the sentence that names a defect of kchaos and its place."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    return (
+        f"kchaos itself failed at {place}: {type(error).__name__}: {error}; this is a defect of "
+        "kchaos: please report it with the traceback of outcome.json"
+    )
+
+
+def _come_to_rest(ending: _Ending, failure: Exception | None, settle_bound_s: float | None) -> None:
+    """Take a snapshot, heal, settle and take the last one."""
+    now = ending.now
     if failure is not None:
-        outcome = _ended(now, outcome, failure)
-    try:
+        ending.note(failure)
+    with ending.trying():
         now.stop_clients()
-    except PLANNED as error:
-        outcome = _ended(now, outcome, error)
     # The end comes after every step, also after those that were not performed.
     now.recorder.step = len(now.run.read(SCENARIO)["steps"])
-    try:
+    with ending.trying():
         _before_healing(now)
-    except PLANNED as error:
-        outcome = _ended(now, outcome, error)
-    is_healed = True
-    try:
+    count = len(ending.errors)
+    with ending.trying():
         now.faults.heal_all(lambda: await_quiet_without_links(now))
-        if outcome.ended_early:
+        if ending.outcome.ended_early:
             _start_once_more(now)
-    except PLANNED as error:
-        outcome = _ended(now, outcome, error)
-        is_healed = _is_kafka_s_own(error)
-    try:
-        if is_healed:
+    if all(map(_is_kafka_s_own, ending.errors[count:])):
+        with ending.trying():
             now.say("waiting for the replicas to settle")
             settled = _settle_and_collect(now, settle_bound_s)
-            outcome = replace(outcome, settle=settled.told())
-    except PLANNED as error:
-        outcome = _ended(now, outcome, error)
-    if outcome.settle is None:
-        try:
+            ending.outcome = replace(ending.outcome, settle=settled.told())
+    if ending.outcome.settle is None:
+        with ending.trying():
             take_snapshot(now, FINAL, is_final=True)
-        except PLANNED as problem:
-            now.observed(observations.WaitedInVain(detail=str(problem)))
-    try:
+    with ending.losing_evidence():
         _check_evidence(now)
-    except PLANNED as error:
-        outcome = replace(_ended(now, outcome, error), unknown=_said(error))
-    return replace(outcome, finished=not outcome.ended_early)
 
 
 def _before_healing(now: Play) -> None:
@@ -158,22 +227,6 @@ def _check_evidence(now: Play) -> None:
     if now.cluster.gate is not None:
         now.cluster.gate.check()
     check_causes_of_death(now)
-
-
-def _ended(now: Play, outcome: Outcome, error: Exception) -> Outcome:
-    """Return the outcome with the first reason why the run did not come to its end.
-
-    After what the machine, and not Kafka, refused or ended, nothing can be relied upon.
-    """
-    now.observed(observations.GaveUp(reason=_said(error)))
-    if outcome.ended_early:
-        return outcome
-    return replace(
-        outcome,
-        unknown=_said(error) if any(map(_is_of_the_machine, _inside(error))) else outcome.unknown,
-        ended_early=f"step {now.recorder.step}: {_said(error)}",
-        traceback="".join(traceback.format_exception(error)),
-    )
 
 
 def _settle_and_collect(now: Play, settle_bound_s: float | None) -> Settled:

@@ -34,7 +34,7 @@ from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.play.client_lines import ClientLines
 from kchaos.harness.play.collect import collect_decisions, collect_logs
 from kchaos.harness.play.play import Play
-from kchaos.harness.run.ending import PLANNED, finish
+from kchaos.harness.run.ending import PLANNED, ends_run, finish
 from kchaos.harness.run.own_parts import own_place
 from kchaos.harness.run.scenario import Scenario, with_points
 from kchaos.harness.run.settings import check_settings, kafkas_of
@@ -251,9 +251,9 @@ def _perform_all(scenario: Scenario, now: Play) -> Exception | None:
     try:
         for index, step in enumerate(scenario.steps):
             perform(now, index, step)
-    except PLANNED as error:
-        return error
     except BaseException as error:
+        if isinstance(error, Exception) and ends_run(error):
+            return error
         now.kill_clients()
         try:
             now.faults.heal_all()

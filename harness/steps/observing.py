@@ -7,6 +7,7 @@ from typing import Any
 
 from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.formats.api_keys import unknown_api
 from kchaos.checkers.formats.checkpoints import HIGH_WATERMARKS
 from kchaos.checkers.model import events
 from kchaos.clusters.agent import POINTS, Gate
@@ -201,7 +202,13 @@ class AwaitMessage:
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
-        """Wait until this many messages match."""
+        """Wait until this many messages match.
+
+        Raises:
+            ScenarioError: No API has that name.
+        """
+        if why := unknown_api(self.api):
+            raise ScenarioError(why)
         seen: list[LinkRecord] = []
 
         def is_last(record: LinkRecord) -> bool:
@@ -215,6 +222,7 @@ class AwaitMessage:
             waiting_for=f"{self.count} messages at the links: {self}",
             since=0,
             abort=check_interrupt,
+            api_keys=[key for key in ApiKey if key.spelled == self.api],
         )
         messages = tuple(record.describe() for record in seen)
         play.observed(observations.MessagesSeen(messages=messages))
@@ -461,19 +469,10 @@ class AwaitThrottled:
 
     def _is_forgotten(self, play: Play) -> bool:
         """Return whether the last Fetch that names the partition removes it from the session."""
-        wanted = (self.topic, self.partition)
-        for record in reversed(links_of(play.cluster).log(0)):
-            ends = (record.source, record.target, record.direction)
-            if record.api_key != ApiKey.FETCH or ends != (self.follower, self.leader, "request"):
-                continue
-            forgotten = (record.detail or {}).get("forgotten", ())
-            if any(
-                (partition["topic"], partition["partition"]) == wanted for partition in forgotten
-            ):
-                return True
-            if record.partition(*wanted) is not None:
-                return False
-        return False
+        ends = (self.follower, self.leader, TopicPartition(self.topic, self.partition))
+        forgotten = links_of(play.cluster).last_fetch(*ends, "forgotten")
+        named = links_of(play.cluster).last_fetch(*ends)
+        return forgotten is not None and (named is None or named.sequence < forgotten.sequence)
 
 
 def _plain(value: Any) -> Any:

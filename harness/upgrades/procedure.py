@@ -49,14 +49,8 @@ PRODUCTION: Mapping[str, str] = {
     "min.insync.replicas": "2",
 }
 """Settings of brokers beside those that gates need."""
-_OF_WORKLOADS = {
-    "auto.create.topics.enable": "true",
-    "default.replication.factor": "3",
-    # What groups and transactions need outlives one broker, as the topics do.
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
-}
-"""Topics that a command names are made; a release before transactions ignores what is theirs."""
+_OF_WORKLOADS = {"auto.create.topics.enable": "true", "default.replication.factor": "3"}
+"""Topics that a command names are made."""
 _FORMATS_IGNORED = (3, 0)
 _LEADER_EPOCHS = _PRODUCER_IDS = (0, 11)
 _ROLL_S = 120.0

@@ -3,9 +3,10 @@
 import pytest
 
 from kchaos.checkers.settings import FOLLOWED, HARMLESS, LIMITED, is_listed, not_followed
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import TOPIC_SETTINGS
 from kchaos.clusters.start.broker_settings import known_names, names_in
-from kchaos.clusters.start.configuration import BROKER_DEFAULTS, BROKER_DEFAULTS_SINCE_0_11
+from kchaos.clusters.start.configuration import broker_defaults
 
 _NEITHER = (".class", ".path", "location", "password", "sasl.", "ssl.", "authorizer", "reporters")
 
@@ -64,7 +65,7 @@ def test_what_names_classes_files_or_secrets_is_in_no_list() -> None:
 
 
 def test_kchaos_gives_its_brokers_nothing_that_the_model_does_not_follow() -> None:
-    given = {**BROKER_DEFAULTS, **BROKER_DEFAULTS_SINCE_0_11}
+    given = broker_defaults(release_of("4.1.2"), is_kraft=False, brokers=3)
     assert {name: why for name, value in given.items() if (why := not_followed(name, value))} == {}
 
 

@@ -1,5 +1,6 @@
 """Endings of runs on real brokers."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,32 @@ def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
         "final": True,
         "moved-1": False,
     }
+
+
+@pytest.mark.parametrize("place", ["settle", "take_snapshot", "collect_decisions", "Produce"])
+def test_a_defect_of_kchaos_leaves_its_run_unknown_and_its_evidence_sealed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise KeyError(0)
+
+    if place == "Produce":
+        monkeypatch.setattr(k.Produce, "perform", fails)
+    else:
+        monkeypatch.setattr(ending, place, fails)
+    scenario = written_once("fails", *k.brokers_of("2.8.2", (0, 1)))
+
+    run = k.play(scenario, options=play_options(tmp_path), say=print)
+
+    results = k.judge(run)
+    assert (results.conforms, results.safe) == (None, None)
+    assert results.unknown is not None
+    assert re.match(
+        r"kchaos itself failed at test_ending\.py:\d+: KeyError: 0; this is a defect of kchaos",
+        results.unknown,
+    )
+    assert "KeyError: 0" in run.read("outcome.json")["traceback"]
+    assert (run.path / "manifest.json").is_file()
 
 
 def test_what_a_leader_tells_while_the_run_ends_is_counted(

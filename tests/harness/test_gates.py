@@ -17,7 +17,7 @@ from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.system.exchange import NoAnswer, NotSent
 from kchaos.harness.errors import ScenarioError
-from kchaos.harness.gates import fetching, gates
+from kchaos.harness.gates import gates
 from kchaos.harness.play import clients
 from kchaos.harness.play.play import Play
 from kchaos.harness.steps.clients import Produce
@@ -221,11 +221,7 @@ def record(sequence: int, direction: str, entry: dict[str, Any], **changed: Any)
 
 def delivered(*records: LinkRecord, since: int = 0) -> bool:
     """Whether broker 1 has accepted leader 0 with leader epoch 3."""
-
-    def log(wanted: int) -> list[LinkRecord]:
-        return [each for each in records if each.sequence >= wanted]
-
-    cluster = SimpleNamespace(links=SimpleNamespace(log=log), spec=SimpleNamespace(is_kraft=False))
+    cluster = StandInCluster(records=records)
     play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
     play.observer.links_started[1] = since
     return gates.is_delivered(play, ABOUT, 1, state(0, 3))
@@ -353,21 +349,3 @@ def test_a_segment_that_is_deleted_while_the_disk_is_read_lets_it_be_read_again(
             gates.contents(play, 0, ABOUT)
     segments.rmdir()
     assert gates.contents(play, 0, ABOUT) is None
-
-
-@pytest.mark.parametrize("abort", [None, lambda: None], ids=["alone", "beside a reason of its own"])
-def test_ctrl_c_is_taken_while_a_follower_is_awaited(
-    monkeypatch: pytest.MonkeyPatch, abort: Any
-) -> None:
-    def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(fetching, "check_interrupt", interrupted)
-    monkeypatch.setattr(fetching, "_led_since", lambda *_: 0)
-    links = SimpleNamespace(await_record=lambda _, **how: how["abort"]())
-    play = cast(
-        Any,
-        SimpleNamespace(cluster=SimpleNamespace(links=links, spec=SimpleNamespace(is_kraft=False))),
-    )
-    with pytest.raises(KeyboardInterrupt):
-        fetching.await_fetching(play, ABOUT, 1, 0, timeout_s=1, abort=abort)

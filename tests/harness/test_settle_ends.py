@@ -1,5 +1,7 @@
 """Settling of what never ends: a deletion, a reassignment, a cluster in which nobody decides."""
 
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,6 +15,7 @@ from kchaos.harness.gates.settle import moved_since, settle
 from kchaos.harness.gates.settled import Settled
 from kchaos.harness.gates.uninitialised import NobodyDecides, controller_works
 from kchaos.harness.play.play import Play
+from tests.support.stand_ins import StandInCluster, play_on
 
 BOUND_S = 0.1
 T0 = TopicPartition("t", 0)
@@ -72,11 +75,12 @@ def at_rest(monkeypatch: pytest.MonkeyPatch) -> list[TopicPartition]:
     """The partitions that were settled, each of which is at rest at once."""
     asked: list[TopicPartition] = []
 
-    def settled_at_once(play: Play, partition: TopicPartition, _: Any, settled: Settled) -> None:
+    def settled_at_once(play: Play, partition: TopicPartition, _: Any, settled: Settled) -> bool:
         asked.append(partition)
         state = play.cluster.metadata.state(*partition)
         assert state is not None
         settled.last_seen[partition.name] = settling._seen_of(state)
+        return True
 
     monkeypatch.setattr(settling, "_settle_partition", settled_at_once)
     return asked
@@ -155,15 +159,39 @@ def test_a_topic_that_is_deleted_while_others_settle_has_settled_for_good(
     assert moved_since(play, settled.partitions, settled) == []
 
 
-def test_a_partition_that_is_gone_while_it_settles_is_left_alone(
-    play: Play, metadata: Metadata, monkeypatch: pytest.MonkeyPatch
+class Deletion(Metadata):
+    """Of a topic without a leader, which after some looks is being deleted, and then is gone."""
+
+    def __init__(self, there: int, deleting: int) -> None:
+        super().__init__()
+        self._looks = iter([True] * there + [False] * deleting)
+
+    def assignment(self, topic: str) -> dict[int, list[int]]:
+        is_left = next(self._looks, None)
+        self.there = [] if is_left is None else ["t"]
+        self.deleting = {"t"} if is_left is False else set()
+        return super().assignment(topic)
+
+    def state(self, topic: str, _partition: int) -> LeaderAndIsr | None:
+        state = super().state(topic, _partition)
+        return None if state is None else replace(state, leader=-1)
+
+
+def play_of(folder: Path, metadata: Metadata) -> Play:
+    return play_on(StandInCluster(linked=False, metadata=cast(Any, metadata)), folder)
+
+
+@pytest.mark.parametrize("there", range(6))
+@pytest.mark.parametrize("deleting", range(4))
+def test_a_topic_that_somebody_deletes_needs_no_settling(
+    tmp_path: Path, there: int, deleting: int
 ) -> None:
-    def gone(play: Play, partition: TopicPartition, *_: Any) -> bool:
-        metadata.there = []
-        return bool(play.cluster.metadata.assignment(partition.topic)[partition.partition])
+    settled = settle(play_of(tmp_path, Deletion(there, deleting)), bound_s=60)
+    assert (settled.state, kinds(settled)) == ("converged", [])
 
-    monkeypatch.setattr(settling, "_is_settled", gone)
 
-    settled = settle(play, bound_s=BOUND_S)
-
-    assert (settled.state, settled.last_seen) == ("converged", {})
+def test_a_deletion_that_begins_while_others_settle_and_does_not_end_is_named_once(
+    tmp_path: Path,
+) -> None:
+    settled = settle(play_of(tmp_path, Deletion(5, 10**6)), bound_s=BOUND_S)
+    assert (settled.state, kinds(settled)) == ("stalled", [("deletion-does-not-end", "t")])

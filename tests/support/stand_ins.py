@@ -31,6 +31,7 @@ from kchaos.clusters.api import (
 )
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.links import LinkRecord
+from kchaos.clusters.links.records import LinkJournal
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.play.play import Play
@@ -223,6 +224,7 @@ class StandInLinks:
     cluster: StandInCluster
     records: Sequence[LinkRecord] = ()
     kept_back: Sequence[tuple[int, int | None]] = ()
+    most_of_an_api: int = 50_000
     kept: list[Rule] = field(default_factory=list)
 
     def _install(self, act: Any) -> Rule:
@@ -252,8 +254,21 @@ class StandInLinks:
     def counts(self) -> dict[Any, Any]:
         return {}
 
-    def log(self, since: int = 0) -> list[LinkRecord]:
-        return [record for record in self.records if record.sequence >= since]
+    @property
+    def journal(self) -> LinkJournal:
+        journal = LinkJournal(most_of_an_api=self.most_of_an_api)
+        for record in self.records:
+            journal.keep(record)
+        return journal
+
+    def log(self, since: int = 0, *api_keys: int) -> list[LinkRecord]:
+        return self.journal.log(since, *api_keys)
+
+    def last_fetch(self, *of: Any) -> LinkRecord | None:
+        return self.journal.last_fetch(*of)
+
+    def failed_fetches(self, *of: Any) -> Sequence[LinkRecord]:
+        return self.journal.failed_fetches(*of)
 
     def may_keep_back(self, source: int, target: int | None) -> bool:
         return (source, target) in self.kept_back
