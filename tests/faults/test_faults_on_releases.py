@@ -49,7 +49,6 @@ def test_the_session_of_a_live_broker_ends_within_the_injection_and_it_registers
         ("0.10.2.2", "", "znode"),
         ("1.1.1", "", "znode"),
         ("2.2.2", "api", "api"),
-        ("2.3.1", "", "znode"),
         ("3.9.1", "znode", "znode"),
         ("3.9.1", "", "api"),
     ],

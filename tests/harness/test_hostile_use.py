@@ -484,7 +484,7 @@ def test_any_path_that_the_file_system_takes_works_and_latest_may_be_a_folder(
     real = Path(os.environ.get("KCHAOS_CACHE") or Path.home() / ".cache/kchaos")
     for name in ("kafka", "maven"):
         (cache / name).symlink_to(real / name)
-    command = ["reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1", "--json"]
+    command = ["reproduce", "KIP-890", "--kafka", "1.1.1", "--json"]
     # A cache with such a path is none for restored JVMs.
     environment = {"KCHAOS_CACHE": str(cache), "HOME": str(odd), "KCHAOS_DRIVER": "local"}
     try:

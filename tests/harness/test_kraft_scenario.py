@@ -1,7 +1,5 @@
 """A scenario on a KRaft cluster, from start to seal, and the gates that are other ones there."""
 
-import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,7 +13,6 @@ from kchaos.clusters.system.exchange import NotSent
 from kchaos.harness.gates import applied
 from kchaos.harness.gates.cluster_look import look_at
 from kchaos.harness.gates.uninitialised import uninitialised
-from tests.support.drivers import play_options
 
 ABOUT = k.TopicPartition("t", 0)
 STATE = LeaderAndIsr(leader=0, leader_epoch=3, isr=(0, 1))
@@ -80,37 +77,3 @@ def test_a_broker_hears_of_decisions_where_it_fetches_them(
 def test_nobody_tells_a_broker_of_kraft_anything_so_none_is_untold() -> None:
     links = SimpleNamespace(log=lambda _since: [])
     assert uninitialised(play_of(links=links), [0]) == {}
-
-
-@pytest.mark.cluster
-def test_a_killed_leader_and_a_killed_controller_come_back_and_the_replicas_settle(
-    tmp_path: Path,
-) -> None:
-    topic: dict[str, Any] = {"topic": "t", "partition": 0}
-    scenario = k.Scenario(
-        entry="test",
-        case="killed",
-        release="4.1.2",
-        cluster=k.ClusterSpec(brokers=k.brokers_of("4.1.2"), mode="kraft", controllers=3),
-        steps=(
-            k.CreateTopic(
-                topic="t", assignment=((0, 1, 2),), configuration=(("min.insync.replicas", "2"),)
-            ),
-            k.Produce(operation="before", records=5, acks=-1, **topic),
-            k.Inject(name="killed", fault=k.KillBroker(broker=0)),
-            k.AwaitState(**topic, leader=1, isr=(1, 2)),
-            k.Heal(name="killed"),
-            k.Inject(name="controller", fault=k.KillBroker(broker=101)),
-            k.Produce(operation="after", records=5, acks=-1, **topic),
-            k.Heal(name="controller"),
-        ),
-    )
-    run = k.play(scenario, options=play_options(tmp_path), say=print)
-    outcome = json.loads((run.path / "outcome.json").read_text())
-    assert outcome.get("unknown") is None
-    settled = outcome["settle"]
-    assert settled["state"] == "converged"
-    assert settled["last_seen"]["t-0"]["ends"] == {"0": 11, "1": 11, "2": 11}
-    assert sorted(settled["last_seen"]["t-0"]["isr"]) == [0, 1, 2]
-    results = k.judge(run)
-    assert (results.conforms, results.safe, results.unknown) == (True, True, None)

@@ -82,7 +82,7 @@ STARTED_WITH_KRAFT: tuple[str, ...] = (
 """`make releases` starts each, as it does `KNOWN_RELEASES` with ZooKeeper; CI the first and the
 last."""
 
-SHARED = ("0.10.2.2", "1.1.1", "2.1.1", "2.2.2", "2.3.1", "2.8.2", "3.9.1")
+SHARED = ("0.10.2.2", "1.1.1", "2.1.1", "2.2.2", "2.8.2", "3.9.1")
 """Releases with ZooKeeper whose cluster several tests share, so that one more test starts none."""
 
 Cell = tuple[str, str, str]
