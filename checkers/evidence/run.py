@@ -648,7 +648,7 @@ class RunEvidence:
         for broker, lines in self.server_logs.items():
             zone_s: float | None = None
             for line in lines if broker in started else ():
-                time = _log_time(line) if zone_s is None or _MOVED in line else None
+                time = log_time(line) if zone_s is None or _MOVED in line else None
                 if time is None:
                     continue
                 if zone_s is None:
@@ -984,7 +984,7 @@ def _with_decided(operation: Operation, events: Sequence[TimedEvent]) -> Operati
     return replace(operation, isr_when_ended=isr, leader_epochs=appended_in)
 
 
-def _log_time(line: str) -> float | None:
+def log_time(line: str) -> float | None:
     """Return the time of a broker's log line, in seconds since the epoch if its zone were UTC."""
     said = _LOG_TIME.search(line)
     if said is None:

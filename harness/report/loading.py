@@ -71,6 +71,10 @@ class Loaded:
         """When the last thing was seen, in seconds since 1970."""
         return max([self.started_at, *self._times()])
 
+    def is_within(self, time: float) -> bool:
+        """Return whether something was seen before and after that time, in seconds since 1970."""
+        return self.started_at <= time <= self.ended_at
+
     def _times(self) -> list[float]:
         done = self.evidence.client_operations
         times = [

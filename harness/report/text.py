@@ -10,6 +10,7 @@ from kchaos.checkers.errors import CheckError
 from kchaos.checkers.outcome import partition_of
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.report import answers
+from kchaos.harness.report.broker_states import story_names
 from kchaos.harness.report.cause.causes import cause_of
 from kchaos.harness.report.cause.story import CauseStep
 from kchaos.harness.report.cause.unavoidable import no_way_back
@@ -129,7 +130,8 @@ def _head(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None:
                 paper.add(line, indent=4)
     _cause(paper, loaded, views)
     paper.add()
-    paper.add(answers.summary(loaded))
+    named = [f"{letter} is broker {broker}" for broker, letter in story_names(loaded).items()]
+    paper.add(" ".join([answers.summary(loaded), f"{', '.join(named)}." if named else ""]).strip())
     for line in story_of(loaded):
         paper.add(f"- {line}", indent=2, hang=2)
     if answers.expectation_of(loaded):

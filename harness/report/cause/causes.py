@@ -1,9 +1,12 @@
 """Cause of the first unsafe state, in sentences made from the evidence alone."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.model.follow.search import CLOCKS_AGREE_S
+from kchaos.checkers.model.values.prediction import Unavoidable
 from kchaos.harness.report.cause.control_requests import late_request
 from kchaos.harness.report.cause.differences import DIFFERING, difference
 from kchaos.harness.report.cause.epoch_caches import contradicted_batches
@@ -14,6 +17,7 @@ from kchaos.harness.report.cause.story import CauseStep, Story, story_of, worst_
 from kchaos.harness.report.cause.tiers import tier_reads
 from kchaos.harness.report.cause.transactions import transaction
 from kchaos.harness.report.cause.truncations import below_high_watermark
+from kchaos.harness.report.cause.unavoidable import decisive_step
 from kchaos.harness.report.leadership import Decisions, decisions_of
 from kchaos.harness.report.loading import Loaded
 from kchaos.harness.report.moments import FaultSpan, faults_of
@@ -52,7 +56,7 @@ def cause_of(
     story = story_of(
         loaded, finding, of_partition[-1], decisions=decisions, rounds=rounds, faults=faults
     )
-    steps = _by_time(teller(story))
+    steps = _with_one_fatal(_by_time(teller(story)), decisive_step(loaded))
     # The finding alone is no cause.
     return steps if len(steps) > 1 else _unexplained(finding)
 
@@ -71,6 +75,21 @@ def cause_of_run(loaded: Loaded) -> tuple[CauseStep, ...]:
 def _unexplained(finding: Finding) -> tuple[CauseStep, ...]:
     known = CauseStep(section="findings", text=f"What is known: {finding.message}.")
     return CauseStep(text=NOT_KNOWN, section="time"), known
+
+
+def _with_one_fatal(
+    steps: tuple[CauseStep, ...], since: Unavoidable | None
+) -> tuple[CauseStep, ...]:
+    """Return the steps with one decisive fact: the first, or the last until the harm was done.
+
+    Where no evidence names one, that is the step before the model's clusters could be healed no
+    more. Where the model does not tell either, none is decisive.
+    """
+    fatal = [step for step in steps if step.is_fatal]
+    if not fatal and since is not None and since.time is not None:
+        until = since.time + CLOCKS_AGREE_S
+        fatal = [each for each in steps if each.time is not None and each.time <= until][-1:]
+    return tuple(replace(step, is_fatal=step in fatal[:1]) for step in steps)
 
 
 def _by_time(steps: Iterable[CauseStep]) -> tuple[CauseStep, ...]:

@@ -25,7 +25,7 @@ def obeyed_before(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]
         if request.source in sources and {request.target, request.broker} & set(concerned)
     ]
     for request in late[-1:]:
-        yield from _obeyed_late(story, request, is_fatal=request.api == "StopReplica")
+        yield from _obeyed_late(story, request, is_fatal=True)
 
 
 def not_accepted(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:

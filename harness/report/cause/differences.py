@@ -42,7 +42,7 @@ def difference(story: Story) -> Iterator[CauseStep]:
         yield from never_asked(story, followers, began)
         for follower in followers:
             yield from cut_too_little(story, follower)
-            yield from cut_nothing(story, follower)
+            yield from cut_nothing(story, follower, began, is_fatal=not again)
     else:
         decides = not any(step.is_fatal for step in again)
         yield from _answered(story, asked, decides=decides)
@@ -85,7 +85,7 @@ def _answered(story: Story, asked: AskedRound, *, decides: bool) -> Iterator[Cau
     """
     kept = [*(kept_after(story, asked) if asked.end_offset != -1 else ())]
     kept = kept or [*cut_too_little(story, asked.follower)]
-    kept = kept or [*cut_nothing(story, asked.follower)]
+    kept = kept or [*cut_nothing(story, asked.follower, asked.time or float("-inf"))]
     is_beyond = (asked.end_offset or 0) > story.finding.last_offset
     yield CauseStep(
         time=asked.time,

@@ -20,6 +20,7 @@ def taken_from_disk(story: Story) -> Iterator[CauseStep]:
                 time=timed.time,
                 section="time",
                 brokers=(lost.broker,),
+                is_fatal=story.finding.kind in ("committed-loss", "last-replica-loss"),
                 text=f"The fault LoseTail took the end of broker {lost.broker}'s log, from offset "
                 f"{lost.log_end_offset} on.",
             )

@@ -29,6 +29,6 @@ def election_step(story: Story, term: Term, *, is_fatal: bool = False) -> CauseS
         section="time",
         brokers=(term.leader,),
         is_fatal=is_fatal,
-        text=f"Broker {term.leader} was elected in leader epoch {term.leader_epoch}, with "
+        text=f"Broker {term.leader} was elected leader in leader epoch {term.leader_epoch}, with "
         f"ISR {isr_text(term.isr)}{acting_text(story, term.time)}{uncleanly(story, term)}.",
     )

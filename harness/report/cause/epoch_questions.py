@@ -33,7 +33,9 @@ def never_asked(story: Story, followers: Sequence[int], began: float) -> Iterato
         ]
         if not later:
             yield CauseStep(
+                time=story.follows_since(broker, began),
                 section="rounds",
+                brokers=(broker,),
                 text=f"After that broker {broker} asked nobody where a leader epoch ends, and so "
                 "truncated nothing by an answer.",
             )

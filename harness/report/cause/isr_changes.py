@@ -7,6 +7,7 @@ from kchaos.checkers.evidence.links import LinkMessage
 from kchaos.checkers.formats.error_codes import error_name
 from kchaos.checkers.model.follow.observations import IsrAsked
 from kchaos.checkers.outcome import brokers_text
+from kchaos.checkers.rules.offsets import in_words
 from kchaos.harness.report.cause.elections import uncleanly
 from kchaos.harness.report.cause.story import CauseStep, Story, Term
 from kchaos.harness.report.cause.wording import acting_text, isr_text
@@ -41,14 +42,28 @@ def joined_later(story: Story, elected: Sequence[Term], promised_at: float) -> I
             if time > promised_at and term.leader in state.isr
         ]
         for time, state in joined[:1]:
+            without = _without_the_records(story, term.leader, state.leader, time)
             yield CauseStep(
                 time=time,
                 section="time",
                 brokers=(term.leader,),
+                is_fatal=bool(without),
                 text=f"Broker {term.leader} came into the ISR only after that: it became "
-                f"{isr_text(state.isr)}{acting_text(story, time)}.",
+                f"{isr_text(state.isr)}{acting_text(story, time)}.{without}",
             )
             return
+
+
+def _without_the_records(story: Story, follower: int, leader: int, time: float) -> str:
+    """Return ends of a follower's log and its leader's high watermark, if the records lie above."""
+    followed, led = story.replica_at(follower, time), story.replica_at(leader, time)
+    first = story.finding.first_offset
+    if followed is None or led is None or followed.log_end_offset > first:
+        return ""
+    return (
+        f" Its log ended at {followed.log_end_offset}, and the high watermark of leader {leader} "
+        f"was {led.high_watermark}: it joined without {in_words(first, story.finding.last_offset)}."
+    )
 
 
 def isr_not_changed(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:

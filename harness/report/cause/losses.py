@@ -52,13 +52,17 @@ def loss(story: Story) -> Iterator[CauseStep]:
     acknowledged_by = {each.broker for each in done}
     others = [term for term in later if term.leader not in acknowledged_by]
     # With more than one election the evidence does not say at which the records were lost.
-    decided = others if len(others) == 1 and not lost_on_disk(story) else []
+    joined = [*joined_later(story, others, ended)]
+    is_told = lost_on_disk(story) or any(step.is_fatal for step in joined)
+    unclean = [term for term in later if uncleanly(story, term)]
+    decided = next((each for each in (others, unclean) if len(each) == 1), [])
+    decided = [] if is_told else decided
     cut_off = [
         cut
         for cut in story.truncations
         if cut.target_offset <= story.finding.last_offset < cut.log_end_offset_before
     ][:MOST_CUTS]
-    besides = [*taken_from_disk(story), *joined_later(story, others, ended)]
+    besides = [*taken_from_disk(story), *joined]
     # Where not all have room, unclean elections come first.
     others_told = len(promised) + len(cut_off) + len(besides)
     room = max(1, min(_MOST_ELECTIONS, MOST_STEPS - 1 - others_told))
@@ -68,9 +72,11 @@ def loss(story: Story) -> Iterator[CauseStep]:
     yield from sorted([*promised, *besides, *elections], key=lambda step: step.time or 0.0)
     for cut in cut_off:
         yield CauseStep(
+            time=story.cut_at(cut),
             section="replicas",
+            brokers=(cut.broker,),
             text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
-            f"{cut.target_offset}: the records left it then.",
+            f"{cut.target_offset}; with that it lost the records.",
         )
     yield _left_of(story)
 

@@ -43,6 +43,7 @@ def untold_broker(story: Story, finding: Finding | None = None) -> Iterator[Caus
             time=time,
             section="brokers",
             brokers=(registered.broker,),
+            is_fatal=registered is own[-1][1],
             text=f"Broker {registered.broker} registered as generation {registered.czxid}"
             f"{acting_text(story, time)}.",
         )

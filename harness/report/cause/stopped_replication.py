@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from kchaos.checkers.evidence.run import log_time
 from kchaos.harness.report.cause.control_requests import not_accepted, obeyed_before
 from kchaos.harness.report.cause.elections import election_step
 from kchaos.harness.report.cause.epoch_questions import repeated_questions
@@ -155,14 +156,18 @@ def _logged(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
     wanted = re.compile("|".join(words.format(name=name) for words in _OWN_WORDS))
     for broker in concerned:
         lines = [
-            match.group().strip()
+            (line, match.group().strip())
             for line in story.loaded.evidence.server_logs.get(broker, ())
             if (match := wanted.search(line))
         ]
         if lines:
+            time = log_time(lines[-1][0])
+            # A broker writes its own zone's time.
+            is_of_run = time is not None and story.loaded.is_within(time)
             yield CauseStep(
+                time=time if is_of_run else None,
                 section="brokers",
                 brokers=(broker,),
                 is_fatal=True,
-                text=f'Broker {broker} says in its own log: "{lines[-1]}".',
+                text=f'Broker {broker} says in its own log: "{lines[-1][1]}".',
             )

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.model.values import events
-from kchaos.checkers.model.values.prediction import Truncation
+from kchaos.checkers.model.values.prediction import ReplicaMoment, Truncation
 from kchaos.checkers.outcome import worst_first
 from kchaos.checkers.segments.batch import Batch
 from kchaos.harness.report.leadership import Decisions
@@ -115,6 +116,38 @@ class Story:
         """The same, and those of a topic of that name before it."""
         cuts = () if self.loaded.prediction is None else self.loaded.prediction.truncations
         return tuple(cut for cut in cuts if (cut.topic, cut.partition) == self.partition)
+
+    def replica_at(self, broker: int, time: float) -> ReplicaMoment | None:
+        """Return a broker's replica at a time as the model explains the run, if it does."""
+        own = [each for each in self._moments(broker) if each.time <= time]
+        return own[-1] if own else None
+
+    def cut_at(self, cut: Truncation) -> float | None:
+        """Return when a truncation was made, or None if the model's explanation does not tell."""
+        ends = (cut.log_end_offset_before, cut.target_offset)
+        times = [
+            after.time
+            for before, after in pairwise(self._moments(cut.broker))
+            if (before.log_end_offset, after.log_end_offset) == ends
+        ]
+        return times[-1] if times else None
+
+    def follows_since(self, broker: int, time: float) -> float | None:
+        """Return when a broker began to follow in the last leader epoch, not before a time."""
+        own = [each for each in self._moments(broker) if each.time >= time]
+        last = max((each.leader_epoch for each in own), default=-1)
+        following = [each for each in own if (each.role, each.leader_epoch) == ("follower", last)]
+        return following[0].time if following else None
+
+    def _moments(self, broker: int) -> list[ReplicaMoment]:
+        prediction = self.loaded.prediction
+        return [
+            each
+            for each in (() if prediction is None else prediction.moments)
+            if (each.topic, each.partition) == self.partition
+            and each.broker == broker
+            and each.time > self.since
+        ]
 
     @property
     def terms(self) -> tuple[Term, ...]:

@@ -79,6 +79,7 @@ def rebuilt_from_tier(story: Story) -> Iterator[CauseStep]:
         (why,) = _NOT_REBUILT.findall(failed[-1])
         yield CauseStep(
             section="brokers",
+            is_fatal=True,
             text=f"Broker {reply.follower} could not rebuild its log from the remote tier: its own "
             f'log says "{why}".',
         )

@@ -49,7 +49,7 @@ def transaction(story: Story) -> Iterator[CauseStep]:
             time=marker.answered_at or marker.asked_at,
             section="time",
             brokers=(marker.broker,),
-            is_fatal=is_unasked,
+            is_fatal=is_unasked and not is_after,
             text=f"The coordinator had broker {marker.broker} write a marker that "
             f"{'commits' if marker.is_commit else 'aborts'} the transaction of producer "
             f"{producer}.{by_itself}",

@@ -18,23 +18,33 @@ def cut_too_little(story: Story, follower: int) -> Iterator[CauseStep]:
         if cut.target_offset > last and story.finding.kind == "divergence":
             is_at_mark = cut.target_offset == cut.high_watermark
             yield CauseStep(
+                time=story.cut_at(cut),
                 section="replicas",
+                brokers=(follower,),
                 text=f"Broker {follower} truncated its log from {cut.log_end_offset_before} to "
                 f"{cut.target_offset}{', its high watermark' if is_at_mark else ''}; "
                 f"{in_words(first, last)} stayed.",
             )
 
 
-def cut_nothing(story: Story, follower: int) -> Iterator[CauseStep]:
-    """Yield that a fully explained follower truncated nothing in the whole run."""
+def cut_nothing(
+    story: Story, follower: int, since: float, *, is_fatal: bool = False
+) -> Iterator[CauseStep]:
+    """Yield that a fully explained follower truncated nothing in the whole run.
+
+    Its time is when it began to follow in the last leader epoch, not before `since`.
+    """
     prediction, finding = story.loaded.prediction, story.finding
     if prediction is None or not prediction.states or prediction.limit or prediction.emptied_by:
         return
     has_cut = any(cut.broker == follower for cut in story.truncations_of_name)
     if finding.kind == "divergence" and not has_cut:
         yield CauseStep(
+            time=story.follows_since(follower, since),
             section="replicas",
-            text=f"As the model explains the run, broker {follower} truncated nothing; "
+            brokers=(follower,),
+            is_fatal=is_fatal,
+            text=f"Broker {follower} followed again, by the model, and truncated nothing; "
             f"{in_words(finding.first_offset, finding.last_offset)} stayed.",
         )
 
@@ -64,7 +74,10 @@ def below_high_watermark(story: Story) -> Iterator[CauseStep]:
         reaches = cut.target_offset <= finding.last_offset < cut.log_end_offset_before
         if reaches and cut.broker in finding.brokers:
             yield CauseStep(
+                time=story.cut_at(cut),
                 section="replicas",
+                brokers=(cut.broker,),
+                is_fatal=not answers,
                 text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
                 f"{cut.target_offset}; its high watermark was {cut.high_watermark}.",
             )
@@ -79,7 +92,9 @@ def kept_after(story: Story, asked: AskedRound) -> Iterator[CauseStep]:
     for cut in story.truncations:
         if (cut.broker, cut.target_offset) == (asked.follower, answer):
             yield CauseStep(
+                time=story.cut_at(cut),
                 section="replicas",
+                brokers=(cut.broker,),
                 text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
                 f"{answer}{f'; {in_words(first, last)} stayed' if stays else ''}.",
             )

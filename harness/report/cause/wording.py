@@ -30,21 +30,52 @@ def isr_text(isr: Iterable[int]) -> str:
 
 
 def acting_text(story: Story, time: float) -> str:
-    """Describe the faults that acted at a time, those on the finding's brokers first."""
+    """Describe what faults did at a time, those on the finding's brokers first.
+
+    Of a fault of somebody's own only its name is known.
+    """
     acting = [
-        (fault.what.partition("(")[0], _aimed_at(fault))
+        (fault.what.partition("(")[0], fault)
         for fault in story.faults
         if fault.lasts and fault.acted_at(time)
     ]
-    acting.sort(key=lambda fault: not set(story.finding.brokers) & set(fault[1]))
-    names = [
-        *dict.fromkeys(
-            f"{name} on {brokers_text(brokers)}" if brokers else name for name, brokers in acting
-        )
-    ]
-    if len(names) > _MOST_FAULTS:
-        names[_MOST_FAULTS - 1 :] = [f"{len(names) - _MOST_FAULTS + 1} other faults"]
-    return f", while {listed(names)} acted" if names else ""
+    acting.sort(key=lambda each: not set(story.finding.brokers) & set(_aimed_at(each[1])))
+    effects = [*dict.fromkeys(_effect(name, fault) for name, fault in acting)]
+    if len(effects) > _MOST_FAULTS:
+        effects[_MOST_FAULTS - 1 :] = [f"{len(effects) - _MOST_FAULTS + 1} other faults acted"]
+    return f", while {listed(effects)}" if effects else ""
+
+
+def _effect(name: str, fault: FaultSpan) -> str:
+    """Return what a fault does to the cluster while it acts."""
+    brokers = _aimed_at(fault)
+    if name == "HoldRequests" and len(brokers) == 2:
+        api = _API.search(fault.what)
+        source, target = _ROUTE.findall(fault.what)[:2]
+        what = f"{api[1]} requests" if api else "requests"
+        if "direction=response" in fault.what:
+            return f"broker {target}'s answers to {what} of broker {source} were held"
+        return f"{what} of broker {source} to broker {target} were held"
+    if name == "CutLink" and "one_way=True" in fault.what:
+        source, target = _ROUTE.findall(fault.what)[:2]
+        return f"broker {source} could not reach broker {target}"
+    effect = _EFFECTS.get(name)
+    if effect is not None and brokers:
+        return f"{brokers_text(brokers)} {effect[len(brokers) > 1]}"
+    return f"{name} on {brokers_text(brokers)} acted" if brokers else f"{name} acted"
+
+
+_API = re.compile(r"\bapi='?(\w+)")
+_ROUTE = re.compile(r"\b(?:source|target)=(\d+)")
+_EFFECTS = {
+    "CutLink": ("was cut off", "could not reach each other"),
+    "CutZooKeeper": ("could not reach ZooKeeper", "could not reach ZooKeeper"),
+    "ExpireSession": ("had lost its session", "had lost their sessions"),
+    "KillBroker": ("was down", "were down"),
+    "PauseBroker": ("was paused", "were paused"),
+    "StopBroker": ("was down", "were down"),
+}
+"""Effect of a fault on one broker, and on several."""
 
 
 def _aimed_at(fault: FaultSpan) -> Sequence[int]:
