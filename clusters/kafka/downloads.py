@@ -6,6 +6,8 @@ from typing import Any
 
 import requests
 from jgo.maven import PythonResolver
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
 
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.kafka.pinned_jars import is_pinned
@@ -22,6 +24,10 @@ class CheckedResolver(PythonResolver):
     def __init__(self) -> None:
         super().__init__()
         self._session = requests.Session()
+        # A connection that is reset, or a server that is busy, is asked again.
+        again = Retry(total=3, backoff_factor=1, status_forcelist=(502, 503, 504))
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, HTTPAdapter(max_retries=again))
 
     def download(self, artifact: Any) -> Path | None:
         """Fetch one file into the context's repository cache and return its path.

@@ -1,5 +1,6 @@
 """`kchaos bisect`: between which releases or builds a bug came or went, by playing it."""
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,6 +14,7 @@ from kchaos.checkers.run_line import RunLine
 from kchaos.clusters.front.ready import fetch
 from kchaos.clusters.releases import KRAFT_RELEASES, judging_release_of, release_of
 from kchaos.harness.campaign.campaign import Campaign, InThisProcess
+from kchaos.harness.campaign.results_file import ResultsFile
 from kchaos.harness.catalogue import entry_named, scenario_of
 from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.run.own_parts import FILES
@@ -43,12 +45,23 @@ class Border:
         """Return the object that `--json` prints."""
         return asdict(self) | {"first_good" if self.is_fix else "first_bad": self.newer}
 
-    def __str__(self) -> str:
-        """Describe the border; a build has the name of its folder entry."""
+    def with_plays(self, shown: Mapping[str, tuple[int, int]]) -> str:
+        """Describe the border with the number of plays of each side that show the bug, of all.
+
+        A build has the name of its folder entry.
+        """
+        (shown_older, of_older), (shown_newer, of_newer) = shown[self.older], shown[self.newer]
         older, newer = Path(self.older).name, Path(self.newer).name
-        if self.is_fix:
-            return f"first good {newer}: {older} shows it"
-        return f"first bad {newer}: {older} does not show it"
+        return (
+            f"{'fixed in' if self.is_fix else 'broken since'} {newer}: {older} shows it in "
+            f"{shown_older} of {of_older} plays, {newer} in {shown_newer} of {of_newer}"
+        )
+
+    def is_sure(self, shown: Mapping[str, tuple[int, int]]) -> bool:
+        """Return whether all plays of both sides, given as in `with_plays`, agree."""
+        sides = (shown[self.older], shown[self.newer])
+        (bad, of_bad), (good, _) = sides if self.is_fix else sides[::-1]
+        return bad == of_bad and good == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,6 +330,18 @@ class Search:
     rules: Mapping[str, str]
     trusted: bool
 
+    @property
+    def file_name(self) -> str:
+        """Name of the file of what was played, until all borders are found."""
+        asked = repr((Path(self.name).stem, self.case, self.span.lines))
+        return f"bisect-{hashlib.sha256(asked.encode()).hexdigest()[:12]}.jsonl"
+
+    def most_plays(self, runs: int) -> int:
+        """Return how many plays one border between lines takes, with so many of each side."""
+        lines = self.span.lines
+        longest = max(map(len, lines))
+        return 2 + len(lines).bit_length() + longest.bit_length() + 2 * (runs - 1)
+
     def scenario(self, kafka: str) -> Scenario:
         """Return the scenario to play on a release or build. Raises as `scenario_for`."""
         return scenario_for(
@@ -363,14 +388,16 @@ def search_for(
 
 def confirmed_borders(
     search: Search, *, runs: int, options: RunOptions, say: Callable[[str], None]
-) -> Iterator[tuple[Border, Mapping[str, str]]]:
-    """Plays what is needed; yields each border, with "k of n" plays for both of its sides.
+) -> Iterator[tuple[Border, Mapping[str, tuple[int, int]]]]:
+    """Plays what is needed; yields each border, with plays of both sides as in `with_plays`.
 
-    Only verdicts are written, no reports.
+    Only verdicts are written, no reports. What was played is kept beside the runs until all borders
+    are found, so that the same command goes on after a stop.
 
     Raises:
         UsageError: What is called good or bad is not.
         RunUnknown: A play was unknown.
+        ReleaseError, MachineError: A Kafka cannot be had.
     """
     kinds = findings_of_bug(search.name, search.case)
     # However often a Kafka is played, what its peers cannot read is said once.
@@ -378,21 +405,37 @@ def confirmed_borders(
         options=options, say=lambda _text: None, warn=cache(say), has_report=False
     )
 
-    lines: list[RunLine] = []
+    known = ResultsFile(options.runs_directory / search.file_name)
 
     def keep(_kafka: str, line: RunLine) -> None:
         say(f"run: {line.run}")
-        lines.append(line)
+        known.append(line)
 
     def play_kafka(kafka: str) -> bool | None:
-        say(f"playing {Path(kafka).name}")
+        fetch(kafka, driver=options.driver, offline=options.offline, say=say)
+        left = search.most_plays(runs) - len(known.lines)
+        say(f"playing {Path(kafka).name}; about {max(1, left)} plays are left with it")
         Campaign(player=player).run([kafka], search.scenario, keep)
-        return shows_bug(lines[-1], kinds)
+        return shows_bug(known.lines[-1], kinds)
 
     plays = Plays(play_kafka, say=say)
-    plays.require(search.span)
-    for border in borders(search.span.lines, plays.is_bad):
-        yield border, plays.confirmed(border, runs)
+    for line in known.lines:
+        is_bad = shows_bug(line, kinds)
+        if is_bad is not None:
+            plays.answers.setdefault(line.kafka, []).append(is_bad)
+    if plays.answers:
+        say(f"it goes on from {known.path}: {plays.so_far()}")
+    for end in filter(None, (search.span.good, search.span.bad)):
+        fetch(end, driver=options.driver, offline=options.offline, say=say)
+    try:
+        plays.require(search.span)
+        for border in borders(search.span.lines, plays.is_bad):
+            yield border, plays.confirmed(border, runs)
+    except BaseException:
+        if plays.answers:
+            say(f"so far: {plays.so_far()}; the same command goes on from there")
+        raise
+    known.path.unlink(missing_ok=True)
 
 
 class Plays:
@@ -452,12 +495,18 @@ class Plays:
         answers.append(is_bad)
         return answers
 
-    def confirmed(self, border: Border, runs: int) -> Mapping[str, str]:
-        """Plays both sides of a border until each has so many plays; "k of n" for each."""
-        told = {}
-        for release, expected in ((border.older, border.is_fix), (border.newer, not border.is_fix)):
+    def so_far(self) -> str:
+        """Describe what is known, release by release."""
+        return ", ".join(
+            f"{Path(release).name} {'shows it' if answers[0] else 'does not show it'}"
+            for release, answers in self.answers.items()
+        )
+
+    def confirmed(self, border: Border, runs: int) -> Mapping[str, tuple[int, int]]:
+        """Plays both sides of a border until each has so many plays; as in `Border.with_plays`."""
+        shown = {}
+        for release in (border.older, border.newer):
             while len(self.answers.get(release, ())) < runs:
                 self.again(release)
-            same = self.answers[release].count(expected)
-            told[release] = f"{same} of {len(self.answers[release])}"
-        return told
+            shown[release] = sum(self.answers[release]), len(self.answers[release])
+        return shown

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol, TypeGuard, TypeVar
 
 from kchaos.checkers.judge import judge
+from kchaos.checkers.model.follow.search import watching_search
 from kchaos.checkers.results import Results, read_judgement, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import RunLine, line_at
@@ -25,6 +26,8 @@ Item = TypeVar("Item")
 """Origin of a play: a scenario, or a seed that it is drawn from."""
 
 _LOOK_S = 1.0
+_SAY_EACH_S = 10.0
+_MINUTES_FROM_S = 90
 
 
 class Player(AbstractContextManager["Player"], Protocol):
@@ -186,6 +189,18 @@ def _is_of_one(error: BaseException | None) -> TypeGuard[Exception]:
     return isinstance(error, Exception) and not is_of_all
 
 
+def time_left(spent_s: float, done: int, wanted: int, *, at_once: int = 1) -> str:
+    """Return the expected remaining time in brackets; "" before the first ones are done.
+
+    `at_once` plays are parallel, of which the first ends predict nothing.
+    """
+    if done < at_once or wanted == 1:
+        return ""
+    left = spent_s / done * (wanted - done)
+    told = f"{left / 60:.0f} min" if left >= _MINUTES_FROM_S else f"{left:.0f} s"
+    return f" (about {told} left)"
+
+
 @contextlib.contextmanager
 def player_in(
     name: str, options: RunOptions, *, say_steps: Callable[[str], None] | None = None
@@ -204,14 +219,29 @@ def player_in(
 
 def judged(run: RunDirectory, say: Callable[[str], None], *, has_report: bool = True) -> Results:
     """Judge a run in plain Python, and write the judgement and its report."""
+    say(f"judging {run.path.name}")
     try:
-        results = judge(run)
+        with watching_search(_said_at_times(say)):
+            results = judge(run)
         write_judgement(run, results)
     finally:
         run.let_go()
     if has_report:
         write_report_or_say(run, say)
     return results
+
+
+def _said_at_times(say: Callable[[str], None]) -> Callable[[int, int], None]:
+    """Return a function that says now and then how much of a run is explained."""
+    last = time.monotonic()
+
+    def said(explained: int, of_all: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _SAY_EACH_S:
+            last = time.monotonic()
+            say(f"judging: {explained} of {of_all} observations are explained")
+
+    return said
 
 
 def write_report_or_say(run: RunDirectory, say: Callable[[str], None]) -> Path | None:

@@ -12,7 +12,7 @@ from kchaos.checkers.acts import Mode
 from kchaos.checkers.run_line import ANSWERS, RunLine, reason_of
 from kchaos.clusters.front.ready import fetch
 from kchaos.clusters.releases import release_of
-from kchaos.harness.campaign.campaign import Campaign, player_in
+from kchaos.harness.campaign.campaign import Campaign, player_in, time_left
 from kchaos.harness.campaign.results_file import ResultsFile
 from kchaos.harness.catalogue import CATALOGUE, Entry, entry_named, scenario_of, with_brokers
 from kchaos.harness.errors import UsageError
@@ -22,7 +22,6 @@ from kchaos.harness.run.scenario import Scenario
 RESULTS = "measurements.jsonl"
 _RUNS = 10
 _RUNS_OF = {("KAFKA-6361", "1.1.1"): 20, ("KAFKA-6361", "2.0.1"): 20}
-_MINUTES_FROM_S = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,18 +76,6 @@ def play_cases(
     with player_in("cases", options, say_steps=in_turn) as player:
         Campaign(player=player, side_by_side=at_once).run(range(len(due)), begins, keep)
     return [lines[number] for number in range(len(due))]
-
-
-def time_left(spent_s: float, done: int, wanted: int, *, at_once: int = 1) -> str:
-    """Return the expected remaining time in brackets; "" before the first ones are done.
-
-    `at_once` plays are parallel, of which the first ends predict nothing.
-    """
-    if done < at_once or wanted == 1:
-        return ""
-    left = spent_s / done * (wanted - done)
-    told = f"{left / 60:.0f} min" if left >= _MINUTES_FROM_S else f"{left:.0f} s"
-    return f" (about {told} left)"
 
 
 def due_cases(

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from kchaos.clusters.front.ready import fetch
 from kchaos.clusters.kafka.distribution import Distribution
 from kchaos.clusters.releases import release_of
 from kchaos.faults import RollBroker
-from kchaos.harness.campaign.campaign import Campaign, player_in
+from kchaos.harness.campaign.campaign import Campaign, player_in, time_left
 from kchaos.harness.errors import UsageError
 from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.play.workload import command_in
@@ -115,6 +116,7 @@ def play_upgrade(
     runs_text = "1 run" if runs == 1 else f"{runs} runs"
     say(f"{upgrade.pair}: {runs_text}, seeds from {seed_text(seed)} on")
     paths: dict[int, Path] = {}
+    began = time.monotonic()
     gained, missing = rules_of(upgrade)
 
     def signed() -> SignOff:
@@ -138,11 +140,13 @@ def play_upgrade(
         write_sign_off(told, folder)
         last = told.runs[sorted(paths).index(scenario.seed)]
         why = f": {last.why}" if last.why else ""
-        say(f"{len(paths)} of {runs}: seed {scenario.seed} is {last.answer}{why}")
+        left = time_left(time.monotonic() - began, len(paths), runs, at_once=side_by_side)
+        say(f"{len(paths)} of {runs}{left}: seed {scenario.seed} is {last.answer}{why}")
         done(line)
 
     scenarios = (draw_upgrade(seed + number, upgrade) for number in range(runs))
-    with player_in("upgrade", options) as player:
+    in_turn = say if runs == 1 else None
+    with player_in("upgrade", options, say_steps=in_turn) as player:
         campaign = Campaign(player=player, side_by_side=side_by_side)
         campaign.run(scenarios, lambda scenario: scenario, keep)
     return signed(), folder / PAGE

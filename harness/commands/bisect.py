@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from kchaos.harness.run.runner import RunOptions
 
 
-@click.command()
+@click.command(
+    cls=opt.Command,
+    examples=(
+        "kchaos bisect KAFKA-6361 --case n20 --good 2.1.1 --bad 0.11.0.3",
+        "kchaos bisect ./my-run --builds ./builds",
+    ),
+)
 @click.argument("name", metavar="NAME|FILE", shell_complete=entries)
 @click.option(
     "--good",
@@ -63,7 +69,8 @@ def bisect(
     a backport. A release shows a bug of the list if its run has a finding of a kind that is
     expected where the bug is. It shows the bug of a file if its run is unsafe. Builds are bisected
     in the order of their names, a release candidate before its release; a .tgz beside its folder is
-    left out. Only the verdict is written: `kchaos report RUN` draws a run.
+    left out. Only the verdict is written: `kchaos report RUN` draws a run. After a stop the same
+    command goes on.
     """
     from kchaos.harness.campaign.bisection import confirmed_borders, search_for
     from kchaos.harness.exits import AS_EXPECTED, FINDING
@@ -73,12 +80,10 @@ def bisect(
         name, case, builds, good=good, bad=bad, trusted=trust, options=options, say=say
     )
     code = AS_EXPECTED
-    for border, confirmed in confirmed_borders(search, runs=runs, options=options, say=say):
-        sure = all(told == f"{runs} of {runs}" for told in confirmed.values())
-        code = code if sure else FINDING
+    for border, shown in confirmed_borders(search, runs=runs, options=options, say=say):
+        code = code if border.is_sure(shown) else FINDING
         if as_json:
-            click.echo(json.dumps(border.to_json() | {"confirmed": confirmed}))
+            click.echo(json.dumps(border.to_json() | {"shown": shown}))
         else:
-            times = ", ".join(f"{Path(kafka).name} {told}" for kafka, told in confirmed.items())
-            click.echo(f"{border} ({times})")
+            click.echo(border.with_plays(shown))
     return code

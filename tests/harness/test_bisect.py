@@ -11,6 +11,7 @@ import pytest
 
 from kchaos.checkers.model.releases.versions import RELEASED, Since, parse_version
 from kchaos.checkers.run_line import FindingLine, RunLine
+from kchaos.clusters.errors import MachineError
 from kchaos.harness.campaign import bisection
 from kchaos.harness.campaign.bisection import (
     Border,
@@ -26,6 +27,7 @@ from kchaos.harness.campaign.bisection import (
 )
 from kchaos.harness.commands.cli import run
 from kchaos.harness.errors import RunUnknown, UsageError
+from kchaos.harness.exits import MACHINE
 from kchaos.harness.run.scenario import Scenario
 from tests.support.run_lines import found
 
@@ -57,7 +59,11 @@ def test_a_bug_that_came_is_told_as_such() -> None:
     came = Since("3.0.0")
     lines = lines_between("2.6.3", "3.9.1")
     (border,) = borders(lines, lambda release: came.includes(parse_version(release)))
-    assert str(border) == "first bad 3.0.0: 2.8.2 does not show it"
+    shown = {"2.8.2": (0, 1), "3.0.0": (1, 1)}
+    told = "broken since 3.0.0: 2.8.2 shows it in 0 of 1 plays, 3.0.0 in 1 of 1"
+    assert border.with_plays(shown) == told
+    assert border.is_sure(shown)
+    assert not border.is_sure(shown | {"3.0.0": (1, 2)})
     assert border.to_json()["first_bad"] == "3.0.0"
 
 
@@ -81,7 +87,7 @@ def test_both_sides_of_a_border_are_played_again_and_counted() -> None:
     border = Border(older="1.1.1", newer="2.0.0", is_fix=True)
 
     assert plays.is_bad("1.1.1")
-    assert plays.confirmed(border, 3) == {"1.1.1": "2 of 3", "2.0.0": "3 of 3"}
+    assert plays.confirmed(border, 3) == {"1.1.1": (2, 3), "2.0.0": (0, 3)}
     assert "2.0.0 does not show it" in said
 
 
@@ -268,6 +274,12 @@ class Player(AbstractContextManager[Any]):
     def __exit__(self, *_: object) -> None: ...
 
 
+@pytest.fixture(autouse=True)
+def somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what is played beside no other test's."""
+    monkeypatch.chdir(tmp_path)
+
+
 def play_with(monkeypatch: pytest.MonkeyPatch, is_bad: Callable[[str], bool]) -> Player:
     player = Player(is_bad)
 
@@ -291,8 +303,8 @@ def test_each_border_is_told_with_its_first_good_one_and_how_often(
     assert run([*arguments, "--bad", "0.11.0.0", "--runs", "2"]) == 0
 
     assert capsys.readouterr().out.splitlines() == [
-        "first good 1.0.1: 1.0.0 shows it (1.0.0 2 of 2, 1.0.1 2 of 2)",
-        "first good 0.11.0.2: 0.11.0.1 shows it (0.11.0.1 2 of 2, 0.11.0.2 2 of 2)",
+        "fixed in 1.0.1: 1.0.0 shows it in 2 of 2 plays, 1.0.1 in 0 of 2",
+        "fixed in 0.11.0.2: 0.11.0.1 shows it in 2 of 2 plays, 0.11.0.2 in 0 of 2",
     ]
     assert player.played.count("1.0.1") == 2
 
@@ -309,7 +321,7 @@ def test_builds_of_a_folder_are_bisected_and_the_first_bad_one_is_told(
 
     (line,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert Path(line["first_bad"]).name == "b10"
-    assert [*line["confirmed"].values()] == ["3 of 3", "3 of 3"]
+    assert [*line["shown"].values()] == [[0, 3], [3, 3]]
     assert len({*player.played}) < len(names) / 2
 
 
@@ -322,7 +334,34 @@ def test_a_border_that_does_not_hold_is_a_finding(
     arguments = ["bisect", "KIP-101-1", "--case", "clean-elections", "--good", "0.11.0.0"]
     assert run([*arguments, "--bad", "0.10.2.2"]) == 1
 
-    assert "(0.10.2.2 2 of 3, 0.11.0.0 3 of 3)" in capsys.readouterr().out
+    told = "fixed in 0.11.0.0: 0.10.2.2 shows it in 2 of 3 plays, 0.11.0.0 in 0 of 3"
+    assert told in capsys.readouterr().out
+
+
+def test_a_bisection_that_was_stopped_tells_what_it_knows_and_goes_on_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    player = play_with(monkeypatch, bad_until("1.0.1"))
+    arguments = ["bisect", "KIP-101-1", "--case", "clean-elections", "--good", "1.1.1"]
+    arguments += ["--bad", "0.11.0.0", "--runs", "1"]
+
+    def fetch(kafka: str, **_: object) -> None:
+        if kafka not in ("1.1.1", "0.11.0.0"):
+            raise MachineError("the network is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(bisection, "fetch", fetch)
+        assert run(arguments) == MACHINE
+    so_far = "0.11.0.0 shows it, 1.1.1 does not show it"
+    assert f"so far: {so_far}; the same command goes on from there" in capsys.readouterr().err
+    assert player.played == ["0.11.0.0", "1.1.1"]
+
+    assert run(arguments) == 0
+    captured = capsys.readouterr()
+    assert f": {so_far}" in captured.err
+    assert "fixed in 1.0.1: 1.0.0 shows it in 1 of 1 plays, 1.0.1 in 0 of 1" in captured.out
+    assert len(player.played) == len({*player.played})
+    assert [*tmp_path.glob("**/bisect-*")] == []
 
 
 def test_what_peers_cannot_read_is_said_once_for_each_kafka(

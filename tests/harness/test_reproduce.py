@@ -18,8 +18,8 @@ from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import RunLine, line_at
 from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.campaign import children
-from kchaos.harness.campaign.campaign import judged
-from kchaos.harness.campaign.cases import due_cases, measure, play_cases, time_left
+from kchaos.harness.campaign.campaign import judged, time_left
+from kchaos.harness.campaign.cases import due_cases, measure, play_cases
 from kchaos.harness.campaign.results_file import ResultsFile
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of, with_brokers
 from kchaos.harness.commands import judge_runs

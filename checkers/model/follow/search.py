@@ -12,7 +12,9 @@ point, in another order. Where two such searches come no further either, the obs
 point is taken as one that no state explains. Otherwise it is a suspect, and not proved.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from heapq import heappop, heappush
 from random import Random
@@ -61,6 +63,10 @@ _BACK = (20, 100, 500)
 """Observations and decisions before the furthest point, from where the next searches begin."""
 _CONFIRMED_BY = 2
 """Searches in another order that confirm a suspect if they come no further, one after the other."""
+
+
+_STATES_A_LOOK = 500
+_PROGRESS: ContextVar[Callable[[int, int], None] | None] = ContextVar("progress", default=None)
 
 
 class _Node(NamedTuple):
@@ -159,6 +165,16 @@ def _snapshots(notes: list[object]) -> dict[str, tuple[PredictedReplica, ...]]:
     }
 
 
+@contextmanager
+def watching_search(progress: Callable[[int, int], None]) -> Iterator[None]:
+    """Call `progress` now and then in the block, with explained and all observations."""
+    token = _PROGRESS.set(progress)
+    try:
+        yield
+    finally:
+        _PROGRESS.reset(token)
+
+
 class _Search:
     """Depth first, what a cluster does at once first; no state is looked at twice.
 
@@ -182,6 +198,7 @@ class _Search:
         self.confirmed = 0
         self.looked_at = 0
         self._patience = patience
+        self._tell = _PROGRESS.get()
         self._progress = 0
         given: dict[Component, Any] = {("deletes", topic): True for topic in record.deleting}
         for partition, offset in record.remote_deleted.items():
@@ -258,6 +275,9 @@ class _Search:
         """Count a new state, and note how far it explains the record."""
         self.looked_at += 1
         node = following.node
+        if self._tell is not None and self.looked_at % _STATES_A_LOOK == 0:
+            of_all = len(self.record.seen) + len(self.record.decided)
+            self._tell(_depth(self._furthest.node), of_all)
         if following.dead_end:
             self._dead_ends.append(following)
         elif _depth(node) >= _depth(self._furthest.node):
