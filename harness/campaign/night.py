@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from kchaos.checkers.errors import StoreError
@@ -19,7 +19,7 @@ from kchaos.checkers.run_line import RunLine, is_unknown, reason_of
 from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.front.drivers import why_no_slow_disk
-from kchaos.harness.campaign.campaign import Campaign, Player, player_in
+from kchaos.harness.campaign.campaign import Campaign, Player, player_in, time_left
 from kchaos.harness.campaign.nights_on_store import put_night, require_free
 from kchaos.harness.campaign.schedules import DrawnSchedules, Due, releases_of
 from kchaos.harness.campaign.summary_files import require_baseline, summarise
@@ -83,6 +83,8 @@ class Night:
     _lines: list[RunLine] = field(default_factory=list)
     _warnings: list[str] = field(default_factory=list)
     _began: float = 0.0
+    _earlier: int = 0
+    _baseline: Sequence[RunLine] = ()
     _guess_s: float = FIRST_PLAY_S
 
     def play(self, *, side_by_side: int, options: RunOptions) -> Summary:
@@ -106,7 +108,9 @@ class Night:
             self._agree(earlier, self.plan.faults(releases.values()))
             self._began = time.monotonic()
             file = self.folder / LINES
+            self._baseline = earlier
             self._lines = [*read_lines(file)] if file.is_file() else []
+            self._earlier = len(self._lines)
             for sentence in self._begins(releases.values(), side_by_side):
                 self.say(sentence)
             with self._told_if_it_ends_early(), player_in("nightly", options) as player:
@@ -163,8 +167,11 @@ class Night:
         """Play side by side. No play is begun that could not end in time, and none goes on then."""
         there = {path.name for path in self.folder.iterdir()}
         known = {(line.seed, line.kafka) for line in self._lines}
-        drawn = self.plan.due(releases)
-        due: Iterator[Due] = (each for each in drawn if (each.seed, each.kafka) not in known)
+        again = [*self.plan.known(self._baseline, releases)]
+        if again:
+            self.say(f"what the baseline found is run again first: {len(again)} schedules")
+        drawn = chain(again, self.plan.due(releases))
+        due: Iterator[Due] = (each for each in drawn if _is_first(known, each))
         if self.limits.runs is not None:
             due = islice(due, max(0, self.limits.runs - len(self._lines)))
         campaign = Campaign(
@@ -187,6 +194,15 @@ class Night:
                 "the night ended early: the runs that must be kept take more than --max-size"
             )
 
+    def _of_all(self) -> str:
+        """Return of how many runs, and how much time is left, as far as the limits tell."""
+        limits, begun = self.limits, len(self._lines) - self._earlier
+        of_all = "" if limits.runs is None else f" of {limits.runs}"
+        if limits.for_s is not None:
+            return f"{of_all} (at most {max(0.0, self._left_s) / 60:.0f} min left)"
+        missing = (limits.runs or 0) - self._earlier
+        return of_all + time_left(time.monotonic() - self._began, begun, missing)
+
     @property
     def _left_s(self) -> float:
         limit = self.limits.for_s
@@ -206,7 +222,8 @@ class Night:
         place = Path(line.run)
         name = place.name or f"seed-{due.seed}-{due.mix}-{due.release}"
         report = None if line.report is None else Path(line.report).name
-        line = replace(line, run=name, report=report, acts=self.plan.acts)
+        leaning = self.plan.leaning if due.leaning is None else due.leaning
+        line = replace(line, run=name, report=report, acts=self.plan.acts, leaning=leaning)
         append_line(self.folder / LINES, line)
         if self.tables is not None and place.name:
             # Before the run may be deleted: its rows are on the disk, whatever ends the night.
@@ -214,7 +231,7 @@ class Night:
         self._lines.append(line)
         self.done(line)
         reason = reason_of(line)
-        told = f"{len(self._lines)}: {line.run}: {line.verdict}"
+        told = f"{len(self._lines)}{self._of_all()}: {line.run}: {line.verdict}"
         self.say(f"{told}; {reason}" if reason else told)
         self._prune()
 
@@ -284,6 +301,15 @@ class Night:
         return limit is not None and limit < sum(
             _size(self.folder / line.run) for line in self._lines
         )
+
+
+def _is_first(known: set[tuple[int | None, str]], due: Due) -> bool:
+    """Return whether a schedule was not played yet, and note it."""
+    key = (due.seed, due.kafka)
+    if key in known:
+        return False
+    known.add(key)
+    return True
 
 
 def _require_slow_disks(mixes: Collection[str], options: RunOptions) -> None:

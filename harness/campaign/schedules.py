@@ -1,6 +1,7 @@
 """Schedules that a campaign draws and plays, and `kchaos chaos`, which plays so many of them."""
 
 import random
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -11,7 +12,7 @@ from kchaos.checkers.evidence.about import marked
 from kchaos.checkers.run_line import RunLine, reason_of
 from kchaos.clusters.front.ready import fetch
 from kchaos.clusters.releases import release_of
-from kchaos.harness.campaign.campaign import Campaign, player_in
+from kchaos.harness.campaign.campaign import Campaign, player_in, time_left
 from kchaos.harness.campaign.results_file import ResultsFile
 from kchaos.harness.errors import UsageError
 from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
@@ -29,8 +30,8 @@ from kchaos.harness.player.rates import page_of
 from kchaos.harness.run.own_parts import OwnParts
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.seeds import seed_text
-from kchaos.harness.summary.summary import IS_UNKNOWN, UNSAFE, reasons_to_fail
+from kchaos.harness.seeds import own_version, seed_text
+from kchaos.harness.summary.summary import IS_UNKNOWN, UNSAFE, reasons_to_fail, schedule_of
 
 _SEEDS = 1_000_000_000
 _TOLD_FROM_S = 1.0
@@ -42,12 +43,14 @@ class Due:
 
     Attributes:
         release: The one by which the Kafka is judged.
+        leaning: As of `DrawnSchedules`, where it is another night's; None for the plan's own.
     """
 
     seed: int
     kafka: str
     release: str
     mix: str
+    leaning: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,9 +171,36 @@ class DrawnSchedules:
             gated=self.gated,
             release=due.release,
             mode=self.mode,
-            leaning=self.leaning,
+            leaning=self.leaning if due.leaning is None else due.leaning,
             own=self.own,
         )
+
+    def known(self, lines: Iterable[RunLine], releases: Mapping[str, str]) -> Iterator[Due]:
+        """Yield the schedule of the newest run of each finding in these lines, if it can be drawn.
+
+        That is one of the same Kafkas, mixes, mode and length, played by this version of kchaos.
+        """
+        newest: dict[tuple[str, str], RunLine] = {}
+        for line in sorted(lines, key=lambda line: line.started_at or 0.0):
+            newest |= {(bug.fingerprint, line.kafka): line for bug in line.bugs}
+        part, parts = self.shard
+        played = set[tuple[int, str]]()
+        for line in newest.values():
+            mine = line.seed is not None and line.seed % parts == part - 1
+            if not mine or line.seed is None or line.played_by != own_version():
+                continue
+            for mix in self.mixes_of(releases[line.kafka]) if line.kafka in releases else ():
+                due = Due(
+                    seed=line.seed,
+                    kafka=line.kafka,
+                    release=releases[line.kafka],
+                    mix=mix,
+                    leaning=line.leaning,
+                )
+                is_same = schedule_of(self.line_of(due)) == schedule_of(line)
+                if is_same and (line.seed, line.kafka) not in played:
+                    played.add((line.seed, line.kafka))
+                    yield due
 
     def begins(self, releases: Iterable[str]) -> Iterator[str]:
         """Yield what is said before the first play: which mixes draw less on these releases."""
@@ -225,14 +255,14 @@ def chaos(
     for sentence in plan.begins(releases.values()):
         say(sentence)
     all_due = [*islice(plan.due(releases), runs * len(releases))]
-    wanted = {_key(plan.line_of(due)) for due in all_due}
+    wanted = {schedule_of(plan.line_of(due)) for due in all_due}
     file = None if results is None else ResultsFile(results)
-    lines = [] if file is None else [line for line in file.lines if _key(line) in wanted]
-    known = set(map(_key, lines))
-    missing = [due for due in all_due if _key(plan.line_of(due)) not in known]
+    lines = [] if file is None else [line for line in file.lines if schedule_of(line) in wanted]
+    known = set(map(schedule_of, lines))
+    missing = [due for due in all_due if schedule_of(plan.line_of(due)) not in known]
     say(f"{len(missing)} of {len(all_due)} schedules to play, seeds from {seed_text(plan.seed)} on")
     plain: list[Scenario] = []
-    ended = 0
+    ended, began = 0, time.monotonic()
 
     def drawn(due: Due) -> Scenario:
         scenario = plan.draw(due)
@@ -248,7 +278,8 @@ def chaos(
         lines.append(line)
         if file is not None:
             file.append(line)
-        say(f"{ended} of {len(missing)}: {_told(line)}")
+        left = time_left(time.monotonic() - began, ended, len(missing), at_once=side_by_side)
+        say(f"{ended} of {len(missing)}{left}: {_told(line)}")
         done(line)
 
     with player_in("chaos", options) as player:
@@ -287,7 +318,3 @@ def _told(line: RunLine) -> str:
     ]
     reason = reason_of(line)
     return ", ".join(filter(None, told)) + (f"; {reason}" if reason else "")
-
-
-def _key(line: RunLine) -> tuple[object, ...]:
-    return line.kafka, line.case, line.acts, line.seed

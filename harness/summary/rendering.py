@@ -130,6 +130,7 @@ def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
         "bugs": [
             {
                 "status": bug.status or None,
+                "history": bug.history or None,
                 "fingerprint": bug.fingerprint,
                 "release": bug.release,
                 "kind": bug.kind,
@@ -223,18 +224,20 @@ def headline(summary: Summary) -> str:
     counts = _counts(summary)
     said = [f"{counts[name]} {name}" for name in ("unsafe", "not conforming", "unknown")]
     said = [words for words in said if not words.startswith("0 ")]
-    if summary.baseline is not None:
-        said.insert(0, f"{counts['new']} new {'bug' if counts['new'] == 1 else 'bugs'}")
     runs = "1 run" if len(summary.lines) == 1 else f"{len(summary.lines)} runs"
     predicted = [line for line in summary.lines if line.conforms is not None]
     unpredicted = len(summary.lines) - len(predicted)
+    new = ""
+    if summary.baseline is not None:
+        new = f"{counts['new']} new {'bug' if counts['new'] == 1 else 'bugs'}"
     if said:
-        return f"{runs}: {', '.join(said)}"
+        return f"{runs}: {', '.join(filter(None, [new, *said]))}"
+    new = f"; {new}" if new else ""
     if not unpredicted:
-        return f"{runs}: all conform and are safe"
+        return f"{runs}: all conform and are safe{new}"
     conform = f"{len(predicted)} conform, and " if predicted else ""
     unlinked = f"{unpredicted} with KRaft and without links are not predicted"
-    return f"{runs}: all are safe; {conform}{unlinked}"
+    return f"{runs}: all are safe; {conform}{unlinked}{new}"
 
 
 def _alike(summary: Summary) -> list[list[RunLine]]:
@@ -273,7 +276,9 @@ def _ends(times: list[float]) -> tuple[float, float]:
 
 def _bug(bug: Bug, folder: Path) -> dict[str, Any]:
     runs = [(line.run, _link(line, folder)) for line in bug.runs[:_MOST_RUNS]]
-    told = {name: getattr(bug, name) for name in ("status", "release", "kind", "question")}
+    told = {
+        name: getattr(bug, name) for name in ("status", "history", "release", "kind", "question")
+    }
     return told | {
         "fingerprint": bug.fingerprint,
         "message": bug.message,

@@ -1,6 +1,8 @@
-"""A night beside an earlier one: what is new, gone and still there, and rates with intervals."""
+"""A night beside earlier ones: what is new, gone and still there, and rates with intervals."""
 
+import bisect
 import statistics
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +15,9 @@ FAIL_ON = (UNSAFE, NOT_CONFORMING, IS_UNKNOWN, NEW)
 BY_DEFAULT = (UNSAFE, NOT_CONFORMING, IS_UNKNOWN)
 """Reasons to fail a night unless it says otherwise: all that is known to be wrong, or unknown."""
 FAILS, PASSES = "fails", "passes"
-STILL, GONE = "still there", "gone"
+STILL, GONE, NOT_SEEN = "still there", "gone", "not seen"
+_APART_S = 4 * 3600.0
+"""Seconds without a run between two nights, at least."""
 _MOST_GATES = 12
 
 
@@ -52,8 +56,10 @@ class Bug:
     """All findings with one fingerprint on one release.
 
     Attributes:
-        status: "new", "still there" or "gone"; "" without a baseline.
-        runs: The runs that show it; of one that is gone those of the baseline.
+        status: "new", "still there", "gone": its schedule was run again and did not show it, or
+            "not seen"; "" without a baseline.
+        history: In how many earlier nights it was seen, and when last; "" without a baseline.
+        runs: The runs that show it; of one that is gone or not seen those of the baseline.
     """
 
     fingerprint: str
@@ -62,6 +68,7 @@ class Bug:
     question: str
     message: str
     status: str = ""
+    history: str = ""
     runs: list[RunLine] = field(default_factory=list)
 
 
@@ -138,11 +145,16 @@ def summary_of(
     if baseline is not None:
         before = _bugs(baseline)
         played, known = _releases(lines), _releases(baseline)
+        nights = _nights(baseline)
+        known_schedules = {schedule_of(line) for line in lines if line.safe is not None}
         for key, bug in bugs.items():
             bug.status = STILL if key in before else NEW
+            bug.history = _history(before[key], nights) if key in before else ""
         for key, bug in before.items():
             if key not in bugs and bug.release in played:
-                bug.status = GONE
+                again = {schedule_of(line) for line in bug.runs} & known_schedules
+                bug.status = GONE if again else NOT_SEEN
+                bug.history = _history(bug, nights)
                 bugs[key] = bug
         if missing := sorted(played - known):
             warned.append(
@@ -153,7 +165,7 @@ def summary_of(
             warned.append(
                 f"{', '.join(missing)} of the baseline was not played: its bugs are not compared"
             )
-    order = (NEW, "", STILL, GONE)
+    order = (NEW, "", STILL, NOT_SEEN, GONE)
     rates = rates_of(lines)
     return Summary(
         lines=lines,
@@ -171,6 +183,36 @@ def summary_of(
         exercised=exercised_by(lines),
         warnings=warned,
     )
+
+
+def schedule_of(line: RunLine) -> tuple[object, ...]:
+    """Return what tells a schedule from others: two equal ones are the same steps."""
+    return line.kafka, line.case, line.acts, line.seed
+
+
+def _nights(lines: Iterable[RunLine]) -> list[float]:
+    """Return when each night began, in seconds since 1970, the first one first.
+
+    Runs are of one night as long as no more than some hours pass between their starts.
+    """
+    begun: list[float] = []
+    last = float("-inf")
+    for started_at in sorted(line.started_at for line in lines if line.started_at):
+        if started_at - last > _APART_S:
+            begun.append(started_at)
+        last = started_at
+    return begun
+
+
+def _history(bug: Bug, nights: Sequence[float]) -> str:
+    """Describe in how many nights a bug was seen, such as "3 of 30 nights, last 2026-11-20"."""
+    times = [line.started_at for line in bug.runs if line.started_at]
+    if not times or not nights:
+        return ""
+    seen = {bisect.bisect_right(nights, started_at) for started_at in times}
+    last = time.strftime("%Y-%m-%d", time.gmtime(max(times)))
+    of_all = "1 night" if len(nights) == 1 else f"{len(nights)} nights"
+    return f"{len(seen)} of {of_all}, last seen {last}"
 
 
 def reasons_to_fail(

@@ -20,7 +20,7 @@ from kchaos.clusters.disk import mounting
 from kchaos.clusters.errors import MachineError
 from kchaos.harness.campaign import campaign, children, night, schedules
 from kchaos.harness.campaign.night import Limits, Night, seed_in
-from kchaos.harness.campaign.schedules import DrawnSchedules
+from kchaos.harness.campaign.schedules import DrawnSchedules, Due
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.commands.cli_options import bytes_in, seconds_in
 from kchaos.harness.errors import UsageError
@@ -28,8 +28,10 @@ from kchaos.harness.exits import USAGE
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.runner import RunOptions, delete_run, link_latest
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.seeds import own_version
 from kchaos.harness.summary.lines import LINES, LOCK, append_line, read_lines, was_killed
 from tests.golden.stored import unpacked
+from tests.support.run_lines import found
 from tests.support.stored_plays import StoredPlays
 
 pytestmark = pytest.mark.slow
@@ -348,6 +350,24 @@ def test_a_night_leans_towards_what_its_baseline_had_seldom_and_goes_on_as_it_be
     assert json.loads((play.folder / "night.json").read_text())["leaning"] == told
     (with_rules, *_) = read_lines(play.folder / LINES)
     assert "KIP-101" in (with_rules.rules or {})["in_force"]
+
+
+def test_what_a_baseline_found_is_due_before_anything_else(play: Any, tmp_path: Path) -> None:
+    bug = found("divergence", fingerprint="f1")
+    red = PLAN.line_of(Due(seed=99, kafka="2.8.2", release="2.8.2", mix="cuts"))
+    red = replace(red, run="red", safe=False, findings=(bug,), played_by=own_version())
+    others = [
+        replace(red, run="of-another-version", seed=98, played_by="another"),
+        replace(red, run="longer", seed=97, acts=40),
+        replace(red, run="elsewhere", seed=96, kafka="1.1.1"),
+    ]
+    file = tmp_path / "before.jsonl"
+    for line in (replace(red, run="older", seed=95), *others, red):
+        append_line(file, replace(line, started_at=1.79e9 + (line.seed or 0)))
+
+    play(baseline=file)
+
+    assert [line.seed for line in play.stored.played] == [99, 7, 8, 9]
 
 
 def test_a_night_goes_on_where_it_ended(play: Any) -> None:

@@ -59,15 +59,33 @@ def statuses(summary: Summary) -> dict[tuple[str, str], str]:
 
 def test_bugs_are_new_still_there_and_gone() -> None:
     night = [unsafe("a", "f1"), unsafe("b", "f1"), unsafe("c", "f2"), line("d")]
-    before = [unsafe("x", "f1"), unsafe("y", "f3")]
+    before = [unsafe("x", "f1"), unsafe("y", "f3"), unsafe("z", "f4", seed=2)]
     summary = summary_of(night, baseline=before, fail_on=["new"])
+    # Seed 1 was run again without f3; nobody ran seed 2.
     assert statuses(summary) == {
         ("f2", "2.8.2"): "new",
         ("f1", "2.8.2"): "still there",
         ("f3", "2.8.2"): "gone",
+        ("f4", "2.8.2"): "not seen",
     }
     assert [failing.run for failing in summary.failing] == ["c"]
     assert summary.answer == "fails"
+
+
+def test_a_bug_says_in_how_many_of_the_nights_before_it_was_seen(tmp_path: Path) -> None:
+    day = 86_400.0
+    before = [line(f"a{night}", started_at=1.79e9 + night * day) for night in range(30)]
+    before += [unsafe(f"b{night}", started_at=1.79e9 + night * day + 600) for night in (3, 3, 20)]
+    summary = summary_of([unsafe("x")], baseline=before)
+    (bug,) = summary.bugs
+    assert (bug.status, bug.history) == ("still there", "2 of 30 nights, last seen 2026-10-11")
+    assert "still there (2 of 30 nights, last seen 2026-10-11)" in markdown_of(summary, tmp_path)
+    assert bug.history in html_of(summary, tmp_path)
+
+
+def test_a_night_without_failures_says_so_before_it_says_that_nothing_is_new() -> None:
+    summary = summary_of([line()], baseline=[line()])
+    assert headline(summary) == "1 run: all conform and are safe; 0 new bugs"
 
 
 def test_a_known_bug_on_another_release_is_new_and_the_page_says_what_was_not_played() -> None:
