@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 _FREE_S, _RATE = 60.0, 10.0
 
 
-@click.command()
+@click.command(
+    cls=opt.Command,
+    examples=(
+        "kchaos chaos --kafka 2.8.2 --runs 4",
+        "kchaos chaos --kafka 3.9.1 --mode kraft --mix walks --seed 7",
+    ),
+)
 @opt.kafkas_of_schedules
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="Runs each.")
 @click.option(

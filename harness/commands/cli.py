@@ -101,7 +101,7 @@ def cli() -> None:
     """
 
 
-@cli.command("list")
+@cli.command("list", cls=opt.Command, examples=("kchaos list", "kchaos list committed-loss"))
 @click.argument("words", nargs=-1, metavar="[WORD...]")
 @click.option(
     "--measured",
@@ -143,7 +143,9 @@ def list_entries(
     click.echo("\n".join(last_seen_lines(entries, seen)))
 
 
-@cli.command()
+@cli.command(
+    cls=opt.Command, examples=("kchaos show KAFKA-6361", "kchaos show KAFKA-6361 KAFKA-7128")
+)
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=entries)
 @opt.as_json
 def show(names: tuple[str, ...], as_json: bool) -> None:
@@ -174,7 +176,13 @@ def _entry_json(entry: Any) -> dict[str, Any]:
     }
 
 
-@cli.command()
+@cli.command(
+    cls=opt.Command,
+    examples=(
+        "kchaos judge kchaos-runs/latest",
+        "kchaos judge kchaos-runs --spark --output judged",
+    ),
+)
 @click.argument("runs", nargs=-1, type=opt.PlaceType())
 @click.option(
     "--history",
@@ -261,7 +269,9 @@ def judge(
     return exit_code_for_lines(told())
 
 
-@cli.command()
+@cli.command(
+    cls=opt.Command, examples=("kchaos report --open", "kchaos report --jira kchaos-runs/latest")
+)
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--text", is_flag=True, help="Print it instead, 80 columns wide.")
 @click.option("--jira", is_flag=True, help="Print a comment for a ticket, in Jira's markup.")
@@ -290,7 +300,7 @@ def report(run: Path | None, text: bool, jira: bool, opened: bool, runs_dir: Pat
         click.launch(str(page))
 
 
-@cli.command()
+@cli.command(cls=opt.Command, examples=("kchaos runs", "kchaos runs --runs-dir kchaos-night"))
 @opt.runs_directory
 @opt.as_json
 def runs(runs_dir: Path, as_json: bool) -> None:

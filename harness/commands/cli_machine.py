@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from kchaos.harness.run.runner import RunOptions
 
 
-@click.command()
+@click.command(
+    cls=opt.Command,
+    examples=("kchaos up --kafka 3.9.1", "kchaos up --kafka 2.8.2 --judge -- ./my_test.sh"),
+)
 @click.option(
     "--kafka",
     "kafkas",
@@ -94,7 +97,7 @@ def up(
     return exit_code_beside(results, status)
 
 
-@click.command()
+@click.command(cls=opt.Command)
 @click.option(
     "--kafka",
     required=True,
@@ -118,7 +121,7 @@ _WRAPPER = TextWrapper(
 )
 
 
-@click.command()
+@click.command(cls=opt.Command)
 def doctor() -> int:
     """Check what this machine can run."""
     from kchaos.clusters.front.doctor import examine
@@ -132,7 +135,7 @@ def doctor() -> int:
     return MACHINE if any(answer.ok is False for answer in answers) else AS_EXPECTED
 
 
-@click.command()
+@click.command(cls=opt.Command)
 @opt.offline
 def repair(offline: bool) -> None:
     """Repair a broken cache. What is damaged is removed and fetched anew."""
@@ -142,7 +145,7 @@ def repair(offline: bool) -> None:
     click.echo("\n".join(done) or "nothing is broken")
 
 
-@click.command()
+@click.command(cls=opt.Command)
 def gc() -> int:
     """Remove only the leftovers of dead runs."""
     from kchaos.clusters.docker_driver.leftovers import collect as collect_containers

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -172,7 +172,7 @@ settle_bound = click.option(
     metavar="SECONDS",
     envvar="KCHAOS_SETTLE_BOUND",
     show_envvar=True,
-    help="For how long nothing may change, once all is healed, before replication counts as "
+    help="Seconds without progress, after all faults are healed, until replication counts as "
     "stopped.  [default: 1.5 times the brokers' longest time-out]",
 )
 sign_with = click.option(
@@ -230,7 +230,8 @@ fail_on = click.option(
 baseline = click.option(
     "--baseline",
     type=PlaceType(exists=True),
-    help="An earlier night: its folder, or its night.jsonl; also on an object store.",
+    help="Earlier nights: a folder, or a file with the lines of one night or many; also on an "
+    "object store.",
 )
 as_json = click.option(
     "--json",
@@ -238,6 +239,47 @@ as_json = click.option(
     is_flag=True,
     help="One JSON object a result on standard output; progress goes to standard error.",
 )
+
+
+_OF_THE_MACHINE = frozenset(
+    ("runs_dir", "driver", "offline", "settle_bound_s", "patience", "sign_with", "side_by_side")
+)
+"""Names of options that say how a command runs here, and not what it does."""
+
+
+class Command(click.Command):
+    """A command whose help begins with examples and ends with the options about the machine.
+
+    Attributes:
+        examples: Command lines, the usual one first.
+    """
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.examples = examples
+
+    def format_help_text(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, then what the command does."""
+        if self.examples:
+            formatter.write_paragraph()
+            with formatter.indentation():
+                for example in self.examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+        super().format_help_text(context, formatter)
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in two groups."""
+        groups: dict[str, list[tuple[str, str]]] = {"Options": [], "Machine": []}
+        for parameter in self.get_params(context):
+            is_option = isinstance(parameter, click.Option)
+            record = parameter.get_help_record(context) if is_option else None
+            if record is not None:
+                of_machine = parameter.name in _OF_THE_MACHINE
+                groups["Machine" if of_machine else "Options"].append(record)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 def run_options(command: Callable[..., _Answer]) -> Callable[..., _Answer]:

@@ -8,7 +8,9 @@ from kchaos.harness.commands import cli_options as opt
 from kchaos.harness.commands.cli_complete import releases
 
 
-@click.command()
+@click.command(
+    cls=opt.Command, examples=("kchaos versions", "kchaos versions --from 2.8.2 --to 3.9.1")
+)
 @click.option("--fetch", is_flag=True, help="Bring those that are tested into the cache.")
 @click.option(
     "--from",

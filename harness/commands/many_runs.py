@@ -9,7 +9,13 @@ from kchaos.checkers.store import Place, StoredPlace
 from kchaos.harness.commands import cli_options as opt
 
 
-@click.command()
+@click.command(
+    cls=opt.Command,
+    examples=(
+        "kchaos summary kchaos-night",
+        "kchaos summary night-1 night-2 --baseline lines.jsonl --fail-on new",
+    ),
+)
 @click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=opt.PlaceType())
 @opt.baseline
 @opt.fail_on
@@ -39,7 +45,13 @@ def summary(
     return exit_code_of_summary(made)
 
 
-@click.command()
+@click.command(
+    cls=opt.Command,
+    examples=(
+        "kchaos tables kchaos-night --output tables",
+        "kchaos tables kchaos-night --output tables --duckdb runs.duckdb",
+    ),
+)
 @click.argument("runs", nargs=-1, required=True, type=opt.PlaceType())
 @click.option(
     "--output",
@@ -71,7 +83,13 @@ def tables(runs: tuple[Place, ...], output: Place, duckdb: Path | None) -> None:
     click.echo(f"{runs_text} in {output}")
 
 
-@click.command()
+@click.command(
+    cls=opt.Command,
+    examples=(
+        "kchaos pack kchaos-runs/latest",
+        "kchaos pack kchaos-runs/latest --output s3://BUCKET/runs",
+    ),
+)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--output",
@@ -101,7 +119,13 @@ def pack(run: Path, output: Place | None) -> None:
         click.echo(f"kchaos {command} {shlex.quote(name)}")
 
 
-@click.command()
+@click.command(
+    cls=opt.Command,
+    examples=(
+        "kchaos unpack RUN.tar.xz",
+        "kchaos unpack s3://BUCKET/runs/RUN.tar.xz --output here",
+    ),
+)
 @click.argument("archive", type=opt.PlaceType(exists=True, dir_okay=False))
 @click.option(
     "--output",

@@ -40,13 +40,19 @@ def _keep(text: str) -> int | None:
     return 0 if text == "failed" else int(text)
 
 
-@click.command()
+@click.command(
+    cls=opt.Command,
+    examples=(
+        "kchaos nightly --kafka 2.8.2 --for 2h",
+        "kchaos nightly --kafka ./build --runs 40 --baseline last-night --fail-on new",
+    ),
+)
 @opt.kafkas_of_schedules
 @click.option(
     "--for",
     "for_s",
     type=opt.DURATION,
-    help="How long, such as 2h or 90m. What could not end in time is not begun.",
+    help="How long, such as 2h or 90m. A run that may not finish in time is not started.",
 )
 @click.option("--runs", type=click.IntRange(1), help="How many schedules in all.")
 @click.option(
@@ -63,14 +69,15 @@ def _keep(text: str) -> int | None:
     type=opt.ReadBy("failed|all|N", _keep),
     default="failed",
     show_default=True,
-    help="Which runs stay on disk of those in which nothing is wrong: none, all, the newest N.",
+    help="Which good runs stay on disk: none of them (failed), all, or the newest N. Failed runs "
+    "always stay.",
 )
 @click.option(
     "--max-size",
     "max_bytes",
     type=opt.ReadBy("SIZE", opt.bytes_in),
-    help="What runs may take on disk, such as 2G. The last run that shows a bug is never deleted: "
-    "rather than that the night ends.",
+    help="What runs may take on disk, such as 2G. The last run that shows a bug is never deleted; "
+    "if there is no room for it, the night ends.",
 )
 @click.option(
     "--shard",

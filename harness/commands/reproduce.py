@@ -30,7 +30,13 @@ def _of_brokers(_: Any, __: Any, values: tuple[str, ...]) -> dict[int, str]:
     return kafkas
 
 
-@click.command()
+@click.command(
+    cls=opt.Command,
+    examples=(
+        "kchaos reproduce KAFKA-6361 --kafka 1.1.1",
+        "kchaos reproduce KAFKA-7128 --kafka 2.0.0 --kafka 2.0.1 --runs 3",
+    ),
+)
 @click.argument("name", shell_complete=entries)
 @click.option(
     "--kafka",
@@ -151,7 +157,10 @@ def reproduce(
     return code
 
 
-@click.command()
+@click.command(
+    cls=opt.Command,
+    examples=("kchaos replay kchaos-runs/latest", "kchaos replay scenario.json --json"),
+)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--typed", hidden=True, help="What the user typed, when kchaos calls itself.")
 @opt.trust
@@ -176,7 +185,10 @@ def replay(run: Path, typed: str | None, trust: bool, as_json: bool, options: "R
     return exit_code_for_lines([line])
 
 
-@click.command()
+@click.command(
+    cls=opt.Command,
+    examples=("kchaos measure KAFKA-6361 --runs 10", "kchaos measure --results measurements.jsonl"),
+)
 @click.argument("names", nargs=-1, shell_complete=entries)
 @click.option(
     "--runs", type=click.IntRange(1), help="Runs of each case.  [default: 10, of KAFKA-6361 20]"

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from kchaos.harness.run.runner import RunOptions
 
 
-@click.command()
+@click.command(
+    cls=opt.Command,
+    examples=(
+        "kchaos shrink kchaos-runs/latest",
+        "kchaos shrink kchaos-night/chaos-mixed-2.8.2-20261127-145912-c132",
+    ),
+)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--plays", type=click.IntRange(1), default=40, show_default=True, help="At most so many plays."

@@ -18,7 +18,13 @@ UPGRADE_MIXES = (
 )
 
 
-@click.command()
+@click.command(
+    cls=opt.Command,
+    examples=(
+        "kchaos upgrade --from 2.8.2 --to 3.9.1 --plan",
+        "kchaos upgrade --from 2.8.2 --to 3.9.1 --runs 20",
+    ),
+)
 @click.option(
     "--from",
     "older",

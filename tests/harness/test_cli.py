@@ -254,6 +254,30 @@ def test_a_shell_completes_words_without_an_error(
     assert err == ""
 
 
+def test_help_has_examples_first_and_what_is_of_the_machine_last(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["reproduce", "--help"]) == 0
+    told = capsys.readouterr().out
+    order = ["kchaos reproduce KAFKA-6361 --kafka 1.1.1", "Play NAME", "--case", "Machine:"]
+    places = [told.index(words) for words in [*order, "--driver"]]
+    assert places == sorted(places)
+
+
+def test_a_second_tab_imports_no_catalogue(tmp_path: Path) -> None:
+    words = {"COMP_WORDS": "kchaos reproduce KAFKA-63", "COMP_CWORD": "2"}
+    words |= {"_KCHAOS_COMPLETE": "bash_complete", "KCHAOS_CACHE": str(tmp_path)}
+    command = [sys.executable, "-X", "importtime", "-m", "kchaos"]
+    first, second = (
+        subprocess.run(command, env=os.environ | words, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    )
+    assert first.stdout == second.stdout == "plain,KAFKA-6361\n"
+    assert "kchaos.harness.catalogue" in first.stderr
+    assert "kchaos.harness.catalogue" not in second.stderr
+    assert "kchaos.checkers.model" not in second.stderr
+
+
 def test_a_misspelt_bug_is_answered_with_those_that_may_be_meant(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
