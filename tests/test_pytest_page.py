@@ -1,4 +1,4 @@
-"""The examples of docs/pytest.md, as one file of a stranger's."""
+"""The examples of docs/pytest.md and of the page after it, as one file of a stranger's."""
 
 import re
 from pathlib import Path
@@ -8,12 +8,14 @@ import pytest
 pytest_plugins = ("pytester",)
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.usefixtures("machine_cache")]
 
-PAGE = Path(__file__).parent.parent / "docs" / "pytest.md"
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = (DOCS / "pytest.md", DOCS / "pytest-examples.md")
 _EXAMPLE = re.compile(r"<!-- example -->\n```python\n(.*?)```", re.DOTALL)
 
 
 def test_the_examples_run_as_they_stand(pytester: pytest.Pytester) -> None:
-    examples = _EXAMPLE.findall(PAGE.read_text(encoding="utf-8"))
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    examples = _EXAMPLE.findall(text)
     assert len(examples) == 11
     pytester.makepyfile(test_examples="\n\n".join(examples))
 
