@@ -336,7 +336,7 @@ class StepNotPossible(Observation):
 
 @_kind("reassigned-again")
 class ReassignedAgain(_OfPartition):
-    """A reassignment was lost, and is asked for again."""
+    """A reassignment was lost, and is requested again."""
 
     replicas: tuple[int, ...]
 

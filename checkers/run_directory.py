@@ -349,7 +349,7 @@ def _check_format(said: Mapping[str, Any], file: Path) -> None:
     if type(written) is not int or written != FORMAT:
         raise RunDirectoryError(
             f"{file} has format {written!r}, and this kchaos reads format {FORMAT} alone: judge "
-            f"the run with the kchaos that made it, or play its scenario again: kchaos replay "
+            f"the run with the kchaos that made it, or run its scenario again: kchaos replay "
             f"{file.parent}"
         )
 

@@ -247,7 +247,7 @@ def _empty(readings: Mapping[str, TierReading], named: Sequence[str], first: int
         return ""
     return (
         f": it gave {most} empty answers in a row and no error; a slow remote read "
-        "(remote.fetch.max.wait.ms) looks the same, so play the run again on a machine with "
+        "(remote.fetch.max.wait.ms) looks the same, so run it again on a machine with "
         "less load"
     )
 

@@ -53,7 +53,7 @@ _INNER_PORTS: dict[Role, tuple[int, ...]] = {
 _FIRST_ZOOKEEPER, _FIRST_CONTROLLER, _FIRST_BROKER = 10, 30, 50
 _MOST_BROKERS = 200
 _STARTS_AT_ONCE = 4
-NO_SLOW_DISK = "containers have no slow disks: play it with --driver local"
+NO_SLOW_DISK = "containers have no slow disks: run it with --driver local"
 
 
 class DockerHost:

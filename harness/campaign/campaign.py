@@ -142,9 +142,9 @@ class Campaign:
                 self.player.stop()
                 raise
         if defects:
-            raise RuntimeError(
-                f"{len(defects)} of {begun} plays failed: {defects[0]}"
-            ) from defects[0]
+            raise RuntimeError(f"{len(defects)} of {begun} runs failed: {defects[0]}") from defects[
+                0
+            ]
         return [*under_way.values()]
 
     def _pool(self) -> "ThreadPoolExecutor | _InTurn":

@@ -162,7 +162,7 @@ def measure(
         told = f"{entry.name} {case} on {release}"
         missing = wanted - played[entry.name, case, release]
         due += [DueCase(scenario=scenario_of(entry, case, release), told=told)] * missing
-    say(f"{sum(played.values())} runs in {results}, {len(due)} to play")
+    say(f"{sum(played.values())} runs in {results}, {len(due)} to run")
 
     def keep(_number: int, line: RunLine) -> None:
         file.append(line)

@@ -87,7 +87,7 @@ class Children:
         if (judged := _last_object(said)) is None:
             if code == UNKNOWN:
                 raise RunUnknown(_last(said))
-            raise RuntimeError(f"a play gave no result:\n{said[-2000:]}")
+            raise RuntimeError(f"a run gave no result:\n{said[-2000:]}")
         return line_at(Path(str(judged["run"])))
 
     def stop(self) -> None:
@@ -105,7 +105,7 @@ class Children:
     def _start(self, scenario: Scenario) -> tuple[int, Child]:
         with self._lock:
             if self._is_stopping:
-                raise RuntimeError("no play is started any more")
+                raise RuntimeError("no run is started any more")
             self._started += 1
             number = self._started
             file = self.work / f"{number}.json"
@@ -173,11 +173,11 @@ def _failure(code: int, said: str) -> BaseException:
         case _ if code in (INTERRUPTED, -signal.SIGTERM):
             return KeyboardInterrupt()
         case _ if code < 0:
-            killed = f"a play was killed by signal {-code} ({signal.strsignal(-code)})"
+            killed = f"a run was killed by signal {-code} ({signal.strsignal(-code)})"
             why = ": the kernel does so when memory runs out, see its log and --side-by-side"
             return RunUnknown(killed + (why if code == -signal.SIGKILL else "") + f"\n{last}")
         case _:
-            return RuntimeError(f"a play ended with exit code {code}:\n{last}")
+            return RuntimeError(f"a run ended with exit code {code}:\n{last}")
 
 
 def _last_object(said: str) -> Mapping[str, Any] | None:

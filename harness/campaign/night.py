@@ -91,7 +91,7 @@ class Night:
         """Play until a limit is reached, or Ctrl-C; write the summary, and return it.
 
         Raises:
-            UsageError: No play fits into the budget, a mix is not drawn for a release, or the
+            UsageError: No play fits into the budget, a mix is not for a release, or the
                 folder has another night or is in use.
             StoreError: An object store cannot be asked, or does not take what it is to keep.
             MachineError: The machine cannot play one of the mixes, or cannot go on.
@@ -143,7 +143,7 @@ class Night:
         yield from self.plan.begins(releases)
         if leaning := self.plan.leaning:
             kinds = ", ".join(f"{kind} {factor:g}x" for kind, factor in leaning.items())
-            yield f"what the baseline had seldom is drawn more often: {kinds}"
+            yield f"what the baseline had seldom comes more often: {kinds}"
         clusters = "one cluster" if side_by_side == 1 else f"{side_by_side} clusters"
         yield f"seeds from {seed_text(self.plan.seed)} on, {clusters} at once, into {self.folder}"
 
@@ -185,8 +185,8 @@ class Night:
         if ended:
             played = ", ".join(f"seed {each.seed} on {each.kafka} ({each.mix})" for each in ended)
             self._warnings.append(
-                f"the budget was used up while this was played, and ended without a result: "
-                f"{played}; the same command plays it again"
+                f"the budget was used up while this was running, and ended without a result: "
+                f"{played}; the same command runs it again"
             )
             self._forget_ended(there)
         if self._is_full:
@@ -215,7 +215,7 @@ class Night:
 
     def _lost(self, due: Due, error: Exception) -> RunLine:
         """Return the line of a play that failed: only that one could not be played."""
-        return replace(self.plan.line_of(due), unknown=f"the play failed: {error}")
+        return replace(self.plan.line_of(due), unknown=f"the run failed: {error}")
 
     def _take(self, due: Due, line: RunLine) -> None:
         """Keep the line of a run that has ended, and of the runs those that are to stay."""
@@ -319,7 +319,7 @@ def _require_slow_disks(mixes: Collection[str], options: RunOptions) -> None:
         MachineError: The message says what is in the way.
     """
     if SLOW_DISKS in mixes and (reason := why_no_slow_disk(options.driver)):
-        raise MachineError(f"the mix {SLOW_DISKS} cannot be played here: {reason}")
+        raise MachineError(f"the mix {SLOW_DISKS} cannot be run here: {reason}")
 
 
 def _with_rules(line: RunLine) -> RunLine:
@@ -341,9 +341,9 @@ def _longest_s(earlier: Sequence[RunLine], limits: Limits) -> float:
     longest_s = _longest_of(earlier) or FIRST_PLAY_S
     if limits.for_s is not None and limits.for_s < longest_s:
         raise UsageError(
-            f"--for {limits.for_s:.0f}s is too short: one play took up to {longest_s:.0f} s"
+            f"--for {limits.for_s:.0f}s is too short: one run took up to {longest_s:.0f} s"
             if longest_s != FIRST_PLAY_S
-            else f"--for {limits.for_s:.0f}s is too short: the first play is given "
+            else f"--for {limits.for_s:.0f}s is too short: the first run is given "
             f"{FIRST_PLAY_S:.0f} s, since nothing says how long one takes"
         )
     return longest_s
@@ -368,9 +368,9 @@ def _only_one(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"another kchaos plays a night in {folder}: choose another --output"
+                f"another kchaos runs a night in {folder}: choose another --output"
             ) from None
-        os.pwrite(lock, b"a night is played\n", 0)
+        os.pwrite(lock, b"a night is running\n", 0)
         try:
             yield
         finally:

@@ -97,7 +97,7 @@ class DrawnSchedules:
         drawn = {mix: weight for mix, weight in self.mixes.items() if mix not in left_out}
         if not drawn:
             raise UsageError(
-                f"{', '.join(self.mixes)}: nothing of that is drawn for {release} with KRaft; take "
+                f"{', '.join(self.mixes)}: none of these is for {release} with KRaft; take "
                 "--mix mixed"
             )
         return drawn
@@ -206,7 +206,7 @@ class DrawnSchedules:
         """Yield what is said before the first play: which mixes draw less on these releases."""
         for release in releases:
             if left_out := self.mixes.keys() - self.mixes_of(release).keys():
-                yield f"{release}: {', '.join(sorted(left_out))} are not drawn with KRaft"
+                yield f"{release}: {', '.join(sorted(left_out))} are left out with KRaft"
             yield from filter(None, (no_formats(mix, release) for mix in self.mixes))
 
 
@@ -216,7 +216,7 @@ def releases_of(
     """Return the release by which each Kafka is judged, if each mix is drawn for it.
 
     Raises:
-        UsageError: A mix is not drawn for a release.
+        UsageError: A mix is not for a release.
         ReleaseError: A Kafka is of no known release.
     """
     releases = {
@@ -260,7 +260,7 @@ def chaos(
     lines = [] if file is None else [line for line in file.lines if schedule_of(line) in wanted]
     known = set(map(schedule_of, lines))
     missing = [due for due in all_due if schedule_of(plan.line_of(due)) not in known]
-    say(f"{len(missing)} of {len(all_due)} schedules to play, seeds from {seed_text(plan.seed)} on")
+    say(f"{len(missing)} of {len(all_due)} schedules to run, seeds from {seed_text(plan.seed)} on")
     plain: list[Scenario] = []
     ended, began = 0, time.monotonic()
 
@@ -286,7 +286,7 @@ def chaos(
         Campaign(player=player, side_by_side=side_by_side).run(missing, drawn, keep)
     if plan.own and plain:
         say(
-            f"{len(plain)} of {len(missing)} had nothing of your own: it is drawn more often "
+            f"{len(plain)} of {len(missing)} had nothing of your own: it comes more often "
             "with a greater weight in DRAWN, or with more --steps"
         )
     if file is not None:

@@ -82,7 +82,7 @@ class Shrinking:
                 self._keep(tried[number // self.tries], line)
                 return number // self.tries
         if lost := [line.unknown for line in lines.values() if not line.run]:
-            raise RunUnknown(f"{len(lost)} of {len(lines)} plays failed: {lost[0]}")
+            raise RunUnknown(f"{len(lost)} of {len(lines)} runs failed: {lost[0]}")
         if len(tried) < len(candidates):
             raise PlaysUsedUp
         return None

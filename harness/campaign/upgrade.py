@@ -56,8 +56,8 @@ def upgrade_of(
         raise UsageError("it is not said what the cluster goes to: --to RELEASE or --to-build PATH")
     if len(older) > 1 or len(newer) > 1:
         raise UsageError(
-            f"one command plays one pair, and not from {' and '.join(older)} to "
-            f"{' and '.join(newer)}: play each pair by itself"
+            f"one command runs one pair, and not from {' and '.join(older)} to "
+            f"{' and '.join(newer)}: run each pair by itself"
         )
     claimed = release_of(newer[0]).text if newer else ""
     if build is not None:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     default=3,
     show_default=True,
-    help="Plays of the releases on both sides of a border.",
+    help="Runs of the releases on both sides of a border.",
 )
 @opt.trust
 @opt.as_json
@@ -62,7 +62,7 @@ def bisect(
     as_json: bool,
     options: "RunOptions",
 ) -> int:
-    """Find the releases or builds that introduced or fixed a bug. Each is played.
+    """Find the releases or builds that introduced or fixed a bug. Each is run.
 
     NAME is a bug of `kchaos list` or a file of Python that has one, FILE a run or a scenario. The
     first releases of the lines between --good and --bad are bisected, and then the lines that have

@@ -110,10 +110,10 @@ def chaos(
     as_json: bool,
     options: "RunOptions",
 ) -> int:
-    """Play random schedules on real brokers, and judge every run.
+    """Run random schedules on real brokers, and judge every run.
 
-    A schedule is drawn from its seed: legal steps and faults, healed at the end. What turns out to
-    be impossible while it is played is noted, and the schedule goes on. With --mix walks each step
+    Each seed gives one schedule: legal steps and faults, healed at the end. What turns out to
+    be impossible while it runs is noted, and the schedule goes on. With --mix walks each step
     is one that the model says is possible, and its gates await what the model predicts. A run in
     which a gate does not hold is unknown. With --free clients write and read at a rate in a process
     of their own. Links in front of brokers see what the clients are promised, and the judgement

@@ -92,7 +92,7 @@ def cli() -> None:
     Begin with:
       kchaos doctor                                  what this machine can do
       kchaos list                                    the bugs there are
-      kchaos reproduce KAFKA-6361 --kafka 1.1.1      play a bug and prove it
+      kchaos reproduce KAFKA-6361 --kafka 1.1.1      run a bug and prove it
       kchaos report --open                           look at the newest run
 
     \b

@@ -59,7 +59,7 @@ def up(
     command: tuple[str, ...],
     options: "RunOptions",
 ) -> int | None:
-    """Start a cluster to play with; Ctrl-C ends it.
+    """Start a cluster to try things on; Ctrl-C ends it.
 
     With --judge -- COMMAND it ends with the command. The exit code is 1 if something was lost or
     is not as it should be, 2 if nobody knows, and else the command's own.

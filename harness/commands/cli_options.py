@@ -201,7 +201,7 @@ mode = click.option(
 trust = click.option(
     "--trust",
     is_flag=True,
-    help="Play also settings that may load classes, read files or connect elsewhere, and run "
+    help="Run also settings that may load classes, read files or connect elsewhere, and run "
     "commands and code that the scenario carries.",
 )
 side_by_side = click.option(

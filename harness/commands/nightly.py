@@ -83,7 +83,7 @@ def _keep(text: str) -> int | None:
     "--shard",
     type=opt.ReadBy("PART/PARTS", _shard),
     default="1/1",
-    help="Play only these seeds, such as 2/5; needs --seed, the same for all parts.",
+    help="Run only these seeds, such as 2/5; needs --seed, the same for all parts.",
 )
 @click.option("--seed", type=opt.SEED, help="Of the first schedules.  [default: any]")
 @click.option(
@@ -134,9 +134,9 @@ def nightly(
     mode: Mode | None,
     options: "RunOptions",
 ) -> int:
-    """Play random schedules until a budget is used up. A summary is written.
+    """Run random schedules until a budget is used up. A summary is written.
 
-    Each seed is played on each Kafka. A run's line stays in night.jsonl when the run is deleted.
+    Each seed runs on each Kafka. A run's line stays in night.jsonl when the run is deleted.
     Ctrl-C ends the night with what there is. Exit codes: 0 no run fails, 1 one does, 2 what fails
     is only unknown, or no run is known; 130 after Ctrl-C.
     """

@@ -94,7 +94,7 @@ def reproduce(
     as_json: bool,
     options: "RunOptions",
 ) -> int:
-    """Play NAME, a known bug, and prove what happened. Brokers are real.
+    """Run NAME, a known bug, and prove what happened. Brokers are real.
 
     `kchaos list` has the names. NAME may be a file of Python that has an entry, or FILE::ENTRY
     where it has several.
@@ -168,7 +168,7 @@ def reproduce(
 @opt.runs_directory
 @opt.run_options
 def replay(run: Path, typed: str | None, trust: bool, as_json: bool, options: "RunOptions") -> int:
-    """Play the scenario of a run, or of a scenario file, once more."""
+    """Run the scenario of a run, or of a scenario file, once more."""
     from kchaos.harness.campaign.campaign import InThisProcess, results_of
     from kchaos.harness.commands.show import result_lines
     from kchaos.harness.exits import exit_code_for_lines
@@ -208,7 +208,7 @@ def measure(
     side_by_side: int | None,
     options: "RunOptions",
 ) -> int:
-    """Play entries many times unattended, resuming after a stop.
+    """Run entries many times unattended, resuming after a stop.
 
     Every run appends a line to the results file; the table made of it is written beside it. The
     seconds of a run grow with --side-by-side.

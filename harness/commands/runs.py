@@ -59,7 +59,7 @@ def runs_there(runs_directory: Path) -> Sequence[RunThere]:
         UsageError: There is none.
     """
     if not runs_directory.is_dir():
-        raise UsageError(f"there is no folder {runs_directory}: play something, or give --runs-dir")
+        raise UsageError(f"there is no folder {runs_directory}: run something, or give --runs-dir")
     there = [_looked_at(path) for path in find_runs([runs_directory])]
     return sorted(there, key=lambda run: (run.started_at, run.path.name), reverse=True)
 

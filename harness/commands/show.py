@@ -99,7 +99,7 @@ def entry_lines(entry: Entry) -> list[str]:
             ]
             if releases:
                 lines.append(f"{INDENT * 2}{word} on {', '.join(releases)}")
-    lines.append(f"{INDENT}elsewhere the model's answer is expected")
+    lines.append(f"{INDENT}on any other release kchaos expects what its model predicts")
     return lines
 
 

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 )
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
-    "--plays", type=click.IntRange(1), default=40, show_default=True, help="At most so many plays."
+    "--plays", type=click.IntRange(1), default=40, show_default=True, help="At most so many runs."
 )
 @click.option(
     "--tries",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Plays of a schedule until it counts as not showing it.",
+    help="Runs of a schedule until it counts as not showing it.",
 )
 @click.option(
     "--output",
@@ -100,8 +100,8 @@ def shrink(
     if as_json:
         click.echo(json.dumps(told))
     else:
-        how = "no step can be left out" if shrunk.is_minimal else "the plays were used up"
-        times = "1 play" if search.played == 1 else f"{search.played} plays"
+        how = "no step can be left out" if shrunk.is_minimal else "the runs were used up"
+        times = "1 run" if search.played == 1 else f"{search.played} runs"
         click.echo(f"{told['steps']} of {told['of']} steps after {times}: {how}")
-        click.echo(f"{search.file}: kchaos replay plays it\nrun: {search.line.run}")
+        click.echo(f"{search.file}: kchaos replay runs it\nrun: {search.line.run}")
     return exit_code_for_lines([search.line])

@@ -59,7 +59,7 @@ UPGRADE_MIXES = (
     "mix",
     type=click.Choice(UPGRADE_MIXES),
     metavar="MIX",
-    help=f"Faults in each phase, drawn from a mix: {', '.join(UPGRADE_MIXES)}.",
+    help=f"Faults in each phase, at random from a mix: {', '.join(UPGRADE_MIXES)}.",
 )
 @click.option(
     "--stepped",
@@ -78,9 +78,9 @@ UPGRADE_MIXES = (
     help="Of the first run; each further one takes the next number.  [default: any]",
 )
 @click.option(
-    "--unsupported", is_flag=True, help="Play also what Kafka does not support, to see the cost."
+    "--unsupported", is_flag=True, help="Run also what Kafka does not support, to see the cost."
 )
-@click.option("--plan", is_flag=True, help="Say what would be played, and play nothing.")
+@click.option("--plan", is_flag=True, help="Say what would be run, and run nothing.")
 @opt.side_by_side
 @click.option(
     "--sign-off",
@@ -109,7 +109,7 @@ def upgrade(
     as_json: bool,
     options: "RunOptions",
 ) -> int:
-    """Play Kafka's upgrade procedure under clients, and judge it. A page to sign off is written.
+    """Run Kafka's upgrade procedure under clients, and judge it. A page to sign off is written.
 
     New binaries go to one broker after the other at the old protocol. Then the protocol is raised,
     and then the message format where an old one was kept. The seed draws the orders, the place of

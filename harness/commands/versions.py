@@ -21,7 +21,7 @@ from kchaos.harness.upgrades.notes import RuleChange, change_texts
 _COLUMNS = ("compared", "played", "neither", "with KRaft", "in cache")
 _NOTES = (
     "compared: its source was compared with every rule of the model",
-    "played:   scenarios were played on it here, with ZooKeeper",
+    "played:   scenarios were run on it here, with ZooKeeper",
     "with KRaft: clusters are started here; runs on them are judged for safety alone",
     "On a release that was not compared, a run that is not as predicted is unknown.",
 )

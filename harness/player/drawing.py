@@ -222,7 +222,7 @@ def own_kinds(own: Sequence[OwnParts]) -> Mapping[str, OwnKind]:
         place = part.place_of(DRAWN)
         if not isinstance(drawn, Mapping) or not drawn:
             raise UsageError(
-                f"{place}: nothing of it is drawn: write {DRAWN} = {{'kind': (1.0, candidates)}}, "
+                f"{place}: nothing of it is used: write {DRAWN} = {{'kind': (1.0, candidates)}}, "
                 "where candidates(view, draw) yields steps"
             )
         for kind, value in drawn.items():
@@ -256,7 +256,7 @@ def check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
     """
     if mix in mixes_not_drawn(release_of(release), is_kraft=is_kraft):
         raise UsageError(
-            f"the mix {mix} is not drawn for {release} with KRaft. It is made of what does not act "
+            f"the mix {mix} is not for {release} with KRaft. It is made of what does not act "
             "there, of segments below 1 MiB, or of what the model predicts; take another, as mixed"
         )
     if mix not in (*MIXES, *WALKED):

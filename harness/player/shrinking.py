@@ -29,7 +29,7 @@ class Shrunk(Generic[Part]):
     """The smallest schedule that was found.
 
     Attributes:
-        is_minimal: Whether no step of it can be left out; else the plays were used up.
+        is_minimal: Whether no step of it can be left out; else the runs were used up.
     """
 
     steps: tuple[Part, ...]

@@ -25,6 +25,6 @@ def drawer_of(mix: str) -> Callable[..., Scenario]:
             drawer: Callable[..., Scenario] = point.load()
             return drawer
     raise UsageError(
-        f"the mix {mix} is drawn by the package kchaos.studies, which is not installed: install "
+        f"the mix {mix} comes from the package kchaos.studies, which is not installed: install "
         "kchaos whole (pip install kchaos), or take another mix, such as mixed"
     )

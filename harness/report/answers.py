@@ -57,7 +57,7 @@ _WORDS = {
     "expected": (
         "expectation ",
         {"yes": "as expected", "no": "not expected"},
-        "Is this what the scenario, or else the model, says of this release?",
+        "Did we know that this release does this?",
     ),
 }
 
@@ -196,7 +196,7 @@ def summary(loaded: Loaded) -> str:
     seconds = loaded.results.seconds if loaded.results is not None else None
     seconds = seconds or loaded.evidence.outcome.seconds
     if seconds is not None:
-        text += f", played in {seconds:.1f} s"
+        text += f", ran for {seconds:.1f} s"
     if loaded.results is not None and loaded.results.stood_still:
         text += f"; {loaded.results.stood_still}"
     return text + "."

@@ -234,7 +234,7 @@ def _steps(loaded: Loaded) -> Iterable[Moment]:
             case StepNotPossible(reason=reason):
                 yield Moment(time=time, kind="step", text=f"not possible: {reason}")
             case ReassignedAgain(topic=topic, partition=partition):
-                text = f"the reassignment of {topic}-{partition} was lost, and is asked for again"
+                text = f"the reassignment of {topic}-{partition} was lost, and is requested again"
                 yield Moment(time=time, kind="step", text=text)
             case Noted(kind=kind, fields=fields):
                 yield Moment(time=time, kind="own", text=f"{kind} {_plain(fields)}")

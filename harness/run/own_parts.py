@@ -197,7 +197,7 @@ def _carried(part: Any, *, trusted: bool) -> OwnParts:
                 raise ScenarioError(
                     f"it was made with {', '.join(defines)} of {name} {release}, and {name} "
                     f"{installed.version} is installed, which may do something else: pip install "
-                    f"{name}=={release}. To play it with {installed.version}, write that version "
+                    f"{name}=={release}. To run it with {installed.version}, write that version "
                     "into its field parts"
                 )
             return installed

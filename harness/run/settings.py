@@ -50,12 +50,12 @@ def require_trust(scenario: Scenario, file: Path) -> None:
     if commands := [*_commands(scenario)]:
         raise UsageError(
             f"{file} runs commands on this machine: {'; '.join(commands)}. Look at them; --trust "
-            "plays it all the same"
+            "runs it all the same"
         )
     if others:
         raise UsageError(
             f"{file} has settings that may load classes, read files or connect elsewhere: "
-            f"{'; '.join(others)}. Look at them; --trust plays it all the same"
+            f"{'; '.join(others)}. Look at them; --trust runs it all the same"
         )
 
 

@@ -163,7 +163,7 @@ def summary_of(
             )
         if missing := sorted(known - played):
             warned.append(
-                f"{', '.join(missing)} of the baseline was not played: its bugs are not compared"
+                f"{', '.join(missing)} of the baseline was not run: its bugs are not compared"
             )
     order = (NEW, "", STILL, NOT_SEEN, GONE)
     rates = rates_of(lines)

@@ -86,10 +86,10 @@ def require_playable(older: Release, newer: Release) -> None:
     if "zookeeper" in older.modes:
         raise UsageError(
             f"no cluster with ZooKeeper goes to {newer.text}: on 3.9 it has to go to KRaft "
-            f"first (upgrade notes of 4.0 and later, {OF_4}). kchaos plays upgrades up to 3.9"
+            f"first (upgrade notes of 4.0 and later, {OF_4}). kchaos runs upgrades up to 3.9"
         )
     raise UsageError(
-        f"{older.text} keeps its metadata in KRaft, and kchaos does not play upgrades of KRaft "
+        f"{older.text} keeps its metadata in KRaft, and kchaos does not run upgrades of KRaft "
         "clusters yet: from and to are releases up to 3.9"
     )
 

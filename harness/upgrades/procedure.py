@@ -152,15 +152,14 @@ def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
         raise UsageError(f"from and to are both {upgrade.older}: there is nothing to upgrade")
     if upgrade.mix and upgrade.mix not in MIXES:
         raise UsageError(
-            f"faults of the mix {upgrade.mix!r} are not drawn in upgrades; known: "
-            f"{', '.join(MIXES)}"
+            f"faults of the mix {upgrade.mix!r} are left out of upgrades; known: {', '.join(MIXES)}"
         )
     if upgrade.one_roll and older.line == newer.line:
         raise UsageError(
             f"{older.text} and {newer.text} speak the same protocol: one roll is all there is"
         )
     if not unsupported and (why := upgrade.why_unsupported):
-        raise UsageError(f"Kafka does not support this: {why}. --unsupported plays it all the same")
+        raise UsageError(f"Kafka does not support this: {why}. --unsupported runs it all the same")
 
 
 def phases(upgrade: Upgrade) -> tuple[Phase, ...]:

@@ -110,7 +110,7 @@ def reason(told: SignOff) -> str:
         missing = told.wanted - runs
         why = next((run.why for run in told.runs if run.answer == UNKNOWN), "")
         words = [f"{_counted(told, UNKNOWN)} unknown"] * bool(told.count(UNKNOWN))
-        words += [f"{missing} of {told.wanted} runs were not played"] * (missing > 0)
+        words += [f"{missing} of {told.wanted} runs are missing"] * (missing > 0)
         return f"{', and '.join(words)}, so nobody can say{f': {why}' if why else ''}."
     kinds = sorted(
         {finding.kind for run in told.runs if run.answer == RED for finding in run.findings}

@@ -213,6 +213,6 @@ def test_empty_answers_are_counted_and_what_else_they_may_mean_is_said():
 
     assert (said.kind, said.first_offset) == ("tier-unreadable", 1)
     assert "3 empty answers in a row" in said.message
-    assert "play the run again" in said.message
+    assert "run it again" in said.message
     assert [each["empty_answers"] for each in said.evidence["got"]] == [3]
     assert "empty" not in silent.message + str(silent.evidence)

@@ -95,7 +95,7 @@ def test_a_lost_play_is_an_unknown_run_and_a_defect_is_raised_when_the_others_ar
     def keep(scenario: Scenario, line: RunLine) -> None:
         kept[scenario.seed] = line
 
-    with pytest.raises(RuntimeError, match="1 of 6 plays failed: seed 3 gave none"):
+    with pytest.raises(RuntimeError, match="1 of 6 runs failed: seed 3 gave none"):
         run_all(Plays(played), keep)
     assert sorted(kept) == [0, 1, 2, 4, 5]
     assert (kept[0].run, kept[0].unknown) == ("", "seed 0 gave none")
@@ -235,7 +235,7 @@ def test_who_interrupts_hears_of_a_play_that_was_killed(
 
     def interrupt_after_play() -> None:
         with player:
-            with pytest.raises(RunUnknown, match="a play was killed by signal 9"):
+            with pytest.raises(RunUnknown, match="a run was killed by signal 9"):
                 player.play(SCENARIOS[0])
             raise KeyboardInterrupt
 

@@ -125,7 +125,7 @@ def test_a_run_of_another_format_is_refused_by_its_number_and_what_to_do(
     assert run(["judge", "--no-spark", str(tmp_path)]) == 64
     said = capsys.readouterr().err
     assert f"run.json has format {written}, and this kchaos reads format 3 alone" in said
-    assert f"play its scenario again: kchaos replay {tmp_path}" in said
+    assert f"run its scenario again: kchaos replay {tmp_path}" in said
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_help_has_examples_first_and_what_is_of_the_machine_last(
 ) -> None:
     assert run(["reproduce", "--help"]) == 0
     told = capsys.readouterr().out
-    order = ["kchaos reproduce KAFKA-6361 --kafka 1.1.1", "Play NAME", "--case", "Machine:"]
+    order = ["kchaos reproduce KAFKA-6361 --kafka 1.1.1", "Run NAME", "--case", "Machine:"]
     places = [told.index(words) for words in [*order, "--driver"]]
     assert places == sorted(places)
 

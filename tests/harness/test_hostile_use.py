@@ -331,7 +331,7 @@ def test_a_strangers_settings_are_not_played_unless_they_are_trusted(
     told = refusal(command, "run")
     assert "run/scenario.json has settings that may load classes" in told
     assert what in told
-    assert "--trust plays it all the same" in told
+    assert "--trust runs it all the same" in told
 
 
 def test_trusted_settings_are_played(tmp_path: Path) -> None:

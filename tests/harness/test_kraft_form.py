@@ -58,5 +58,5 @@ def test_a_schedule_of_a_release_with_both_modes_is_drawn_for_the_one_asked_for(
     assert with_kraft.cluster.is_kraft
     assert with_kraft.case == "mixed-kraft"
     assert not draw(3, kafka="3.9.1", steps=10).cluster.is_kraft
-    with pytest.raises(UsageError, match=r"walks is not drawn for 3\.9\.1 with KRaft"):
+    with pytest.raises(UsageError, match=r"walks is not for 3\.9\.1 with KRaft"):
         draw(3, kafka="3.9.1", steps=10, mix="walks", mode="kraft")

@@ -138,7 +138,7 @@ def test_a_night_with_kraft_has_the_mixes_that_are_drawn_there() -> None:
 
     assert {next(with_kraft).mix for _ in range(20)} == {"mixed"}
     assert {next(either).mix for _ in range(20)} == {"walks", "mixed"}
-    with pytest.raises(UsageError, match="walks: nothing of that is drawn for 4"):
+    with pytest.raises(UsageError, match="walks: none of these is for 4"):
         replace(PLAN, mixes={"walks": 1.0}).mixes_of("4.4.0")
 
 
@@ -381,13 +381,13 @@ def test_a_night_goes_on_where_it_ended(play: Any) -> None:
 def test_a_play_that_fails_is_unknown_and_the_night_goes_on(play: Any) -> None:
     def fail(number: int) -> None:
         if number == 2:
-            raise RuntimeError("a play ended with exit code 70")
+            raise RuntimeError("a run ended with exit code 70")
 
     play.stored.before = fail
     summary = play(fail_on=["unknown"])
     assert summary.answer == "unknown"
     assert [line.unknown for line in summary.failing] == [
-        "the play failed: a play ended with exit code 70"
+        "the run failed: a run ended with exit code 70"
     ]
     assert len(summary.lines) == 4
 
@@ -420,7 +420,7 @@ def test_slow_disks_are_refused_before_the_first_play_where_no_disk_can_be_slow(
     play: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mounting, "_DEVICE", play.folder / "no-fuse")
-    with pytest.raises(MachineError, match=r"the mix slow-disks cannot be played here: .*no-fuse"):
+    with pytest.raises(MachineError, match=r"the mix slow-disks cannot be run here: .*no-fuse"):
         play(plan=replace(PLAN, mixes={"cuts": 1000.0, "slow-disks": 1.0}))
     assert not play.folder.exists()
 

@@ -298,7 +298,7 @@ def test_own_kinds_are_drawn_and_the_same_seed_gives_the_same_schedule(tutorial:
 @pytest.mark.parametrize(
     ("written_as", "said"),
     [
-        ("", "nothing of it is drawn: write DRAWN"),
+        ("", "nothing of it is used: write DRAWN"),
         ("DRAWN = {'mine': 3}", r"line 1: DRAWN\['mine'\] is 3: it must be a weight above 0"),
         ("DRAWN = {'mine': (0, print)}", "a weight above 0"),
         ("DRAWN = {'kill': (1, print)}", "there is a kind 'kill' already"),

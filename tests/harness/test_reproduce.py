@@ -177,11 +177,11 @@ def test_plays_at_once_are_told_as_they_end_and_returned_in_the_order_asked_for(
 def test_a_play_that_was_killed_is_an_unknown_run_among_the_others(
     stored: type[StoredRuns],
 ) -> None:
-    stored.errors = {"n15": RunUnknown("a play was killed by signal 9")}
+    stored.errors = {"n15": RunUnknown("a run was killed by signal 9")}
     lines, _ = played_at_once()
     whole, killed = lines[0], lines[1]
     assert whole == stored.lines["1.1.1"]
-    assert (killed.run, killed.unknown) == ("", "a play was killed by signal 9")
+    assert (killed.run, killed.unknown) == ("", "a run was killed by signal 9")
     assert (killed.case, killed.release, killed.expected) == ("n15", "1.1.1", False)
     assert (killed.conforms, killed.safe) == (None, None)
 
@@ -190,7 +190,7 @@ def test_a_killed_play_of_a_measurement_is_unknown_and_is_played_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     entry = entry_named("KIP-279-2")
-    StoredRuns.errors = dict.fromkeys(entry.cases, RunUnknown("a play was killed by signal 9"))
+    StoredRuns.errors = dict.fromkeys(entry.cases, RunUnknown("a run was killed by signal 9"))
     monkeypatch.setattr(children, "Children", StoredRuns)
     file = tmp_path / "results.jsonl"
     said: list[str] = []
@@ -269,7 +269,7 @@ def test_of_plays_that_were_all_killed_spark_has_none_to_judge(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     entry = entry_named("KIP-279-2")
-    StoredRuns.errors = dict.fromkeys(entry.cases, RunUnknown("a play was killed by signal 9"))
+    StoredRuns.errors = dict.fromkeys(entry.cases, RunUnknown("a run was killed by signal 9"))
     monkeypatch.setattr(children, "Children", StoredRuns)
     # Neither Kafka nor Java is needed: no play is begun, and there is nothing to judge.
     monkeypatch.setattr(

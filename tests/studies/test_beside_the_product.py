@@ -33,7 +33,7 @@ def test_a_mix_of_walks_without_studies_is_refused_with_what_to_do(mix: str) -> 
         lambda: require_drawable(mix, "1.1.1"),
     )
     for ask in asking:
-        with pytest.raises(UsageError, match=f"the mix {mix} is drawn by the package kchaos.stud"):
+        with pytest.raises(UsageError, match=f"the mix {mix} comes from the package kchaos.stud"):
             ask()
 
 

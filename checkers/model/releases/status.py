@@ -24,7 +24,7 @@ class Status:
     Attributes:
         read_at: Where it was compared with every rule, "tag", "source jar" or "class files"; None
             where nobody compared it.
-        played: Whether scenarios were played on it here.
+        played: Whether scenarios were run on it here.
     """
 
     read_at: str | None

@@ -135,7 +135,7 @@ def _unread(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
                 brokers=(broker,),
                 is_fatal=True,
                 text=f"Broker {broker} could not read {named}, by its own log: its controller "
-                "speaks a protocol that it does not know. So that told it nothing.",
+                "speaks a protocol that it does not know. So the broker learned nothing from it.",
             )
 
 

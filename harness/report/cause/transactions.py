@@ -44,7 +44,7 @@ def transaction(story: Story) -> Iterator[CauseStep]:
     )
     for marker in markers[-MOST_ROUNDS:]:
         is_unasked = not any(asked.time < marker.asked_at for asked, _answer in ends)
-        by_itself = " No client had asked for that." if is_unasked else ""
+        by_itself = " No client had requested that." if is_unasked else ""
         yield CauseStep(
             time=marker.answered_at or marker.asked_at,
             section="time",
@@ -55,7 +55,7 @@ def transaction(story: Story) -> Iterator[CauseStep]:
             f"{producer}.{by_itself}",
         )
     for asked, answer in ends[-MOST_ROUNDS:]:
-        told = "got no answer" if answer is None else "was told that it would be so"
+        told = "got no answer" if answer is None else "got the answer that it would be so"
         if answer is not None and answer.error_code:
             told = f"was answered {error_name(answer.error_code)}"
         yield CauseStep(

@@ -227,7 +227,7 @@ def test_a_run_that_does_not_show_it_again_is_unknown(
 def test_used_up_plays_are_said(shrunk: Callable[..., tuple[int, list[str]]]) -> None:
     code, written = shrunk(lambda steps: STEPS[3] in steps, plays=2)
     assert code == 1
-    assert "the plays were used up" in written[-1]
+    assert "the runs were used up" in written[-1]
 
 
 @pytest.mark.parametrize(("tries", "played"), [(1, 4), (3, 3)])
@@ -235,7 +235,7 @@ def test_no_play_is_left_over_where_schedules_are_left_to_play(
     tries: int, played: int, shrunk: Callable[..., tuple[int, list[str]]]
 ) -> None:
     _, written = shrunk(lambda steps: steps == STEPS, plays=4, tries=tries)
-    assert f"6 of 6 steps after {played} plays: the plays were used up" in written[-1]
+    assert f"6 of 6 steps after {played} runs: the runs were used up" in written[-1]
 
 
 def test_more_tries_than_plays_are_refused(shrunk: Callable[..., tuple[int, list[str]]]) -> None:

@@ -61,7 +61,8 @@ def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own
 
     *elected, question, logged, finding = told(run)
     assert (
-        elected[-1] == "Broker 0 was elected in leader epoch 3, with ISR [0], while CutLink acted."
+        elected[-1]
+        == "Broker 0 was elected leader in leader epoch 3, with ISR [0], while CutLink acted."
     )
     assert question.startswith("Broker 1 asked where leader epoch 2 ends; broker 0 answered")
     assert logged == "An error ended a fetcher thread."
@@ -135,8 +136,8 @@ def test_a_former_leader_that_acknowledges_is_told_from_the_unclean_election_on(
     }
 
     assert told(judge_as(build.seal(), findings=[loss])) == [
-        "Broker 1 was elected in leader epoch 1, with ISR [1]. It was not in the ISR [0] before: "
-        "the election was unclean.",
+        "Broker 1 was elected leader in leader epoch 1, with ISR [1]. It was not in the ISR [0] "
+        "before: the election was unclean.",
         "Broker 0 acknowledged offset 0 with acks=all, as leader of leader epoch 0. Leader epoch 1 "
         "had begun with leader 1; the ISR was [1].",
         "In the end no in-sync replica has these records; brokers 0 and 1 hold other records at "
@@ -248,7 +249,7 @@ def test_a_broker_that_cannot_read_its_controller_is_told(
 
     said = (
         f"Broker 0 could not read {api} of version 5, by its own log: its controller speaks a "
-        "protocol that it does not know. So that told it nothing."
+        "protocol that it does not know. So the broker learned nothing from it."
     )
     assert steps.count(said) == is_told
 
@@ -371,9 +372,9 @@ def test_a_follower_that_finds_no_remote_segment_and_a_leader_that_takes_another
 
     other = UNREADABLE | {"kind": "tier-other-lineage", "first_offset": 1, "last_offset": 2}
     assert told(judge_as(run, findings=[other])) == [
-        "Broker 1 was elected in leader epoch 1, with ISR [1], while CutLink on brokers 0 and 1 "
-        "and KillBroker on broker 0 acted. It was not in the ISR [0] before: the election was "
-        "unclean.",
+        "Broker 1 was elected leader in leader epoch 1, with ISR [1], while brokers 0 and 1 "
+        "could not reach each other and broker 0 was down. It was not in the ISR [0] before: the "
+        "election was unclean.",
         "The remote tier has offsets 0 to 2 from broker 0 in leader epoch 0.",
         "At the end a reader asked broker 1, the leader, for offsets 1 to 2, and got other records "
         "than its log has there.",
@@ -500,5 +501,5 @@ def test_a_follower_that_truncated_nothing_is_told_where_the_whole_run_is_explai
     prediction = {**prediction_of(run), "states": 5, "truncations": [], **changed}
     steps = told(judge_as(run, findings=[DIVERGENCE], prediction=prediction))
 
-    said = "As the model explains the run, broker 1 truncated nothing; offsets 2 to 3 stayed."
+    said = "Broker 1 followed again, by the model, and truncated nothing; offsets 2 to 3 stayed."
     assert (said in steps) == is_told

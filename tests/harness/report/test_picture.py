@@ -88,7 +88,7 @@ def test_the_message_that_decided_it_is_the_only_fatal_one(divergence: RunDirect
     assert len(page.with_class("arrow", "fatal")) == 1
     assert len(page.with_class("badge", "fatal")) == 1
     steps = [attrs["data-step"] for attrs in page.with_class("badge")]
-    assert sorted(str(step) for step in steps) == ["1", "2", "3", "5"]
+    assert sorted(str(step) for step in steps) == ["1", "2", "3", "4", "5"]
     assert "e3→7" in page.text
     assert page.text.count("This decided it.") == 1
 

@@ -78,7 +78,7 @@ def test_a_reassignment_that_was_asked_for_again_is_told(tmp_path: Path) -> None
     build = diverged(tmp_path / "run")
     assert "the reassignment of t-0 was lost" not in render(build.run)
     build.observe(ReassignedAgain(topic="t", partition=0, replicas=(1, 0)), -1)
-    assert "the reassignment of t-0 was lost, and is asked for again" in render(build.run)
+    assert "the reassignment of t-0 was lost, and is requested again" in render(build.run)
 
 
 def test_what_a_step_of_somebodys_own_noted_stands_in_the_time_line(tmp_path: Path) -> None:

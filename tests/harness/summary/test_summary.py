@@ -93,7 +93,7 @@ def test_a_known_bug_on_another_release_is_new_and_the_page_says_what_was_not_pl
     summary = summary_of(night, baseline=[unsafe("x", "f1")], fail_on=["new"])
     assert statuses(summary) == {("f1", "3.9.1"): "new"}
     assert "no run of 3.9.1 (it has 2.8.2)" in summary.warnings[0]
-    assert "2.8.2 of the baseline was not played" in summary.warnings[1]
+    assert "2.8.2 of the baseline was not run" in summary.warnings[1]
 
 
 @pytest.mark.parametrize(

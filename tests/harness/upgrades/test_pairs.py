@@ -70,7 +70,7 @@ def test_a_reason_has_its_source() -> None:
 def test_what_has_no_zookeeper_is_not_played() -> None:
     with pytest.raises(UsageError, match="has to go to KRaft first"):
         require_playable(release_of("3.9.1"), release_of("4.0.0"))
-    with pytest.raises(UsageError, match="does not play upgrades of KRaft clusters yet"):
+    with pytest.raises(UsageError, match="does not run upgrades of KRaft clusters yet"):
         require_playable(release_of("4.0.0"), release_of("4.1.0"))
 
 

@@ -198,7 +198,7 @@ def test_a_command_of_ones_own_runs_beside_all_rolls(*, stepped: bool) -> None:
 
 def test_what_kafka_does_not_support_is_refused_unless_it_is_wanted() -> None:
     of = upgrade("3.9.1", "2.8.2")
-    with pytest.raises(UsageError, match=r"Kafka does not support this: .* --unsupported plays it"):
+    with pytest.raises(UsageError, match=r"Kafka does not support this: .* --unsupported runs it"):
         require_upgrade(of, unsupported=False)
     require_upgrade(of, unsupported=True)
 
@@ -208,7 +208,7 @@ def test_what_makes_no_sense_is_refused_always() -> None:
         require_upgrade(upgrade("2.8.2", "2.8.2"), unsupported=True)
     with pytest.raises(UsageError, match="one roll is all there is"):
         require_upgrade(upgrade("2.0.0", "2.0.1", one_roll=True), unsupported=True)
-    with pytest.raises(UsageError, match="are not drawn in upgrades"):
+    with pytest.raises(UsageError, match="are left out of upgrades"):
         require_upgrade(upgrade("2.1.1", "2.2.2", mix="walks"), unsupported=True)
 
 

@@ -199,7 +199,7 @@ def test_one_red_run_makes_the_whole_red_and_an_unknown_one_is_no_pass() -> None
     assert told([one_run(), one_run()]).answer == "green"
     assert told([]).answer == "unknown"
     assert told([one_run()], wanted=2).answer == "unknown"
-    assert "1 of 2 runs were not played" in reason(told([one_run()], wanted=2))
+    assert "1 of 2 runs are missing" in reason(told([one_run()], wanted=2))
 
 
 def test_what_is_lost_is_not_kept() -> None:

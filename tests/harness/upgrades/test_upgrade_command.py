@@ -62,7 +62,7 @@ def meant(
 
 def test_one_command_plays_one_pair() -> None:
     for older, newer in ((("2.1.1", "2.2.2"), ("2.3.1",)), (("2.1.1",), ("2.2.2", "2.3.1"))):
-        with pytest.raises(k.UsageError, match="one command plays one pair"):
+        with pytest.raises(k.UsageError, match="one command runs one pair"):
             meant(older, newer)
     with pytest.raises(k.UsageError, match="--to RELEASE or --to-build PATH"):
         meant(("2.1.1",), ())
