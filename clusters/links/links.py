@@ -5,19 +5,20 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from ipaddress import IPv4Network, ip_address
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from kchaos.checkers import acts
-from kchaos.checkers.acts import Direction, ForgeAnswers, TopicPartition
+from kchaos.checkers.acts import Direction, ForgeAnswers
 from kchaos.checkers.formats.link_record import LinkRecord
 from kchaos.clusters.links.client_talk import ClientJournal, ClientSink, ClientTalk
 from kchaos.clusters.links.conversation import Conversation, Endpoint, RelayContext
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.errors import LinkError, RuleRefused
+from kchaos.clusters.links.fetches import Fetches
 from kchaos.clusters.links.records import LinkCounts, LinkJournal, LinkKey
 from kchaos.clusters.links.relay import Connection
 from kchaos.clusters.links.rules import Cut, Delay, Forgery, Hold, Match, Rule, Rules
@@ -310,24 +311,10 @@ class Links:
         """
         return self._journal.log(since, *api_keys)
 
-    def last_fetch(
-        self,
-        follower: int,
-        leader: int,
-        partition: TopicPartition,
-        field: Literal["partitions", "forgotten"] = "partitions",
-    ) -> LinkRecord | None:
-        """Return the last Fetch that went on and names the partition, however long ago, or None.
-
-        With "forgotten" it is the last one that removes the partition from its fetch session.
-        """
-        return self._journal.last_fetch(follower, leader, partition, field)
-
-    def failed_fetches(
-        self, follower: int, leader: int, partition: TopicPartition
-    ) -> Sequence[LinkRecord]:
-        """Return the newest 100 answers with an error of the partition, since one without."""
-        return self._journal.failed_fetches(follower, leader, partition)
+    @property
+    def fetches(self) -> Fetches:
+        """The last fetches of each partition, however long ago they passed."""
+        return self._journal.fetches
 
     def check(self) -> None:
         """Raise LinkError when a sink has failed."""

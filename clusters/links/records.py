@@ -3,16 +3,16 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Literal
 
-from kchaos.checkers.acts import Direction, TopicPartition
+from kchaos.checkers.acts import Direction
 from kchaos.checkers.formats.api_keys import ApiKey, api_key_of
 from kchaos.checkers.formats.link_record import Fate, LinkRecord
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links.errors import LinkError
+from kchaos.clusters.links.fetches import Fetches
 from kchaos.clusters.links.messages import Message
 from kchaos.clusters.system.standstill import awake_s
 from kchaos.clusters.system.waiting import patience
@@ -50,9 +50,6 @@ class LinkCounts:
 
 
 _WATCH_S = 0.2
-_MOST_FAILED = 100
-"""So many answers to fetches are kept that name an error of a partition, one after the other."""
-_ARRIVED = ("passed", "released", "delayed")
 _COUNTERS = ("passed", "held", "cut", "delayed", "abandoned", "forged", "undecided", "unread")
 
 
@@ -62,6 +59,9 @@ class LinkJournal:
     Of each API the newest `most_of_an_api` records are kept. Whoever asks for older ones gets an
     error: a forgotten record is never taken for one that was not there. What is asked of fetches,
     of which there are most, has an index that forgets nothing.
+
+    Attributes:
+        fetches: That index.
     """
 
     def __init__(
@@ -72,8 +72,7 @@ class LinkJournal:
         self._most_of_an_api = most_of_an_api
         self._kept: dict[int, deque[LinkRecord]] = {}
         self._forgotten: dict[int, int] = {}
-        self._fetches: dict[tuple[int | None, int | None, str, TopicPartition], LinkRecord] = {}
-        self._failed: dict[tuple[int | None, int | None, TopicPartition], deque[LinkRecord]] = {}
+        self.fetches = Fetches()
         self._last_sequence = 0
         self._counts: dict[tuple[int | None, int | None, int, int, Direction], dict[str, int]] = {}
         self._broken_streams = 0
@@ -157,42 +156,7 @@ class LinkJournal:
             kept.append(record)
             if len(kept) > self._most_of_an_api:
                 self._forgotten[record.api_key] = kept.popleft().sequence
-            if (record.api_key, record.direction) == (ApiKey.FETCH, "response"):
-                self._index_answer(record)
-            elif record.api_key == ApiKey.FETCH and record.fate in _ARRIVED:
-                self._index_request(record)
-
-    def _index_request(self, record: LinkRecord) -> None:
-        for field in ("partitions", "forgotten"):
-            for partition, _ in _named(record, field):
-                self._fetches[record.source, record.target, field, partition] = record
-
-    def _index_answer(self, record: LinkRecord) -> None:
-        ends = (record.source, record.target)
-        for partition, error_code in _named(record, "partitions"):
-            if error_code:
-                failed = self._failed.setdefault((*ends, partition), deque(maxlen=_MOST_FAILED))
-                failed.append(record)
-            else:
-                self._failed.pop((*ends, partition), None)
-
-    def last_fetch(
-        self,
-        follower: int,
-        leader: int,
-        partition: TopicPartition,
-        field: Literal["partitions", "forgotten"] = "partitions",
-    ) -> LinkRecord | None:
-        """Return the last Fetch that went on and names the partition in this field, or None."""
-        with self._changed:
-            return self._fetches.get((follower, leader, field, partition))
-
-    def failed_fetches(
-        self, follower: int, leader: int, partition: TopicPartition
-    ) -> tuple[LinkRecord, ...]:
-        """Return the newest 100 answers with an error of the partition, since one without."""
-        with self._changed:
-            return tuple(self._failed.get((follower, leader, partition), ()))
+            self.fetches.add(record)
 
     def broken_stream(self) -> None:
         """Count a connection whose bytes stopped to be Kafka's protocol."""
@@ -292,9 +256,3 @@ class LinkJournal:
                     remedy="see Links.counts() for what passed, idle fetches included",
                     timeout_s=timeout_s,
                 )
-
-
-def _named(record: LinkRecord, field: str) -> Iterator[tuple[TopicPartition, int | None]]:
-    """Yield each partition that the message names there, and its error code."""
-    for entry in (record.detail or {}).get(field, ()):
-        yield TopicPartition(entry.get("topic"), entry.get("partition")), entry.get("error_code")

@@ -30,7 +30,7 @@ def await_fetching(
         lambda: is_fetching(play, partition, follower, leader),
         timeout_s=timeout_s,
         waiting_for=f"broker {follower} to fetch {partition.name} from {leader} at a link",
-        last_seen=lambda: links_of(play.cluster).last_fetch(follower, leader, partition),
+        last_seen=lambda: links_of(play.cluster).fetches.last(follower, leader, partition),
         abort=abort,
     )
 
@@ -40,7 +40,7 @@ def is_fetching(play: Play, partition: TopicPartition, follower: int, leader: in
     links = play.cluster.links
     if links is None:
         return True
-    fetch = links.last_fetch(follower, leader, partition)
+    fetch = links.fetches.last(follower, leader, partition)
     if fetch is None or fetch.sequence < _led_since(play, partition, follower, leader):
         return False
     # With KRaft no request tells the follower of the leader's present term. Its own request has

@@ -15,7 +15,7 @@ def fetch_loop(play: Play, follower: int, leader: int, partition: TopicPartition
     links = play.cluster.links
     if links is None:
         return ""
-    answers = links.failed_fetches(follower, leader, partition)[-ANSWERS:]
+    answers = links.fetches.failed(follower, leader, partition)[-ANSWERS:]
     if len(answers) < ANSWERS:
         return ""
     errors = {(answer.partition(*partition) or {}).get("error_code") for answer in answers}

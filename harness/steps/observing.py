@@ -470,8 +470,8 @@ class AwaitThrottled:
     def _is_forgotten(self, play: Play) -> bool:
         """Return whether the last Fetch that names the partition removes it from the session."""
         ends = (self.follower, self.leader, TopicPartition(self.topic, self.partition))
-        forgotten = links_of(play.cluster).last_fetch(*ends, "forgotten")
-        named = links_of(play.cluster).last_fetch(*ends)
+        forgotten = links_of(play.cluster).fetches.last(*ends, "forgotten")
+        named = links_of(play.cluster).fetches.last(*ends)
         return forgotten is not None and (named is None or named.sequence < forgotten.sequence)
 
 

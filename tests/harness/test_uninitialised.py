@@ -83,7 +83,7 @@ def test_a_controller_that_tells_it_while_it_is_awaited_has_told_it(
 
 
 def test_what_a_broker_was_told_is_known_however_many_fetches_came_after_it() -> None:
-    play = play_of([TOLD_0, TOLD_1, *[record(ApiKey.FETCH, 0, detail=None)] * 9])
+    play = play_of([TOLD_0, TOLD_1, *[record(ApiKey.FETCH, 0, source=1, detail=None)] * 9])
     cast(Any, play.cluster).links.most_of_an_api = 3
     assert uninitialised(play, [0, 1]) == {}
 

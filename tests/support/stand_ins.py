@@ -31,6 +31,7 @@ from kchaos.clusters.api import (
 )
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.links import LinkRecord
+from kchaos.clusters.links.fetches import Fetches
 from kchaos.clusters.links.records import LinkJournal
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.spec import ClusterSpec, brokers_of
@@ -264,11 +265,9 @@ class StandInLinks:
     def log(self, since: int = 0, *api_keys: int) -> list[LinkRecord]:
         return self.journal.log(since, *api_keys)
 
-    def last_fetch(self, *of: Any) -> LinkRecord | None:
-        return self.journal.last_fetch(*of)
-
-    def failed_fetches(self, *of: Any) -> Sequence[LinkRecord]:
-        return self.journal.failed_fetches(*of)
+    @property
+    def fetches(self) -> Fetches:
+        return self.journal.fetches
 
     def may_keep_back(self, source: int, target: int | None) -> bool:
         return (source, target) in self.kept_back

@@ -83,13 +83,13 @@ def test_the_last_fetch_of_a_partition_is_known_however_long_ago_it_came() -> No
     forgets = fetch(2, "forgotten")
     others = [fetch(sequence, topic="u") for sequence in range(3, 9)]
     journal = journal_of(ours, forgets, *others, fetch(9, fate="held"))
-    assert journal.last_fetch(1, 0, ABOUT) == ours
-    assert journal.last_fetch(1, 0, ABOUT, "forgotten") == forgets
-    assert journal.last_fetch(0, 1, ABOUT) is None
-    assert journal.last_fetch(1, 0, TopicPartition("u", 0)) == others[-1]
+    assert journal.fetches.last(1, 0, ABOUT) == ours
+    assert journal.fetches.last(1, 0, ABOUT, "forgotten") == forgets
+    assert journal.fetches.last(0, 1, ABOUT) is None
+    assert journal.fetches.last(1, 0, TopicPartition("u", 0)) == others[-1]
 
 
 def test_answers_with_an_error_are_known_until_one_has_none() -> None:
     failed = [answer(sequence, 1) for sequence in range(1, 6)]
-    assert journal_of(*failed).failed_fetches(1, 0, ABOUT) == (*failed,)
-    assert journal_of(*failed, answer(6, 0)).failed_fetches(1, 0, ABOUT) == ()
+    assert journal_of(*failed).fetches.failed(1, 0, ABOUT) == (*failed,)
+    assert journal_of(*failed, answer(6, 0)).fetches.failed(1, 0, ABOUT) == ()
