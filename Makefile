@@ -5,7 +5,6 @@ PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadgroup
 # A play waits for its cluster for much of its time: five of them leave 4 % of two cores idle.
 PLAYS := $(PYTHON) -m pytest -q -n 5 --dist loadgroup
 NO_JVM := not cluster and not spark and not docker
-MEASURED = COVERAGE_FILE=build/coverage $(PYTEST) -m "$(NO_JVM)" --cov kchaos.checkers.model --cov-branch
 # Tests that change stored runs, or leave something of them out.
 CHANGED := tests/mutants/test_mutants.py $(addprefix tests/checkers/model/,test_follow.py \
 	test_isr_requests.py test_list_offsets.py test_left_out.py)
@@ -49,11 +48,10 @@ examples: ## all examples that tests of drawn acts, segments and types draw; CI 
 	KCHAOS_ALL_EXAMPLES=1 $(PYTEST) tests/studies/explore/test_drawn_acts.py \
 		tests/checkers/segments tests/mutants/test_types.py -m "$(NO_JVM)"
 
-coverage: ## what stored runs go through of the model: writes build/coverage.md
+coverage: ## lines and branches of the model that no stored run and no change of one goes through
 	mkdir -p build
-	$(MEASURED) --cov-report json:build/stored.json tests/golden tests/cases
-	$(MEASURED) --cov-report json:build/changed.json --cov-append $(CHANGED)
-	$(PYTHON) -m tests.coverage_page build/stored.json build/changed.json
+	COVERAGE_FILE=build/coverage $(PYTEST) -m "$(NO_JVM)" --cov kchaos.checkers.model --cov-branch \
+		--cov-report term-missing:skip-covered --cov-fail-under 90 tests/golden tests/cases $(CHANGED)
 
 semantic-mutants: ## conditions of the checkers changed one by one: hours; --number and --seed in ARGS
 	$(PYTHON) -m tests.semantic_mutants $(ARGS)

@@ -20,45 +20,12 @@ from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from kchaos.checkers.run_line import WITHOUT_SERVICE, line_of
 from kchaos.harness.exits import FINDING, UNKNOWN, exit_code_for_lines
 from tests.support.clean_runs import clean_run, clean_snapshot, cluster_of_two, unknown_of
-from tests.support.kafka_6361_runs import BOTH, STOPPED, kafka_6361
+from tests.support.kafka_6361_runs import BOTH, kafka_6361
 from tests.support.run_builder import RunBuilder, values
-
-WITNESS = {"round": {"follower": 1, "leader": 0, "end_offset": 21}}
-RED = {
-    "n15": {"kind": "replication-stopped", "brokers": [1], "first_offset": -1, "last_offset": -1},
-    "n20": {"kind": "divergence", "brokers": [0, 1], "first_offset": 11, "last_offset": 20},
-    "n25": {"kind": "hole", "brokers": [1], "first_offset": 11, "last_offset": 20},
-    "one-record": {"kind": "divergence", "brokers": [0, 1], "first_offset": 11, "last_offset": 20},
-}
 
 
 def of_kind(results: Results, kind: str) -> list[Finding]:
     return [finding for finding in results.findings if finding.kind == kind]
-
-
-@pytest.mark.parametrize("case", RED)
-def test_each_case_on_1_1_1_conforms_is_unsafe_in_its_own_way_and_expected(
-    case: str, tmp_path: Path
-) -> None:
-    expectation = {"safe": False, "findings": [RED[case]], "witness": [WITNESS]}
-
-    results = judge(kafka_6361(tmp_path / "run", case, "1.1.1", expectation=expectation))
-
-    assert results.crashes == ()
-    assert (results.conforms, results.safe, results.expected) == (True, False, True)
-    assert results.reason == ""
-
-
-@pytest.mark.parametrize("case", RED)
-def test_each_case_on_2_0_1_conforms_and_lost_only_what_b_alone_acknowledged(
-    case: str, tmp_path: Path
-) -> None:
-    results = judge(kafka_6361(tmp_path / "run", case, "2.0.1"))
-
-    assert (results.conforms, results.safe, results.expected) == (True, True, True)
-    assert results.expectation_from == "model"
-    assert {finding.kind for finding in results.findings} == {"permitted-loss"}
-    assert results.findings[0].first_offset == 11
 
 
 def test_stopped_replication_shows_where_the_logs_part(tmp_path: Path) -> None:
@@ -75,17 +42,6 @@ def test_a_divergence_shows_both_headers_and_where_they_are(tmp_path: Path) -> N
     (divergence,) = of_kind(results, "divergence")
     assert [divergence.evidence[broker][0]["leader_epoch"] for broker in "01"] == [1, 2]
     assert all(divergence.evidence[broker][0]["position"] > 0 for broker in "01")
-
-
-def test_the_wrong_case_is_unsafe_and_not_as_predicted(tmp_path: Path) -> None:
-    build = clean_run(tmp_path / "run")
-    build.snapshot("final", {0: [BOTH], 1: [(0, 1, values("other", 11))]}, high_watermarks={0: 11})
-
-    results = judge(build.seal())
-
-    assert (results.conforms, results.safe, results.expected) == (False, False, False)
-    assert of_kind(results, "divergence")[0].last_offset == 10
-    assert [finding.brokers for finding in of_kind(results, "not-as-predicted")][-1] == (1,)
 
 
 def with_an_epoch_round_that_nobody_predicts(path: Path, release: str) -> Results:
@@ -424,18 +380,6 @@ def test_an_expectation_without_safe_is_unknown(tmp_path: Path) -> None:
     assert "expectation: it does not say safe or not" in unknown_of(
         judge(clean_snapshot(build).seal())
     )
-
-
-def test_reasons_of_settling_reach_the_results(tmp_path: Path) -> None:
-    build = clean_run(tmp_path / "run").state(0, 1, [0])
-    run = clean_snapshot(build).seal(settle="failed", reasons=[STOPPED])
-
-    results = judge(run)
-
-    assert (
-        results.safe,
-        [finding.brokers for finding in of_kind(results, "replication-stopped")],
-    ) == (False, [(1,)])
 
 
 def test_a_judgement_is_written_beside_the_evidence_and_never_over_another(tmp_path: Path) -> None:

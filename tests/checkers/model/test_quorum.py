@@ -3,30 +3,25 @@
 from dataclasses import replace
 from typing import Any
 
-from kchaos.checkers.formats.metadata_image import LOST, MIGRATING, UNASSIGNED
+from kchaos.checkers.formats.metadata_image import MIGRATING, UNASSIGNED
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.quorum import (
-    Election,
     IsrProposal,
     alone,
     cancelled,
     created,
-    directory_assigned,
-    elected,
     failed,
     fenced,
     isr_asked_for,
-    reassigned,
     registered,
     said_by,
     unfenced,
     unregistered,
 )
-from tests.support.quorums import ELIGIBLE, NEWEST, PLACE, UNCLEAN, quorum
+from tests.support.quorums import ELIGIBLE, PLACE, UNCLEAN, quorum
 
 NEW = generation_for("4.3.1")
 TWO = {"min.insync.replicas": "2"}
-ALONE: dict[str, Any] = {"leader": 2, "isr": (2,), "fenced": (0, 1), "features": ELIGIBLE}
 NOBODY: dict[str, Any] = {"leader": -1, "isr": (), "fenced": (0, 1, 2), "features": ELIGIBLE}
 
 
@@ -41,35 +36,9 @@ def asked(members: tuple[int, ...], **fields: Any) -> IsrProposal:
 # -- who leads, and who is in sync --------------------------------------------------------------
 
 
-def test_a_follower_that_is_fenced_leaves_the_isr_and_no_epoch_begins() -> None:
-    assert fenced(quorum(NEW), 1) == {PLACE: {"Isr": (0, 2)}}
-
-
-def test_before_metadata_version_3_6_a_new_epoch_begins_for_who_leaves_the_isr() -> None:
-    assert fenced(quorum(NEW, features={"metadata.version": 11}), 1) == {
-        PLACE: {"Isr": (0, 2), "Leader": 0}
-    }
-
-
-def test_the_first_replica_in_sync_leads_after_a_leader_that_is_fenced() -> None:
-    assert fenced(quorum(NEW), 0) == {PLACE: {"Isr": (1, 2), "Leader": 1}}
-    assert fenced(quorum(NEW, fenced=(1,), isr=(0, 2)), 0) == {PLACE: {"Isr": (2,), "Leader": 2}}
-
-
-def test_without_eligible_replicas_the_last_member_stays_in_the_isr() -> None:
-    assert fenced(quorum(NEW, isr=(0,)), 0) == {PLACE: {"Leader": -1}}
-
-
 def test_with_eligible_replicas_the_isr_becomes_empty_and_the_leader_is_remembered() -> None:
     assert fenced(quorum(NEW, features=ELIGIBLE, isr=(0,)), 0) == {
         PLACE: {"Isr": (), "Leader": -1, "EligibleLeaderReplicas": (0,), "LastKnownElr": (0,)}
-    }
-
-
-def test_who_leaves_an_isr_that_becomes_too_small_is_eligible() -> None:
-    assert fenced(quorum(NEW, features=ELIGIBLE, topic=TWO), 1) == {PLACE: {"Isr": (0, 2)}}
-    assert fenced(quorum(NEW, features=ELIGIBLE, topic=TWO, isr=(0, 1)), 1) == {
-        PLACE: {"Isr": (0,), "EligibleLeaderReplicas": (1,)}
     }
 
 
@@ -91,23 +60,10 @@ def test_a_topic_s_own_setting_counts_before_that_of_all_and_of_the_controller()
     assert fenced(small, 1) == {PLACE: {"Isr": (0,)}}
 
 
-def test_who_comes_back_leads_if_nobody_does_and_it_was_in_sync() -> None:
-    assert unfenced(quorum(NEW, leader=-1, isr=(1,), fenced=(0, 1, 2)), 1) == {PLACE: {"Leader": 1}}
-    assert unfenced(quorum(NEW, leader=-1, isr=(1,), fenced=(0, 1, 2)), 2) == {}
-    assert unfenced(quorum(NEW), 1) == {}
-
-
 def test_an_eligible_replica_leads_alone_and_is_eligible_no_more() -> None:
     assert unfenced(quorum(NEW, eligible=(0, 2), last_known=(1,), **NOBODY), 2) == {
         PLACE: {"Isr": (2,), "Leader": 2, "EligibleLeaderReplicas": (0,), "LastKnownElr": ()}
     }
-
-
-def test_the_last_known_leader_is_elected_uncleanly_where_nobody_is_eligible() -> None:
-    assert unfenced(quorum(NEW, last_known=(1,), **NOBODY), 1) == {
-        PLACE: {"Isr": (1,), "Leader": 1, "LeaderRecoveryState": 1, "LastKnownElr": ()}
-    }
-    assert unfenced(quorum(NEW, last_known=(1,), **NOBODY), 2) == {}
 
 
 def test_a_replica_outside_the_isr_leads_where_the_topic_allows_it() -> None:
@@ -122,22 +78,6 @@ def test_a_replica_outside_the_isr_leads_where_the_topic_allows_it() -> None:
 # -- processes ----------------------------------------------------------------------------------
 
 
-def test_who_registers_after_a_clean_end_leaves_the_isr_as_one_that_is_fenced() -> None:
-    state = quorum(NEW, features=ELIGIBLE, topic=TWO, isr=(0, 1), fenced=(1,))
-    assert registered(state, 1, "another", is_clean=True) == {
-        PLACE: {"Isr": (0,), "EligibleLeaderReplicas": (1,)}
-    }
-
-
-def test_who_registers_after_an_unclean_end_is_neither_in_sync_nor_eligible() -> None:
-    state = quorum(NEW, features=ELIGIBLE, topic=TWO, isr=(0, 1), fenced=(1,))
-    assert registered(state, 1, "another", is_clean=False) == {PLACE: {"Isr": (0,)}}
-    state = quorum(NEW, features=ELIGIBLE, topic=TWO, isr=(0,), eligible=(1, 2), fenced=(1, 2))
-    assert registered(state, 1, "another", is_clean=False) == {
-        PLACE: {"EligibleLeaderReplicas": (2,)}
-    }
-
-
 def test_a_process_that_registers_once_more_changes_nothing() -> None:
     assert registered(quorum(NEW), 1, "process 1", is_clean=False) == {}
     assert registered(quorum(NEW), 1, "another", is_clean=False) == {PLACE: {"Isr": (0, 2)}}
@@ -150,20 +90,6 @@ def test_who_is_unregistered_stays_eligible() -> None:
 
 
 # -- what a leader asks for ---------------------------------------------------------------------
-
-
-def test_a_leader_is_given_the_isr_that_it_asks_for() -> None:
-    assert isr_asked_for(quorum(NEW), PLACE, asked((0, 1))) == {"Isr": (0, 1)}
-    assert isr_asked_for(quorum(NEW, isr=(0,)), PLACE, asked((0, 2))) == {"Isr": (0, 2)}
-    assert isr_asked_for(quorum(NEW), PLACE, asked((0, 1, 2))) == {}
-
-
-def test_an_isr_that_is_large_enough_ends_that_others_are_eligible() -> None:
-    state = quorum(NEW, features=ELIGIBLE, topic=TWO, isr=(0,), eligible=(1,))
-    assert isr_asked_for(state, PLACE, asked((0, 2))) == {
-        "Isr": (0, 2),
-        "EligibleLeaderReplicas": (),
-    }
 
 
 def test_a_leader_that_has_recovered_says_so() -> None:
@@ -189,52 +115,7 @@ def test_what_a_leader_may_not_ask_for_is_refused() -> None:
         assert isr_asked_for(state, PLACE, wrong) is None, wrong
 
 
-def test_an_epoch_that_the_leader_has_not_seen_is_not_asked_for() -> None:
-    state = quorum(NEW, isr=(0,))
-    assert isr_asked_for(state, PLACE, asked((), isr=((0, -1), (1, -1)))) == {"Isr": (0, 1)}
-
-
 # -- what somebody asks for ---------------------------------------------------------------------
-
-
-def test_the_first_replica_is_elected_if_it_is_in_sync_and_active() -> None:
-    preferred = Election.PREFERRED
-    assert elected(quorum(NEW, leader=2), PLACE, preferred) == {"Leader": 0}
-    assert elected(quorum(NEW, leader=2, isr=(1, 2)), PLACE, preferred) == {}
-    assert elected(quorum(NEW, leader=2, fenced=(0,)), PLACE, preferred) == {}
-    assert elected(quorum(NEW), PLACE, preferred) == {}
-
-
-def test_an_unclean_election_is_for_a_partition_without_a_leader() -> None:
-    state = quorum(NEW, leader=-1, isr=(1,), fenced=(1,))
-    assert elected(state, PLACE, Election.UNCLEAN) == {
-        "Isr": (0,),
-        "Leader": 0,
-        "LeaderRecoveryState": 1,
-    }
-    assert elected(quorum(NEW, isr=(1,)), PLACE, Election.UNCLEAN) == {}
-
-
-def test_a_reassignment_adds_replicas_first() -> None:
-    assert reassigned(quorum(NEW), PLACE, (3, 1)) == {
-        "Replicas": (3, 1, 0, 2),
-        "RemovingReplicas": (0, 2),
-        "AddingReplicas": (3,),
-        "Directories": ("D3", "D1", "D0", "D2"),
-    }
-
-
-def test_a_reassignment_to_fewer_that_are_in_sync_is_over_at_once_in_a_new_epoch() -> None:
-    assert reassigned(quorum(NEW), PLACE, (0, 1)) == {
-        "Replicas": (0, 1),
-        "Isr": (0, 1),
-        "Leader": 0,
-        "Directories": ("D0", "D1"),
-    }
-    assert reassigned(quorum(NEW), PLACE, (2, 1, 0)) == {
-        "Replicas": (2, 1, 0),
-        "Directories": ("D2", "D1", "D0"),
-    }
 
 
 def test_a_reassignment_ends_as_what_it_adds_is_in_sync() -> None:
@@ -287,16 +168,6 @@ def test_a_replica_in_a_directory_that_failed_leaves_the_isr_and_leads_no_more()
     assert failed(state, 0, {"another"}) == {}
 
 
-def test_a_replica_without_a_directory_that_works_is_not_elected() -> None:
-    for directory, may_lead in ((LOST, False), ("gone", False), (UNASSIGNED, True), (MIGRATING, 1)):
-        state = quorum(NEW, leader=1, directories=(directory, "D1", "D2"))
-        assert bool(elected(state, PLACE, Election.PREFERRED)) == bool(may_lead), directory
-
-
-def test_a_broker_tells_in_which_directory_a_replica_lies() -> None:
-    assert directory_assigned(quorum(NEW), PLACE, 1, "D9") == {"Directories": ("D0", "D9", "D2")}
-
-
 def test_a_new_replica_is_in_the_only_directory_of_its_broker() -> None:
     state = quorum(NEW)
     state.image.brokers[3] = replace(state.image.brokers[3], directories=("D3", "D4"))
@@ -331,15 +202,3 @@ def test_a_record_says_what_is_set_in_it() -> None:
     assert said_by(record | {"Isr": None, "EligibleLeaderReplicas": (2, 1)}) == {
         "EligibleLeaderReplicas": (1, 2)
     }
-
-
-def test_a_release_without_the_setting_elects_nobody_uncleanly() -> None:
-    old = generation_for("3.8.1")
-    out: dict[str, Any] = {
-        "leader": -1,
-        "isr": (1,),
-        "fenced": (0, 1, 2),
-        "topic": UNCLEAN,
-        "features": NEWEST,
-    }
-    assert unfenced(quorum(old, **out), 2) == {}

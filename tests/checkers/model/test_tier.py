@@ -108,14 +108,6 @@ def asks(offset: int) -> PartitionRequest:
     )
 
 
-@pytest.mark.parametrize(("release", "highest"), [(OLD, 2), (NEW, 0)])
-def test_only_since_kafka_15241_a_leader_takes_no_more_for_copied_than_its_own_epochs(
-    release, highest
-):
-    generation = generation_for(release)
-    assert generation.highest_remote_offset(B_EPOCHS, 3, (SHIPPED_BY_A,)) == highest
-
-
 @pytest.mark.parametrize("release", [OLD, NEW])
 def test_what_a_leader_copied_itself_is_copied_in_every_release(release):
     generation = generation_for(release)
@@ -132,22 +124,6 @@ def test_a_new_leader_ships_its_own_lineage_since_kafka_15241():
     assert tier.remote(world, T)[-1].is_finished
 
 
-def test_a_leader_need_not_know_what_the_leader_after_it_has_copied():
-    """Who was paused meanwhile copies the same segment once more (copiedOffsetOption)."""
-    before = replace(SHIPPED_BY_B, end_offset=0, leader_epochs=entries((0, 0)), copied_in=1)
-    later = replace(SHIPPED_BY_B, segment_id="later", start_offset=1, copied_in=2)
-    seen(led_by_b(NEW, before, later), copied(1, 1, (1, 1)))
-    seen(led_by_b(NEW, before, later), copied(2, 2, (1, 2)))
-    # What was copied in its own epoch it copied itself.
-    with pytest.raises(Excluded, match="it would copy what has offset 2 next"):
-        seen(led_by_b(NEW, before, replace(later, copied_in=1)), copied(1, 1, (1, 1)))
-
-
-def test_before_kafka_15241_it_would_not_copy_what_another_lineage_has_there():
-    with pytest.raises(Excluded, match="it would copy what has offset 3 next"):
-        seen(led_by_b(OLD, SHIPPED_BY_A), copied(0, 1, (0, 0), (1, 1)))
-
-
 @pytest.mark.parametrize(
     ("copy", "why"),
     [
@@ -160,14 +136,6 @@ def test_before_kafka_15241_it_would_not_copy_what_another_lineage_has_there():
 def test_a_copy_that_its_leader_cannot_make_excludes_the_state(copy, why):
     with pytest.raises(Excluded, match=why):
         seen(led_by_b(NEW, SHIPPED_BY_A), copy)
-
-
-def test_nothing_local_goes_before_it_is_copied():
-    world = led_by_b(NEW)
-    assert not tier.lose_local(world, 0, T, 1)
-    world = led_by_b(NEW, SHIPPED_BY_B)
-    assert tier.lose_local(world, 0, T, 2)
-    assert not tier.lose_local(world, 0, T, 3)
 
 
 def test_a_follower_is_sent_to_the_tier_below_what_is_local_and_gets_records_from_there_on():
@@ -230,11 +198,6 @@ def reads(world: World, manner: str, local_start_offset: int) -> list[tuple[int,
     return [(values[batch.payload], named[batch.payload]) for batch in note.got]
 
 
-def test_readers_get_the_leaders_lineage_where_it_was_copied():
-    world = led_by_b(NEW, SHIPPED_BY_A, SHIPPED_BY_B)
-    assert reads(world, "in sequence", 2) == [(0, "m0"), (1, "m4"), (2, "m5")]
-
-
 def test_a_reader_in_sequence_gets_a_dead_lineage_and_one_who_seeks_gets_nothing():
     world = led_by_b(OLD, SHIPPED_BY_A)
     assert reads(world, "in sequence", 2) == [(0, "m0"), (1, "m1"), (2, "m2")]
@@ -271,17 +234,6 @@ def from_follower(local_start_offset: int, source: str = "follower") -> TierRead
         local_start_offset=local_start_offset,
         source=source,
     )
-
-
-@pytest.mark.parametrize(("release", "begins", "got"), [(OLD, 0, [2]), (NEW, 2, [0, 1, 2])])
-def test_only_since_kafka_15695_readers_of_a_rebuilt_follower_get_what_is_remote(
-    release, begins, got
-):
-    world = rebuilt_follower(release)
-    seen(world, from_follower(begins))
-    (note,) = world.notes[-1:]
-    assert (note.broker, note.lineage) == (1, B_LOG)
-    assert [batch.base_offset for batch in note.got] == got
 
 
 def test_who_is_asked_as_a_leader_must_lead_and_as_a_follower_must_follow():
