@@ -16,8 +16,10 @@ ZooKeeperCutStyle = Literal["silent", "reset", "dropped"]
 Direction = Literal["request", "response"]
 Manner = Literal["hold", "delay", "skip", "fail"]
 """Fate of a thread at a point: it waits until it is let on, or so long, or turns back."""
-ZooKeeperEnd = Literal["stop", "kill", "lose", "pause"]
-"""How a member of ZooKeeper ends: SIGTERM, SIGKILL, the same and without its data, SIGSTOP."""
+ZooKeeperEnd = Literal["stop", "kill", "lose", "pause", "cut"]
+"""How a member of ZooKeeper ends: SIGTERM, SIGKILL, the same and without its data, SIGSTOP, cut."""
+DiskError = Literal["", "ENOSPC", "EIO"]
+"""Name of what the kernel answers where a disk fails; "" where none does."""
 Mode = Literal["zookeeper", "kraft"]
 """Where a cluster keeps its metadata."""
 Readers = Literal["all", "followers", "consumers"]
@@ -319,6 +321,8 @@ class HoldPoint:
         readers: Only reads of followers, or of consumers; where the point tells who reads.
         topic: With `partition`, only reads that concern this partition; None for any.
         partition: See `topic`.
+        path: Only what concerns this folder or file of a disk; "" for any.
+        error: What a disk fails with.
     """
 
     name: str
@@ -329,6 +333,8 @@ class HoldPoint:
     readers: Readers = "all"
     topic: str | None = None
     partition: int | None = None
+    path: str = field(default="", metadata=_IF_OTHER)
+    error: DiskError = field(default="", metadata=_IF_OTHER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,7 +374,7 @@ class HealZooKeeper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndZooKeeper:
-    """A member of ZooKeeper, by its number from 1 on, ends or stands still."""
+    """A member of ZooKeeper, by its number from 1 on, ends, stands still or is cut off."""
 
     member: int
     manner: ZooKeeperEnd
@@ -376,7 +382,7 @@ class EndZooKeeper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartZooKeeper:
-    """A member of ZooKeeper that ended is started, or goes on."""
+    """A member of ZooKeeper that ended is started, goes on, or reaches the others again."""
 
     member: int
 

@@ -189,6 +189,16 @@ class ZooKeeperNode(Killable, Pausable, Protocol):
     def start(self) -> None:
         """Start its process anew and return at once."""
 
+    def cut_off(self) -> None:
+        """Let nothing pass between it and the other members, where the cluster has links."""
+
+    def rejoin(self) -> None:
+        """Let it reach the other members again; connections that were cut are over."""
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether nothing passes between it and the other members."""
+
     def mode(self) -> str:
         """Return "standalone", "leader" or "follower"; empty while it does not serve."""
 

@@ -12,6 +12,9 @@ from kchaos.clusters.releases import Release
 
 PROTOCOL = "inter.broker.protocol.version"
 BROKER_FORMAT = "log.message.format.version"
+LARGE_SEGMENTS = (4, 0)
+"""The first release whose segments have 1 MiB at least."""
+_SEGMENTS, _LEAST_SEGMENT = "segment.bytes", 1 << 20
 TOPIC_FORMAT = "message.format.version"
 
 _VERSION = re.compile(r"(0\.\d+\.\d+|[1-9]\d*\.\d+)(?:\.\d+)*(?:-IV(\d+))?")
@@ -115,6 +118,11 @@ def topic_settings_refused(
         if release.number < since:
             first = ".".join(map(str, since))
             return f"{release.text} does not know the topic setting {name}: it came with {first}"
+    size = configuration.get(_SEGMENTS, "")
+    if release.number >= LARGE_SEGMENTS and size.isdecimal() and int(size) < _LEAST_SEGMENT:
+        return (
+            f"{_SEGMENTS} is {size}, and {release.text} takes {_LEAST_SEGMENT} at least (KIP-1030)"
+        )
     text = configuration.get(TOPIC_FORMAT)
     refused = broker_settings_refused(release, {} if text is None else {BROKER_FORMAT: text})
     if refused:

@@ -8,6 +8,7 @@ from kchaos.faults.configuration.format_downgrade import FormatDowngrade as Form
 from kchaos.faults.configuration.throttle_replication import (
     ThrottleReplication as ThrottleReplication,
 )
+from kchaos.faults.disk.fail_disk import FailDisk as FailDisk
 from kchaos.faults.disk.fail_log_directory import FailLogDirectory as FailLogDirectory
 from kchaos.faults.disk.lose_epochs import LoseEpochs as LoseEpochs
 from kchaos.faults.disk.lose_file import LoseFile as LoseFile
@@ -36,6 +37,7 @@ from kchaos.faults.wire.isolate_broker import IsolateBroker as IsolateBroker
 from kchaos.faults.wire.stale_request import StaleRequest as StaleRequest
 from kchaos.faults.zookeeper.cut_zookeeper import CutZooKeeper as CutZooKeeper
 from kchaos.faults.zookeeper.expire_session import ExpireSession as ExpireSession
+from kchaos.faults.zookeeper.members import IsolateZooKeeper as IsolateZooKeeper
 from kchaos.faults.zookeeper.members import KillZooKeeper as KillZooKeeper
 from kchaos.faults.zookeeper.members import PauseZooKeeper as PauseZooKeeper
 from kchaos.faults.zookeeper.members import StopZooKeeper as StopZooKeeper

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kchaos.checkers.acts import CutLink, CutZooKeeper, ForgeAnswers, Hold, HoldPoint
-from kchaos.clusters.api import Broker, Cluster, Collectable, Disconnectable
+from kchaos.clusters.api import Broker, Cluster, Collectable, Disconnectable, ZooKeeperNode
 from kchaos.clusters.start.log_directories import has_failed
 from kchaos.faults.observation import observe_broker
 
@@ -64,7 +64,7 @@ class ClusterView:
         brokers: By id.
         controller: The broker that `/controller` names, or the KRaft controllers' leader, or None.
         controllers: KRaft controllers by id; none where ZooKeeper keeps the metadata.
-        zookeepers: Members of ZooKeeper by number, each with whether it runs and is not paused.
+        zookeepers: Members of ZooKeeper by number, each with whether it can serve.
         cuts: What is cut at the links, by the cut's name.
         holds: What is held at the links, by the hold's name.
         point_holds: What is held at points inside brokers, by the hold's name.
@@ -99,16 +99,18 @@ def view_of(cluster: Cluster) -> ClusterView:
         brokers={broker.id: _broker_view(cluster, broker) for broker in cluster.brokers.values()},
         controller=cluster.metadata.controller(),
         controllers={node.id: _broker_view(cluster, node) for node in cluster.controllers.values()},
-        zookeepers={
-            member.index: member.is_running and not member.is_paused
-            for member in cluster.zookeeper_members
-        },
+        zookeepers={member.index: is_serving(member) for member in cluster.zookeeper_members},
         cuts={} if cluster.links is None else cluster.links.cuts,
         holds={} if cluster.links is None else cluster.links.holds,
         point_holds={} if cluster.gate is None else cluster.gate.holds,
         forgeries={} if cluster.links is None else cluster.links.forgeries,
         why_unlinked=cluster.why_unlinked if cluster.links is None else "",
     )
+
+
+def is_serving(member: ZooKeeperNode) -> bool:
+    """Return whether a member runs, is not paused, and reaches the others."""
+    return member.is_running and not member.is_paused and not member.is_cut_off
 
 
 def _broker_view(cluster: Cluster, broker: Broker) -> BrokerView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hmac
 import secrets
 import socket
@@ -73,6 +74,8 @@ class PointHold:
         if (hit.broker, hit.point) != (act.broker, act.point):
             return False
         if act.readers != "all" and hit.is_follower != (act.readers == "followers"):
+            return False
+        if act.path and not _is_within(hit.seen, act.path):
             return False
         return act.topic is None or (act.topic, act.partition) in hit.partitions
 
@@ -221,6 +224,8 @@ class Gate:
             if hit.fate not in _UNDONE:
                 fate: Fate = "gone" if _has_ended(connection) else "released"
                 self._record(replace(hit, fate=fate, time=time.time()))
+        if hold.act.error:
+            return bytes([getattr(errno, hold.act.error)])
         return SKIP if hit.fate in _UNDONE else GO
 
     def _arrived(self, fields: list[str]) -> tuple[PointHit, PointHold | None]:
@@ -269,6 +274,13 @@ _FATES: dict[str, Fate] = {"hold": "held", "delay": "delayed", "skip": "skipped"
 _TOLD = frozenset(name for name, point in POINTS.items() if point.is_told)
 _UNDONE = ("skipped", "failed")
 _FIELDS = 7
+
+
+def _is_within(seen: str, path: str) -> bool:
+    """Return whether what a disk saw, "(FOLDER,FILE) …", is this folder or file, or in it."""
+    parts = seen.partition(")")[0].removeprefix("(").split(",")
+    wanted = path.strip("/").split("/")
+    return parts[: len(wanted)] == wanted
 
 
 def _has_ended(connection: socket.socket) -> bool:

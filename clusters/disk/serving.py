@@ -1,8 +1,8 @@
 """The process that serves one broker's disk: `serving.py SETTINGS_FILE`, until it is unmounted.
 
 It hands everything on to a folder. What is read, written or flushed asks the gate first, as a
-thread of the agent does at a point, and waits until it may go on; a gate that is gone lets
-everything on. Needs mfusepy, libfuse and the standard library, and nothing of kchaos.
+thread of the agent does at a point, and waits until it may go on, or fails; a gate that is gone
+lets everything on. Needs mfusepy, libfuse and the standard library, and nothing of kchaos.
 """
 
 import contextlib
@@ -22,6 +22,7 @@ _SPACE = (
     *("f_bavail", "f_bfree", "f_blocks", "f_bsize", "f_favail", "f_ffree", "f_files", "f_flag"),
     *("f_frsize", "f_namemax"),
 )
+_ERRORS = (errno.EIO, errno.ENOSPC)
 # FUSE_CAP_WRITEBACK_CACHE of libfuse's fuse_common.h.
 _WRITEBACK_CACHE = 1 << 16
 
@@ -36,7 +37,11 @@ class _Asking:
         self._life = Path(settings["life"])
 
     def ask(self, doing: str, path: str, detail: str) -> None:
-        """Wait until the operation may go on; `doing` is read, write or flush."""
+        """Wait until the operation may go on; `doing` is read, write or flush.
+
+        Raises:
+            OSError: It is to fail: the gate's byte is the error's number then.
+        """
         point = self._points.get(doing)
         if point is None:
             return
@@ -45,9 +50,12 @@ class _Asking:
         seen = f"({','.join(at.parts)}) {detail}"
         fields = (self._token, self._broker, self._life.read_text(), point, _name_of(thread), "")
         line = "\t".join([*map(str, fields), seen]) + "\n"
+        answer = b""
         with contextlib.suppress(OSError), socket.create_connection(self._address) as gate:
             gate.sendall(line.encode())
-            gate.recv(1)
+            answer = gate.recv(1)
+        if answer and answer[0] in _ERRORS:
+            raise OSError(answer[0], os.strerror(answer[0]))
 
 
 class _Disk(mfusepy.Operations):  # type: ignore[misc]

@@ -136,6 +136,9 @@ class ClusterMetadata(Protocol):
     def broker_configuration(self, broker: int) -> Mapping[str, str]:
         """Return what a broker was told so; nothing if it never was."""
 
+    def has_client_quotas(self) -> bool:
+        """Return whether clients or users have quotas of their own, as far as ZooKeeper says."""
+
     @property
     def requests(self) -> ControllerRequests:
         """Requests to the controller that both modes have, as an admin client sends them."""

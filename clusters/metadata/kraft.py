@@ -300,6 +300,10 @@ class KraftMetadata:
         """Return what the broker was told so."""
         return self._settings(BROKER_RESOURCE, str(broker))
 
+    def has_client_quotas(self) -> bool:
+        """Return False: quotas are not read, for no broker with KRaft holds an answer back."""
+        return False
+
     def _settings(self, kind: int, name: str) -> dict[str, str]:
         with self._lock:
             return dict(self._image().settings.get((kind, name), {}))

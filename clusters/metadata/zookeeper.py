@@ -27,6 +27,7 @@ _IDS = "/brokers/ids"
 _TOPICS = "/brokers/topics"
 _CONFIGURATIONS = "/config/topics"
 _BROKER_CONFIGURATIONS = "/config/brokers"
+_QUOTAS = ("/config/clients", "/config/users")
 _CHANGES = "/config/changes/config_change_"
 _REASSIGNMENT = "/admin/reassign_partitions"
 _DELETIONS = "/admin/delete_topics"
@@ -198,6 +199,18 @@ class ZooKeeperMetadata:
     def broker_configuration(self, broker: int) -> Mapping[str, str]:
         """Return what the broker's configuration znode says."""
         return dict((self._read(f"{_BROKER_CONFIGURATIONS}/{broker}") or {}).get("config", {}))
+
+    def has_client_quotas(self) -> bool:
+        """Return whether anything is configured of a client, a user, or a user's client."""
+        return any(map(self._is_configured_below, _QUOTAS))
+
+    def _is_configured_below(self, path: str) -> bool:
+        names = self._look(self.client.get_children, path) or ()
+        return any(
+            bool((self._read(f"{path}/{name}") or {}).get("config"))
+            or self._is_configured_below(f"{path}/{name}/clients")
+            for name in names
+        )
 
     def _tell_of(self, entity_path: str) -> None:
         change = json.dumps({"version": 2, "entity_path": entity_path}).encode()

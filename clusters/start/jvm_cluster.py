@@ -27,6 +27,7 @@ from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError, Rel
 from kchaos.clusters.kafka.class_archive import ClassSharing
 from kchaos.clusters.kafka.distribution import Distribution, java_of
 from kchaos.clusters.links import Cut, Links
+from kchaos.clusters.links.peers import PeerLinks
 from kchaos.clusters.metadata.api import ClusterMetadata
 from kchaos.clusters.metadata.kraft import KraftMetadata
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
@@ -92,6 +93,7 @@ class JvmCluster:
         self._java_of = cache(lambda distribution: java_of(distribution, offline=offline))
         self._brokers: dict[int, JvmBroker] = {}
         self._zookeepers: list[ZooKeeperMember] = []
+        self._peer_links: PeerLinks | None = None
         self._controllers: dict[int, JvmController] = {}
         self._kraft: KraftMetadata | None = None
         self._zookeeper_metadata: ZooKeeperMetadata | None = None
@@ -347,6 +349,8 @@ class JvmCluster:
     def _start_zookeeper(self, distributions: Mapping[int, Distribution]) -> None:
         """Start ZooKeeper from the newest release, whose server serves older clients too."""
         newest = max(distributions.values(), key=lambda d: release_of(d.release))
+        if self.links is not None and self.spec.zookeepers > 1:
+            self._peer_links = PeerLinks(self._host.links_host, self._host.guests)
         if self.spec.zookeeper_kafka is not None:
             newest = self._distribution_of(self.spec.zookeeper_kafka)
         self._say(f"starting ZooKeeper ({self.spec.zookeepers}) from Kafka {newest.release}")
@@ -357,6 +361,7 @@ class JvmCluster:
             tick_time_ms=self.spec.tick_time_ms,
             flags_of=lambda directory: self._flags_of(newest, directory),
             spawn=lambda node, command, console: self._host.spawn(node, command, newest, console),
+            links=self._peer_links,
         )
 
     def _flags_of(self, distribution: Distribution, directory: Path) -> list[str]:
@@ -557,6 +562,8 @@ class JvmCluster:
                 ending.callback(self.gate.close)
             if self.links is not None:
                 ending.callback(self.links.close)
+            if self._peer_links is not None:
+                ending.callback(self._peer_links.close)
             for member in self._zookeepers:
                 ending.callback(member.process.kill)
             if client is not None:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from kchaos.clusters.errors import BrokerExited
+from kchaos.clusters.links.peers import PeerLinks
 from kchaos.clusters.start.configuration import java_command, log4j_text, zookeeper_text
 from kchaos.clusters.start.host import Node
 from kchaos.clusters.system.log_tail import last_lines
@@ -20,13 +21,15 @@ HEAP_MIB = 96
 class ZooKeeperMember:
     """One member of ``ensemble``; ``index`` counts from 1 as ``myid`` does.
 
-    ``spawn`` starts its process. See ``clusters.api.ZooKeeperNode``.
+    ``spawn`` starts its process, and ``links`` are the ways to the other members. See
+    ``clusters.api.ZooKeeperNode``.
     """
 
     index: int
     node: Node
     ensemble: int
     spawn: Callable[[], Process]
+    links: PeerLinks | None = None
     process: Process = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,6 +59,21 @@ class ZooKeeperMember:
     def is_paused(self) -> bool:
         """Whether its process is frozen."""
         return self.process.is_paused
+
+    def cut_off(self) -> None:
+        """Cut it off from the other members; clients reach it."""
+        assert self.links is not None, "only a cluster with links cuts members off"
+        self.links.cut_off(self.index)
+
+    def rejoin(self) -> None:
+        """Let it reach the other members again."""
+        assert self.links is not None
+        self.links.rejoin(self.index)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it is cut off from the other members."""
+        return self.links is not None and self.links.is_cut_off(self.index)
 
     @property
     def is_running(self) -> bool:
@@ -145,19 +163,17 @@ def start_zookeepers(
     tick_time_ms: int,
     flags_of: Callable[[Path], Sequence[str]],
     spawn: Callable[[Node, Sequence[str], Path], Process],
+    links: PeerLinks | None,
 ) -> list[ZooKeeperMember]:
     """Start one member at each node and return without waiting for them.
 
     ``flags_of`` returns the JVM flags of the member that runs in a folder; ``spawn`` starts a
-    command line at a node, its console output appended to a file.
+    command line at a node, its console output appended to a file. With ``links`` the members of an
+    ensemble reach each other through them.
     """
-    peers = (
-        [(node.host, node.inner_ports[0], node.inner_ports[1]) for node in nodes]
-        if len(nodes) > 1
-        else []
-    )
     members = []
     for index, node in enumerate(nodes, start=1):
+        peers = _peers(index, nodes, links) if len(nodes) > 1 else []
         configuration = _write_files(index, node, peers, tick_time_ms)
         command = java_command(
             java_home,
@@ -175,8 +191,24 @@ def start_zookeepers(
             arguments=["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(configuration)],
         )
         start = partial(spawn, node, command, node.directory / "console.log")
-        members.append(ZooKeeperMember(index=index, node=node, ensemble=len(nodes), spawn=start))
+        members.append(
+            ZooKeeperMember(index=index, node=node, ensemble=len(nodes), spawn=start, links=links)
+        )
     return members
+
+
+def _peers(
+    index: int, nodes: Sequence[Node], links: PeerLinks | None
+) -> list[tuple[str, int, int]]:
+    """Return host, peer port and election port of each member, as one of them reaches it."""
+    peers = []
+    for target, node in enumerate(nodes, start=1):
+        host, (peer, election) = node.host, node.inner_ports
+        if links is not None and target != index:
+            _, election = links.add(index, target, (host, election), is_election=True)
+            host, peer = links.add(index, target, (host, peer), is_election=False)
+        peers.append((host, peer, election))
+    return peers
 
 
 def _write_files(

@@ -96,7 +96,7 @@ def _misnamed(act: acts.HoldPoint) -> str:
         )
     if act.manner == "skip" and not point.can_skip:
         return f"what begins at {act.point} cannot be left undone"
-    if act.manner == "fail" and not point.fails_with:
+    if act.manner == "fail" and not (act.error if point.of_disk is not None else point.fails_with):
         return f"what begins at {act.point} cannot fail"
     if act.readers != "all" and not point.names_reader:
         return f"at {act.point} nothing tells who reads: take readers='all'"

@@ -1,4 +1,4 @@
-"""Members of ZooKeeper that end, lose their data, or stand still."""
+"""Members of ZooKeeper that end, lose their data, stand still, or are cut off from the others."""
 
 import contextlib
 import shutil
@@ -10,9 +10,17 @@ from kchaos.checkers import acts
 from kchaos.clusters.api import ZooKeeperNode
 from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import Cluster, Injection, Journal, require_available
-from kchaos.faults.view import NO_MAJORITY, ClusterView, needs_zookeeper, no_such_member
+from kchaos.faults.view import (
+    NO_MAJORITY,
+    ClusterView,
+    is_serving,
+    needs_zookeeper,
+    no_such_member,
+    unlinked,
+)
 
-_SERVES_S = 60.0
+_SERVES_S = 120.0
+# A member that looks for a leader asks more and more seldom, at last once a minute.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +47,12 @@ class _MemberFault:
         if why_not:
             return why_not
         if not view.zookeepers[self.member]:
-            return f"member {self.member} of ZooKeeper is ended or paused already: heal that first"
+            return f"member {self.member} of ZooKeeper does not serve already: heal that first"
         left = sum(view.zookeepers.values()) - 1
         return "" if 2 * left > len(view.zookeepers) else NO_MAJORITY
+
+    def _await_end(self, member: ZooKeeperNode) -> None:
+        """Wait until the member serves no more, where it goes on for a while."""
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
@@ -54,11 +65,14 @@ class _MemberFault:
         try:
             with journal.acting(acts.EndZooKeeper(member=self.member, manner=self._manner)):
                 _END[self._manner](member)
+                self._await_end(member)
             _await_service(others)
             yield Injection(fault=type(self).__name__, before=before, effect=_modes(others))
         finally:
             with journal.acting(acts.StartZooKeeper(member=self.member)):
-                if member.is_paused:
+                if member.is_cut_off:
+                    member.rejoin()
+                elif member.is_paused:
                     member.resume()
                 elif not member.is_running:
                     member.start()
@@ -111,6 +125,35 @@ class PauseZooKeeper(_MemberFault):
         return "pause"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsolateZooKeeper(_MemberFault):
+    """A member of ZooKeeper and the others do not reach each other; its clients still reach it.
+
+    It serves until it has missed the others for `syncLimit` ticks, and refuses its clients then.
+    Connections that were cut do not go on when it is healed.
+
+    Attributes:
+        member: Its number, from 1 on, as its `myid` says.
+    """
+
+    @property
+    def _manner(self) -> acts.ZooKeeperEnd:
+        return "cut"
+
+    def available(self, view: ClusterView) -> str:
+        """Require links besides."""
+        return _MemberFault.available(self, view) or unlinked(view)
+
+    def _await_end(self, member: ZooKeeperNode) -> None:
+        await_until(
+            lambda: not member.mode(),
+            timeout_s=_SERVES_S,
+            waiting_for=f"member {self.member} of ZooKeeper to miss the others",
+            last_seen=lambda: f"it serves as {member.mode()}",
+            remedy=f"see zookeeper-{self.member}/server.log",
+        )
+
+
 def _kill_and_lose(member: ZooKeeperNode) -> None:
     member.kill()
     shutil.rmtree(member.data / "version-2")
@@ -121,6 +164,7 @@ _END: Mapping[acts.ZooKeeperEnd, Callable[[ZooKeeperNode], None]] = {
     "kill": lambda member: member.kill(),
     "lose": _kill_and_lose,
     "pause": lambda member: member.pause(),
+    "cut": lambda member: member.cut_off(),
 }
 
 
@@ -133,7 +177,7 @@ def _await_service(members: Sequence[ZooKeeperNode]) -> None:
 
     Followers of a leader that stands still serve until they miss it.
     """
-    able = [member for member in members if member.is_running and not member.is_paused]
+    able = [member for member in members if is_serving(member)]
     await_until(
         lambda: _serve([*_modes(able).values()]),
         timeout_s=_SERVES_S,

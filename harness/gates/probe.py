@@ -16,6 +16,7 @@ from kchaos.checkers.model import events
 from kchaos.checkers.observations import SettleProbe
 from kchaos.clusters.ask.client import Produced
 from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.system.exchange import NoAnswer
 from kchaos.clusters.system.interrupts import check_interrupt
 from kchaos.clusters.system.standstill import awake_s
@@ -27,6 +28,8 @@ from kchaos.harness.play.play import Play
 _PROBE_S = 10.0
 _RETRY_S = 0.25
 """Seconds until a refused probe is written again."""
+_QUOTA = "quota.producer.default"
+_ANSWERS_AT_ONCE = (2, 0)
 _ASKED_AGAIN = (
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -84,7 +87,8 @@ def probe(probed: Probed) -> int | None:
     are in sync, the topic wants more of them than it has (up to 3.6): a write to the leader alone
     is the probe, and the disks tell whether it is replicated. It is as small as a record can be
     that differs from others, so that it fits where anything does. It has a key, since a leader
-    refuses a record without one if its topic is compacted.
+    refuses a record without one if its topic is compacted. Where a quota delays the answer, the
+    high watermark that the leader checkpoints is the sign.
     """
     deadline = awake_s() + probed.settled.bound_s
     number, acks = 0, -1
@@ -92,6 +96,10 @@ def probe(probed: Probed) -> int | None:
         number += 1
         end = gates.last_offset(probed.play, probed.leader, probed.partition) + 2
         answer = _written(probed, acks)
+        if isinstance(answer, NoAnswer) and _is_throttled(probed):
+            written = gates.last_offset(probed.play, probed.leader, probed.partition) + 1
+            if written >= end and _has_passed(probed, written):
+                return written
         # Its leader may still wait for the controller's word about an ISR that ZooKeeper has.
         is_over = awake_s() > deadline
         if is_over and acks == -1 and _are_too_few(probed, answer):
@@ -190,6 +198,24 @@ def _refused(probed: Probed, *, answer: Produced | Exception, number: int, end: 
         )
         settled.add("replication-stopped", partition, leader, detail)
     return -1
+
+
+def _is_throttled(probed: Probed) -> bool:
+    """Return whether the leader may hold its answer back for a quota, for any time.
+
+    From 2.0 on it answers at once, and reads no more of that connection for a while (KIP-219;
+    ClientQuotaManager, 1.1.1 and 2.0.1).
+    """
+    leader = probed.play.cluster.brokers[probed.leader]
+    if release_of(leader.judged_as).number >= _ANSWERS_AT_ONCE:
+        return False
+    return _QUOTA in leader.properties or probed.play.cluster.metadata.has_client_quotas()
+
+
+def _has_passed(probed: Probed, end: int) -> bool:
+    """Return whether the leader has checkpointed a high watermark at `end` or beyond."""
+    checkpointed = probed.play.observer.checkpointed(probed.leader).get(probed.partition)
+    return checkpointed is not None and checkpointed >= end
 
 
 def _are_too_few(probed: Probed, answer: Produced | Exception) -> bool:

@@ -99,6 +99,7 @@ _MIXED: dict[str, float] = {
     "kill-controller": 0,
     "pause-controller": 0,
     "delete-topic": 0,
+    "kill-in-recovery": 0,
     "lose-file": 0,
     "zookeeper": 0,
     "await-retention": 0,
@@ -446,6 +447,9 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "produce-to-zombie": _zombie_produces,
     "heal": _heals,
     "kill": _by_broker("kill", lambda broker: KillBroker(broker=broker)),
+    "kill-in-recovery": _by_broker(
+        "kill-in-recovery", lambda broker: KillBroker(broker=broker, in_recovery=True)
+    ),
     "stop": _by_broker("stop", lambda broker: StopBroker(broker=broker)),
     "bounce": _by_broker("bounce", lambda broker: FastBounce(broker=broker)),
     "pause": _by_broker("pause", lambda broker: PauseBroker(broker=broker)),

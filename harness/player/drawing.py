@@ -8,7 +8,7 @@ from random import Random
 from kchaos.checkers.acts import Mode
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import Release, release_of
-from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
+from kchaos.clusters.settings import BROKER_FORMAT, LARGE_SEGMENTS, PROTOCOL
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.start.spec_checks import mode_refused
 from kchaos.faults import (
@@ -72,8 +72,6 @@ DRAWN = "DRAWN"
 _END_SESSION = 0.65
 _LONGER = (2, 6)
 _WRITES = ("produce", "produce-to-zombie")
-_LARGE_SEGMENTS = (4, 0)
-"""The first release whose segments have 1 MiB at least, as brokers set them."""
 _SELDOM_POSSIBLE = ("lose-tail", "tear-epochs", "lose-epochs", "wipe", "delete-topic")
 _SEIZED = 6
 """Factor of the mix `rare` on the weight of a kind that is seldom possible, when it is."""
@@ -244,7 +242,7 @@ def mixes_not_drawn(release: Release, *, is_kraft: bool) -> tuple[str, ...]:
     """Return the mixes that are not drawn for a release; from 4.0 on no logs are small."""
     if not is_kraft:
         return ()
-    small = (LOGS,) if release.number >= _LARGE_SEGMENTS else ()
+    small = (LOGS,) if release.number >= LARGE_SEGMENTS else ()
     return (*WITH_ZOOKEEPER, *small, *WALKED)
 
 

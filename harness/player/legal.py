@@ -30,6 +30,7 @@ from kchaos.faults import (
     HoldPoint,
     HoldRequests,
     IsolateBroker,
+    IsolateZooKeeper,
     KillBroker,
     KillZooKeeper,
     LoseEpochs,
@@ -78,7 +79,7 @@ from kchaos.harness.steps.topics import DeleteTopic
 MOST_SNAPSHOTS = 3
 MOST_TOPICS = 2
 _MOST_PARTITIONS = 3
-_OF_ZOOKEEPER = (KillZooKeeper, PauseZooKeeper, StopZooKeeper)
+_OF_ZOOKEEPER = (IsolateZooKeeper, KillZooKeeper, PauseZooKeeper, StopZooKeeper)
 
 
 def refusal(view: View, step: Step) -> str:

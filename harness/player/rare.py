@@ -21,6 +21,7 @@ from kchaos.faults import (
     HoldPoint,
     HoldRequests,
     IsolateBroker,
+    IsolateZooKeeper,
     KillZooKeeper,
     LoseFile,
     LoseTail,
@@ -93,6 +94,7 @@ ADMIN_KINDS: Mapping[str, float] = {
 ALSO_RARE: Mapping[str, float] = {
     **dict.fromkeys(("forge-epochs", "configure-format", "roll-format", "wipe"), 1.0),
     **dict.fromkeys(("lose-file", "zookeeper"), 3.0),
+    "kill-in-recovery": 1.0,
     **dict.fromkeys(("lose-epochs", "delete-topic"), 2.0),
     "kill": 3.0,
 }
@@ -238,6 +240,7 @@ def _members(view: View, draw: Draw) -> Iterator[Step]:
         for fault in (
             *(KillZooKeeper(member=member), KillZooKeeper(member=member, loses_data=True)),
             *(StopZooKeeper(member=member), PauseZooKeeper(member=member)),
+            IsolateZooKeeper(member=member),
         ):
             yield Inject(name=f"zookeeper-{draw.number}", fault=fault)
 

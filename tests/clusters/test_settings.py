@@ -48,6 +48,9 @@ def test_topic_settings_are_those_of_the_release() -> None:
     lag = {"max.compaction.lag.ms": "1000"}
     assert "2.2.2 does not know" in topic_settings_refused(release, {}, lag)
     assert topic_settings_refused(since, {}, lag) == ""
+    small = {"segment.bytes": "500"}
+    assert "takes 1048576 at least" in topic_settings_refused(release_of("4.1.2"), {}, small)
+    assert topic_settings_refused(release_of("3.9.1"), {}, small) == ""
     assert "is named 'retention'" in topic_settings_refused(since, {}, {"retention": "1"})
     newer = {"message.format.version": "2.3"}
     assert "message.format.version is 2.3" in topic_settings_refused(release, {}, newer)

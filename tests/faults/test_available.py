@@ -71,6 +71,7 @@ LEGAL: list[tuple[k.Fault, k.ClusterView]] = [
     (k.HoldController(broker=0), view()),
     (AT_POINT, view()),
     (k.SlowDisk(broker=0, operation="flush", delay_ms=5), view()),
+    (k.FailDisk(broker=0, error="EIO"), view()),
     (k.SlowFetchReads(broker=0), view()),
     (k.SlowFetchReads(broker=0, where="log", delay_ms=5, topic="t", partition=0), view()),
     (k.KillBroker(broker=1), view()),
@@ -86,6 +87,7 @@ LEGAL: list[tuple[k.Fault, k.ClusterView]] = [
     (k.KillZooKeeper(member=3, loses_data=True), MEMBERS),
     (k.StopZooKeeper(member=1), MEMBERS),
     (k.PauseZooKeeper(member=1), MEMBERS),
+    (k.IsolateZooKeeper(member=1), MEMBERS),
     (FILE, view(DOWN)),
     (k.PauseBroker(broker=1), view()),
     (BY_API, view()),
@@ -157,7 +159,7 @@ AGAINST: list[tuple[k.Fault, k.ClusterView, str]] = [
         "one is 3.9.1",
     ),
     (k.StopBroker(broker=1), view(DOWN), "broker 1 has no process to stop"),
-    (k.PauseZooKeeper(member=2), ONE_IS_AWAY, "member 2 of ZooKeeper is ended or paused already"),
+    (k.PauseZooKeeper(member=2), ONE_IS_AWAY, "member 2 of ZooKeeper does not serve already"),
     (k.StopZooKeeper(member=4), MEMBERS, "ZooKeeper has no member 4: it has [1, 2, 3]"),
     (k.KillZooKeeper(member=1), kraft(), "by KillBroker"),
     (
@@ -285,6 +287,11 @@ AGAINST: list[tuple[k.Fault, k.ClusterView, str]] = [
     (k.SlowDisk(broker=0, operation="seek", delay_ms=5), view(), "use 'read' or 'write'"),  # type: ignore[arg-type]
     (k.SlowDisk(broker=0, operation="read", delay_ms=0), view(), "only a delay has one"),
     (k.SlowDisk(broker=1, operation="read", delay_ms=5), view(), "name it in its spec"),
+    (k.FailDisk(broker=1, error="EIO"), view(), "name it in its spec"),
+    (k.FailDisk(broker=1, error=""), view(), "cannot fail"),
+    (k.FailDisk(broker=1, error="EIO", path="../t"), view(), "is not in a log directory"),
+    (k.FailDisk(broker=1, error="EIO"), view(DOWN), "no process to end"),
+    (k.FailDisk(broker=1, error="EIO"), kraft(), "is not followed there"),
     (
         k.HoldPoint(name="p", broker=0, point="disk-read"),
         view(),

@@ -184,6 +184,8 @@ def test_an_ensemble_goes_on_without_one_member_and_whichever_answers_ends_a_ses
             # Its followers go on to serve until they miss it.
             (k.PauseZooKeeper(member=1), "leader"),
             (k.KillZooKeeper(member=1, loses_data=True), "leader"),
+            (k.IsolateZooKeeper(member=1), "follower"),
+            (k.IsolateZooKeeper(member=1), "leader"),
         ):
             index = next(each.index for each in ensemble.zookeeper_members if each.mode() == mode)
             away = replace(fault, member=index)

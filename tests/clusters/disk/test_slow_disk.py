@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -6,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.acts import HoldPoint
+from kchaos.checkers.acts import DiskError, HoldPoint
 from kchaos.clusters.agent import Gate
 from kchaos.clusters.agent.points import disk_points
 from kchaos.clusters.disk import mounting
@@ -56,6 +57,31 @@ def test_what_reads_without_the_page_cache_waits_each_time(gate: Gate, tmp_path:
     assert len(hold.held) > first
     assert hold.held[0].seen.startswith("(t-0,0.log) offset=0 size=")
     assert hold.held[0].partitions == (("t", 0),)
+
+
+@pytest.mark.slow
+@pytest.mark.needs("fuse")
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
+def test_writes_to_one_folder_fail_with_the_error_until_that_is_over(
+    error: DiskError, gate: Gate, tmp_path: Path
+) -> None:
+    disk = served(gate, tmp_path, "disk-write")
+    (disk.mount / "t-01").mkdir()
+    other = disk.mount / "t-01" / "0.log"
+    act = HoldPoint(name="d", broker=1, point="disk-write", manner="fail", error=error, path="t-0")
+    try:
+        hold = gate.hold(act)
+        with pytest.raises(OSError, match=os.strerror(getattr(errno, error))):
+            (disk.mount / "t-0" / "0.log").write_bytes(b"y")
+        other.write_bytes(b"y")
+        hold.release()
+        (disk.mount / "t-0" / "0.log").write_bytes(b"z")
+        left = [(disk.files / name / "0.log").read_bytes() for name in ("t-0", "t-01")]
+    finally:
+        disk.take_away()
+
+    assert left == [b"z", b"y"]
+    assert {(hit.fate, hit.partitions) for hit in hold.held} == {("failed", (("t", 0),))}
 
 
 @pytest.mark.slow
