@@ -83,6 +83,7 @@ FOLLOWED = _names("""
     leader.replication.throttled.rate follower.replication.throttled.rate
     default.replication.factor num.partitions auto.create.topics.enable log.segment.bytes
     log.roll.ms log.roll.hours log.roll.jitter.ms log.roll.jitter.hours segment.bytes segment.ms
+    internal.segment.bytes
     segment.jitter.ms
     # Log cleaners: what they did is looked at.
     log.cleaner.enable log.cleaner.threads log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size

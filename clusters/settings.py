@@ -52,6 +52,7 @@ TOPIC_SETTINGS: Mapping[str, tuple[int, ...]] = {
         ),
         (0, 10, 2),
     ),
+    "internal.segment.bytes": (4, 1),
     "message.downconversion.enable": (2, 0),
     "max.compaction.lag.ms": (2, 3),
     "local.retention.bytes": (3, 0),

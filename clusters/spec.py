@@ -147,13 +147,11 @@ class ClusterSpec:
                     f"broker {broker.id}: log_directories is from 1 to {_MOST_LOG_DIRECTORIES}, "
                     f"not {broker.log_directories}"
                 )
-            if broker.log_directories == 1:
-                continue
-            only_one = f"broker {broker.id} can have one log directory alone: "
-            if self.is_kraft:
-                raise ReleaseError(f"{only_one}several are not followed here with KRaft")
-            if self.tiered:
-                raise ReleaseError(f"{only_one}Kafka refuses several where logs are tiered")
+            if broker.log_directories > 1 and self.tiered:
+                raise ReleaseError(
+                    f"broker {broker.id} can have one log directory alone: Kafka refuses several "
+                    "where logs are tiered"
+                )
 
     def _check_controllers(self, broker_ids: Sequence[int]) -> None:
         if self.mode not in (None, "zookeeper", "kraft"):

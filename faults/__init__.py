@@ -22,6 +22,7 @@ from kchaos.faults.jvm.hold_point import HoldPoint as HoldPoint
 from kchaos.faults.jvm.slow_fetch_reads import SlowFetchReads as SlowFetchReads
 from kchaos.faults.kraft.fence_broker import FenceBroker as FenceBroker
 from kchaos.faults.kraft.unregister_broker import UnregisterBroker as UnregisterBroker
+from kchaos.faults.kraft.update_features import UpdateFeatures as UpdateFeatures
 from kchaos.faults.process.fast_bounce import FastBounce as FastBounce
 from kchaos.faults.process.kill_broker import KillBroker as KillBroker
 from kchaos.faults.process.move_controller import MoveController as MoveController

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
-from kchaos.checkers.observations import BrokerSeen
+from kchaos.checkers.observations import BrokerSeen, MetadataRead
 from kchaos.clusters.api import Broker, Cluster
+from kchaos.clusters.links import LinkRecord
+from kchaos.clusters.system.interrupts import check_interrupt
 from kchaos.clusters.system.waiting import await_until
 
 _REGISTRATION_S = 60.0
@@ -75,6 +77,46 @@ def await_registered(cluster: Cluster, broker: int, *, above_czxid: int) -> Brok
         "ZooKeeper cannot register: heal that one first",
         abort=cluster.brokers[broker].check_running,
     )
+
+
+def await_metadata_read(
+    cluster: Cluster, broker: int, *, timeout_s: float, since: int | None = None
+) -> MetadataRead:
+    """Wait until a broker has taken up all that KRaft's controllers have decided until now.
+
+    Its heartbeats name the offset up to which it has read the metadata log. It changes by what one
+    read has brought before the next (BrokerMetadataListener up to 3.4), so three offsets beyond
+    must be named, one after the other. Whether the heartbeats arrive does not matter.
+
+    Args:
+        cluster: It has links.
+        broker: Whose heartbeats.
+        timeout_s: For how long, in seconds.
+        since: Sequence number of the first link record that counts; those from now on by default.
+
+    Raises:
+        AwaitTimeout: They did not come.
+    """
+    assert cluster.links is not None
+    position = cluster.metadata.position()
+    offsets: list[int] = []
+
+    def is_last(record: LinkRecord) -> bool:
+        is_heartbeat = (record.api, record.direction) == ("BrokerHeartbeat", "request")
+        if is_heartbeat and record.source == broker:
+            offset = (record.detail or {}).get("current_metadata_offset", -1)
+            if offset >= position and offset not in offsets:
+                offsets.append(offset)
+        return len(offsets) > 2
+
+    cluster.links.await_record(
+        is_last,
+        timeout_s=timeout_s,
+        waiting_for=f"broker {broker} to tell three offsets from {position} on in heartbeats",
+        since=since,
+        abort=check_interrupt,
+    )
+    return MetadataRead(broker=broker, position=position, offsets=tuple(offsets))
 
 
 def _await(

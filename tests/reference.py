@@ -42,6 +42,53 @@ _QUESTIONS = {
 }
 
 
+_CONTROLLERS_TOO = "ZooKeeper and KRaft; `broker` may be a KRaft controller."
+_TIERED = "ZooKeeper alone: logs of KRaft clusters cannot be tiered here."
+BOTH, ZOOKEEPER_ALONE, KRAFT_ALONE = "ZooKeeper and KRaft", "ZooKeeper alone", "KRaft alone"
+MODES: Mapping[str, str] = {
+    "AwaitLocalStart": _TIERED,
+    "AwaitMetadataRead": "KRaft alone: with ZooKeeper `AwaitFollowing`.",
+    "AwaitOffsets": _TIERED,
+    "AwaitTiered": _TIERED,
+    "CutControllers": "KRaft alone: with ZooKeeper `CutZooKeeper`.",
+    "CutLink": "ZooKeeper and KRaft; either end may be a KRaft controller.",
+    "CutZooKeeper": "ZooKeeper alone: with KRaft `CutControllers`.",
+    "ExpireSession": "ZooKeeper alone: with KRaft `FenceBroker`.",
+    "FailDisk": "ZooKeeper alone: with KRaft `FailLogDirectory`.",
+    "FailLogDirectory": "ZooKeeper, and KRaft from 3.7 on (KIP-858).",
+    "FastBounce": "ZooKeeper alone: with KRaft no bounce is missed; `KillBroker`.",
+    "FenceBroker": "KRaft alone: with ZooKeeper `ExpireSession`.",
+    "ForgeAnswers": "ZooKeeper alone: with KRaft hold Fetch responses with `HoldRequests`.",
+    "FormatDowngrade": "ZooKeeper alone: brokers of KRaft clusters ignore formats (KIP-724).",
+    "HoldController": "ZooKeeper alone: with KRaft `PauseBroker` of a controller.",
+    "HoldRequests": (
+        "ZooKeeper and KRaft. KRaft controllers send brokers nothing; in place of LeaderAndIsr a "
+        "broker's Fetch of `__cluster_metadata` is held, in place of ControlledShutdown its "
+        "BrokerHeartbeat."
+    ),
+    "IsolateBroker": _CONTROLLERS_TOO,
+    "IsolateZooKeeper": "ZooKeeper alone: with KRaft `IsolateBroker` of a controller.",
+    "KillBroker": _CONTROLLERS_TOO,
+    "KillZooKeeper": "ZooKeeper alone: with KRaft `KillBroker` of a controller.",
+    "LoseTail": _CONTROLLERS_TOO,
+    "MoveController": "ZooKeeper and KRaft, where the quorum's leader is paused.",
+    "MoveReplica": "ZooKeeper, and KRaft from 3.7 on (KIP-858).",
+    "PauseBroker": _CONTROLLERS_TOO,
+    "PauseZooKeeper": "ZooKeeper alone: with KRaft `PauseBroker` of a controller.",
+    "PreferredElection": 'ZooKeeper and KRaft, by ElectLeaders (`by="api"`).',
+    "Reassign": 'ZooKeeper and KRaft, by AlterPartitionReassignments (`by="api"`).',
+    "RollBroker": _CONTROLLERS_TOO,
+    "StaleRequest": "ZooKeeper alone: with KRaft hold AlterPartition over a restart.",
+    "StopBroker": _CONTROLLERS_TOO,
+    "StopZooKeeper": "ZooKeeper alone: with KRaft `StopBroker` of a controller.",
+    "TierRead": _TIERED,
+    "UnregisterBroker": "KRaft alone: with ZooKeeper `CutZooKeeper` and `ExpireSession`.",
+    "UpdateFeatures": "KRaft alone: with ZooKeeper `RollBroker` to another protocol.",
+    "WipeLogDirectory": _CONTROLLERS_TOO,
+}
+"""Where a fault or a step acts; those that are not named act in both modes, and in the same way."""
+
+
 def page() -> str:
     """Return the page, from the definitions as they are."""
     return "\n".join([_HEAD, *_findings(), *_faults(), *_steps(), *_fixtures(), *_points()])
@@ -119,7 +166,8 @@ def _first_paragraph(documented: object) -> str:
 def _classes(classes: Mapping[str, type[Any]]) -> Iterator[str]:
     for name, each in classes.items():
         paragraphs, attributes = _docstring(each)
-        yield f"#### {name}\n\n{paragraphs}\n"
+        modes = MODES.get(name, f"{BOTH}.")
+        yield f"#### {name}\n\n{paragraphs}\n\n*Acts with:* {modes}\n"
         names = [field.name for field in fields(each)]
         lines = [
             f"- `{name}`: {attributes[name]}" if name in attributes else f"- `{name}`"

@@ -15,8 +15,8 @@ from typing import Any, Generic, TypeVar
 from kchaos.checkers.formats.metadata_records import MetadataRecord, MetadataRecordError
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-UNASSIGNED, LOST, MIGRATING = (f"AAAAAAAAAAAAAAAAAAAAA{last}" for last in "AQg")
-"""Ids of no directory: not chosen yet, failed, and of before directories had ids (KIP-858)."""
+MIGRATING, UNASSIGNED, LOST = (f"AAAAAAAAAAAAAAAAAAAAA{last}" for last in "AQg")
+"""Ids of no directory: of before directories had ids, not chosen yet, and failed (KIP-858)."""
 NO_LEADER_CHANGE = -2
 # 0 is no change.
 _FENCED: Mapping[int, bool] = {1: True, -1: False}

@@ -1,10 +1,10 @@
 """Decisions of KRaft controllers that they could not take (`model.controller.quorum`)."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from kchaos.checkers.acts import PreferredElection, TopicPartition
+from kchaos.checkers.acts import PreferredElection, StartBroker, TopicPartition
 from kchaos.checkers.errors import ModelError, ScenarioDataError
 from kchaos.checkers.evidence.about import number_in
 from kchaos.checkers.evidence.links import ARRIVED, LinkMessage
@@ -24,6 +24,7 @@ from kchaos.checkers.model.controller.quorum import (
     Quorum,
 )
 from kchaos.checkers.model.releases.composition import generation_for
+from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.observations import Act
 
@@ -63,11 +64,13 @@ def quorum_decisions(evidence: RunEvidence) -> Iterator[Decision]:
     quorum = _quorum(evidence)
     if quorum is None:
         return
-    outside = _outside(evidence)
+    outside, rolled = _outside(evidence), _rolled(evidence)
     logs = evidence.metadata_logs
     known_until = 0 if logs.first_snapshot is None else logs.first_snapshot.end_offset
     for _, batch in groupby(logs.entries, key=lambda entry: entry.batch):
         entries = list(batch)
+        if isinstance(entries[0].record, LeaderChange):
+            quorum = replace(quorum, generation=rolled(entries[0]) or quorum.generation)
         if entries[0].offset < known_until:
             for entry in entries:
                 _apply(quorum.image, entry)
@@ -244,7 +247,7 @@ def _heartbeats(messages: Sequence[LinkMessage]) -> Collection[tuple[int, bool, 
 
 
 def _quorum(evidence: RunEvidence) -> Quorum | None:
-    """Return a run's controllers, on the newest release that a broker started with."""
+    """Return a run's controllers, on the newest release that a broker was first started with."""
     try:
         releases = [broker.judged_as for broker in evidence.description.brokers.values()]
         generation = generation_for(max(releases, key=parse_version))
@@ -252,6 +255,35 @@ def _quorum(evidence: RunEvidence) -> Quorum | None:
         return None
     properties = evidence.scenario.cluster.properties
     return Quorum(image=MetadataImage(), generation=generation, properties=properties)
+
+
+def _rolled(evidence: RunEvidence) -> Callable[[LogEntry], Generation | None]:
+    """Return a function of a leader's first entry: its release's rules, None if never restarted.
+
+    Raises:
+        ScenarioDataError: A controller was started with a release that nobody knows.
+    """
+    starts: dict[int, list[tuple[float, Generation]]] = {}
+    for timed in evidence.actions:
+        start = timed.event
+        if isinstance(start, StartBroker) and start.broker not in evidence.description.brokers:
+            begun = timed.time if timed.began is None else timed.began
+            try:
+                generation = generation_for(start.release)
+            except ModelError as error:
+                raise ScenarioDataError(f"controller {start.broker}: {error}") from error
+            starts.setdefault(start.broker, []).append((begun, generation))
+
+    def rolled(entry: LogEntry) -> Generation | None:
+        assert isinstance(entry.record, LeaderChange)
+        known = [
+            generation
+            for begun, generation in starts.get(entry.record.leader, ())
+            if begun * 1000 <= entry.time_ms
+        ]
+        return known[-1] if known else None
+
+    return rolled
 
 
 def _apply(image: MetadataImage, entry: LogEntry) -> None:

@@ -92,6 +92,14 @@ CREATE_PARTITIONS newest 1, flexible 2
     response:
         throttle_time_ms int32,
         results [](topic string, error_code int16, error_message string)
+UPDATE_FEATURES newest 1, flexible 0
+    request:
+        timeout_ms int32,
+        feature_updates [](feature string, max_version_level int16, upgrade_type int8 1+),
+        validate_only bool 1+
+    response:
+        throttle_time_ms int32, error_code int16, error_message string,
+        results [](feature string, error_code int16, error_message string)
 ALTER_PARTITION_REASSIGNMENTS newest 0, flexible 0
     request:
         timeout_ms int32,

@@ -83,6 +83,15 @@ class ClusterMetadata(Protocol):
         Raises MetadataRefused where no KRaft controller decides, or it does not.
         """
 
+    def features(self) -> Mapping[str, int]:
+        """Return the feature levels in force; none where ZooKeeper keeps the metadata."""
+
+    def update_features(self, levels: Mapping[str, int], *, downgrade: bool = False) -> None:
+        """Ask for these feature levels; return once that is decided.
+
+        Raises MetadataRefused where no KRaft controller decides, or it does not.
+        """
+
     def registered(self) -> frozenset[int]:
         """Return the ids of the brokers that are registered."""
 

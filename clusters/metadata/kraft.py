@@ -9,7 +9,7 @@ import contextlib
 import json
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +41,7 @@ from kchaos.clusters.metadata.controller_requests import (
 from kchaos.clusters.metadata.kraft_log import LogBatch, MetadataLogReader
 
 _SET, _DELETE = 0, 1
+_UPGRADE, _SAFE_DOWNGRADE = 1, 2
 _LEADER_CHANGE = 2
 # Version and type of a control record; version and leader of one that names a quorum's leader.
 _CONTROL_KEY, _LEADER = struct.Struct(">hh"), struct.Struct(">hi")
@@ -95,7 +96,8 @@ class KraftMetadata:
 
     A broker counts as registered while it is not fenced: so long it takes part in the cluster, as
     one that has its znode. ``folders`` are the controllers' copies of the metadata log by node id,
-    ``addresses`` the controllers' own listeners; ``definitions`` are the newest controller's.
+    ``addresses`` the controllers' own listeners; ``definitions`` returns those of the newest Kafka
+    that runs.
     """
 
     def __init__(
@@ -103,7 +105,7 @@ class KraftMetadata:
         *,
         folders: Mapping[int, Path],
         addresses: Mapping[int, str],
-        definitions: RecordDefinitions,
+        definitions: Callable[[], RecordDefinitions],
     ) -> None:
         self._copies = {node: _Copy(MetadataLogReader(path)) for node, path in folders.items()}
         self.requests = ControllerRequests(
@@ -125,7 +127,7 @@ class KraftMetadata:
                 copies, key=lambda each: (each.reader.leader_epoch, each.reader.end_offset)
             )
             ends = sorted((each.end_within(newest.reader) for each in copies), reverse=True)
-            return newest.fold(self._definitions, ends[len(copies) // 2])
+            return newest.fold(self._definitions(), ends[len(copies) // 2])
         except (OSError, MetadataRecordError) as error:
             raise MetadataUnavailable(f"the metadata log cannot be read: {error!r}") from error
 
@@ -200,6 +202,23 @@ class KraftMetadata:
         """Return the feature levels in force."""
         with self._lock:
             return dict(self._image().features)
+
+    def update_features(self, levels: Mapping[str, int], *, downgrade: bool = False) -> None:
+        """Ask for them by UpdateFeatures, whose answer comes when they are in the log."""
+        wanted = [
+            {
+                "feature": name,
+                "max_version_level": level,
+                "upgrade_type": _SAFE_DOWNGRADE if downgrade else _UPGRADE,
+            }
+            for name, level in levels.items()
+        ]
+        request = {"timeout_ms": ANSWER_MS, "feature_updates": wanted, "validate_only": False}
+        answer = self.requests.send(ApiKey.UPDATE_FEATURES, request, version=1)
+        what = f"feature levels {dict(levels)} are not set"
+        refuse(answer, what)
+        for result in answer["results"]:
+            refuse(result, what)
 
     def topics(self) -> Sequence[str]:
         """Return the topics that there are."""

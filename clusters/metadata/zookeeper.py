@@ -119,6 +119,14 @@ class ZooKeeperMetadata:
         """Refuse, since a broker is registered as long as its session."""
         raise MetadataRefused(f"ZooKeeper keeps broker {broker} while its session lasts: end that")
 
+    def features(self) -> Mapping[str, int]:
+        """Return nothing: feature levels are KRaft's."""
+        return {}
+
+    def update_features(self, levels: Mapping[str, int], *, downgrade: bool = False) -> None:
+        """Refuse, since brokers go by inter.broker.protocol.version."""
+        raise MetadataRefused(f"ZooKeeper keeps the metadata, so nothing has levels as {levels}")
+
     def registered(self) -> frozenset[int]:
         """Return the ids that have a znode."""
         return frozenset(int(broker) for broker in self._look(self.client.get_children, _IDS) or ())

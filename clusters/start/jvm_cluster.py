@@ -4,7 +4,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
@@ -89,7 +89,15 @@ class JvmCluster:
         self._class_sharing = (
             ClassSharing("kraft" if spec.is_kraft else "") if share_classes else None
         )
-        self._distribution_of = cache(partial(tiered.resolved, spec, host, offline))
+        resolve = cache(partial(tiered.resolved, spec, host, offline))
+
+        def distribution_of(kafka: str) -> Distribution:
+            distribution: Distribution = resolve(kafka)
+            if spec.is_kraft:
+                self._learn_records(distribution)
+            return distribution
+
+        self._distribution_of = distribution_of
         self._java_of = cache(lambda distribution: java_of(distribution, offline=offline))
         self._brokers: dict[int, JvmBroker] = {}
         self._zookeepers: list[ZooKeeperMember] = []
@@ -97,7 +105,7 @@ class JvmCluster:
         self._controllers: dict[int, JvmController] = {}
         self._kraft: KraftMetadata | None = None
         self._zookeeper_metadata: ZooKeeperMetadata | None = None
-        self._definitions: Mapping[str, bytes] = {}
+        self._records_of: Distribution | None = None
         self._voters: dict[int, str] = {}
         self._cluster_id = kraft_storage.new_id() if spec.is_kraft else ""
         self._client: KazooClient | None = None
@@ -141,7 +149,13 @@ class JvmCluster:
 
     def record_definitions(self) -> Mapping[str, bytes]:
         """Return the newest release's definitions of metadata records; none with ZooKeeper."""
-        return self._definitions
+        return {} if self._records_of is None else _record_definitions(self._records_of)
+
+    def _learn_records(self, distribution: Distribution) -> None:
+        """Read metadata records as the newest Kafka defines them, which knows the older ones."""
+        known = self._records_of
+        if known is None or release_of(distribution.release) > release_of(known.release):
+            self._records_of = distribution
 
     @property
     def description(self) -> Mapping[str, Any]:
@@ -313,11 +327,11 @@ class JvmCluster:
             folder = node.directory / "data"
             kraft_storage.write_bootstrap(folder, features, timestamp_ms=int(time.time() * 1000))
             self._controllers[id_] = self._controller(id_, node, kafka)
-        self._definitions = _record_definitions(newest)
+        _decoding(newest)
         self._kraft = KraftMetadata(
             folders=self.metadata_folders(),
             addresses={id_: each.client_address for id_, each in self._controllers.items()},
-            definitions=RecordDefinitions.from_texts(self._definitions),
+            definitions=lambda: _decoding(self._records_of or newest),
         )
         if self.links is not None:
             self.links.ask_for_topics(self._kraft.topic_named)
@@ -443,6 +457,7 @@ class JvmCluster:
             base_properties=base_properties,
             agent=self._agent(broker_spec),
             disk=disk,
+            more_folders=folders[1:],
         )
         return JvmBroker(
             place=place,
@@ -484,10 +499,16 @@ class JvmCluster:
         role: Literal["broker", "controller"] = "broker",
         agent: Agent | None = None,
         disk: Disk | None = None,
+        more_folders: Sequence[str] = (),
     ) -> BrokerPlace:
         def prepare() -> None:
-            folder = node.directory / "data" if disk is None else disk.files
-            kraft_storage.format_storage(folder, cluster_id=self._cluster_id, node_id=node_id)
+            first = node.directory / "data" if disk is None else disk.files
+            for folder in (first, *map(Path, more_folders)):
+                # One that has failed is a file.
+                if not folder.is_file():
+                    kraft_storage.format_storage(
+                        folder, cluster_id=self._cluster_id, node_id=node_id
+                    )
 
         return BrokerPlace(
             id=node_id,
@@ -585,6 +606,12 @@ class JvmCluster:
         self.stop()
 
 
+@cache
+def _decoding(distribution: Distribution) -> RecordDefinitions:
+    return RecordDefinitions.from_texts(_record_definitions(distribution))
+
+
+@cache
 def _record_definitions(distribution: Distribution) -> Mapping[str, bytes]:
     """Return what metadata records consist of in a Kafka; raise ReleaseError without that."""
     jars = [jar for jar in distribution.class_path if jar.name.startswith("kafka-metadata-")]

@@ -11,6 +11,8 @@ from kchaos.clusters.spec import ClusterSpec
 from kchaos.clusters.start.broker_settings import misspelt
 from kchaos.clusters.start.configuration import mixed_protocol
 
+_SEVERAL_DIRECTORIES = (3, 7)
+
 
 def refuse_unknown(spec: ClusterSpec, releases: Mapping[int, Release]) -> None:
     """Refuse points, settings, a protocol or a format that a broker's release does not have.
@@ -56,7 +58,12 @@ def mode_refused(spec: ClusterSpec, releases: Mapping[int, Release]) -> str:
                 f"{FIRST_KRAFT} on"
             )
         return f"broker {broker_id}: {release.text} has no ZooKeeper any more: say mode kraft"
-    return _features_refused(spec.features, min(releases.values())) if spec.is_kraft else ""
+    if not spec.is_kraft:
+        return ""
+    oldest = min(releases.values())
+    if oldest.number < _SEVERAL_DIRECTORIES and any(b.log_directories > 1 for b in spec.brokers):
+        return f"{oldest.text} has one log directory with KRaft: several act from 3.7 on (KIP-858)"
+    return _features_refused(spec.features, oldest)
 
 
 def _features_refused(features: Mapping[str, int], release: Release) -> str:

@@ -1,7 +1,7 @@
 """A topic's own settings, changed while brokers run."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +12,8 @@ from kchaos.clusters.settings import topic_settings_refused
 from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import FaultError
-from kchaos.faults.view import BrokerView, ClusterView, needs_zookeeper, off_metadata, unable
+from kchaos.faults.observation import await_metadata_read
+from kchaos.faults.view import BrokerView, ClusterView, off_metadata, unable, unlinked, view_of
 
 
 def refused_by_brokers(
@@ -28,32 +29,65 @@ def refused_by_brokers(
     return ""
 
 
-def await_taken_over(broker: Broker, since: int, entity_path: str, *, timeout_s: float) -> None:
-    """Wait until a broker has handled two notifications of a configuration.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakingOver:
+    """Where the evidence that brokers take a configuration over begins, before it is written.
 
-    It says so before it takes a change over, and handles one after the other: when it speaks of the
-    second, it is done with the first.
-
-    Args:
-        broker: Who runs.
-        since: Size of its server.log before the notifications.
-        entity_path: Whose configuration it is, such as "topics/t".
-        timeout_s: For how long.
+    Attributes:
+        logged: Size of the server.log of each broker that runs and hears of the change.
+        sequence: The next record of the links.
     """
-    said = f"Processing override for entityPath: {entity_path} with".encode()
 
-    def count() -> int:
-        with broker.server_log.open("rb") as log:
-            log.seek(since)
-            return log.read().count(said)
+    cluster: Cluster
+    logged: Mapping[int, int]
+    sequence: int
 
-    await_until(
-        lambda: count() >= 2,
-        timeout_s=timeout_s,
-        waiting_for=f"broker {broker.id} to take over the configuration of {entity_path}",
-        last_seen=lambda: f"{count()} of 2 notifications handled",
-        remedy=f"see {broker.server_log}",
-        abort=broker.check_running,
+    def await_taken_over(self, broker: int, entity_path: str, *, timeout_s: float) -> None:
+        """Wait until a broker has taken over the configuration of a path, such as "topics/t".
+
+        With ZooKeeper it was written twice. A broker logs a change before it takes it over, and
+        handles one after the other: when it speaks of the second, it is done with the first. With
+        KRaft the broker's heartbeats show how far it has come in the metadata log.
+
+        Raises:
+            AwaitTimeout: It did not.
+            BrokerExited: Its process ended.
+        """
+        if self.cluster.controllers:
+            await_metadata_read(self.cluster, broker, timeout_s=timeout_s, since=self.sequence)
+            return
+        node = self.cluster.brokers[broker]
+        said = f"Processing override for entityPath: {entity_path} with".encode()
+
+        def count() -> int:
+            with node.server_log.open("rb") as log:
+                log.seek(self.logged[broker])
+                return log.read().count(said)
+
+        await_until(
+            lambda: count() >= 2,
+            timeout_s=timeout_s,
+            waiting_for=f"broker {broker} to take over the configuration of {entity_path}",
+            last_seen=lambda: f"{count()} of 2 notifications handled",
+            remedy=f"see {node.server_log}",
+            abort=node.check_running,
+        )
+
+
+def taking_over(cluster: Cluster, brokers: Iterable[int]) -> TakingOver:
+    """Return the beginning of what these brokers do now, without those that hear of it later."""
+    view = view_of(cluster)
+    hearing = [
+        broker
+        for broker in brokers
+        if view.brokers[broker].is_running
+        and not view.brokers[broker].is_paused
+        and not off_metadata(view, broker)
+    ]
+    return TakingOver(
+        cluster=cluster,
+        logged={each: cluster.brokers[each].server_log.stat().st_size for each in hearing},
+        sequence=0 if cluster.links is None else cluster.links.next_sequence,
     )
 
 
@@ -77,15 +111,10 @@ class ConfigureTopic:
     performs: ClassVar[tuple[type[acts.Act], ...]] = (acts.AdoptTopicConfiguration,)
 
     def available(self, view: ClusterView) -> str:
-        """Check that every broker takes the settings and each running one reaches ZooKeeper."""
-        unsaid = needs_zookeeper(
-            view,
-            "no broker says there when it has taken a topic's settings over; give them when the "
-            "topic is created",
+        """Check that every broker takes the settings, and each running one hears of them."""
+        refused = (unlinked(view) if view.is_kraft else "") or refused_by_brokers(
+            view.brokers, dict(self.configuration)
         )
-        if unsaid:
-            return unsaid
-        refused = refused_by_brokers(view.brokers, dict(self.configuration))
         if refused:
             return refused
         for broker, broker_view in view.brokers.items():
@@ -112,21 +141,18 @@ class ConfigureTopic:
             raise FaultError(f"there is no topic {self.topic!r}: create it first")
         before = metadata.topic_configuration(self.topic)
         after = {**before, **dict(self.configuration)}
-        running = [broker for broker in cluster.brokers.values() if broker.is_running]
-        logged = {broker.id: broker.server_log.stat().st_size for broker in running}
-        # Twice: see `await_taken_over`.
+        taking = taking_over(cluster, cluster.brokers)
+        # Twice: see `TakingOver`.
         metadata.configure_topic(self.topic, after)
         metadata.configure_topic(self.topic, after)
-        for broker in running:
+        for broker in taking.logged:
             act = acts.AdoptTopicConfiguration(
-                broker=broker.id, topic=self.topic, configuration=tuple(sorted(after.items()))
+                broker=broker, topic=self.topic, configuration=tuple(sorted(after.items()))
             )
             with journal.acting(act):
-                await_taken_over(
-                    broker, logged[broker.id], f"topics/{self.topic}", timeout_s=self.timeout_s
-                )
+                taking.await_taken_over(broker, f"topics/{self.topic}", timeout_s=self.timeout_s)
         yield Injection(
             fault="ConfigureTopic",
             before={"configuration": dict(before)},
-            effect={"configuration": after, "brokers": sorted(logged)},
+            effect={"configuration": after, "brokers": sorted(taking.logged)},
         )

@@ -17,7 +17,7 @@ from kchaos.faults.api import Cluster, Injection, Journal, require_available
 from kchaos.faults.configuration.configure_topic import ConfigureTopic
 from kchaos.faults.errors import NotAvailable
 from kchaos.faults.process.roll_broker import RollBroker
-from kchaos.faults.view import BrokerView, ClusterView, unable, view_of
+from kchaos.faults.view import BrokerView, ClusterView, needs_zookeeper, unable, view_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,9 @@ class FormatDowngrade:
         """Check for a broker or a topic, and for a format older than its brokers write."""
         if (self.broker is None) == (self.topic is None):
             return "give a broker or a topic whose message format goes down"
-        why_not = unable(view, self.broker)
+        why_not = unable(view, self.broker) or needs_zookeeper(
+            view, "its brokers ignore message formats (KIP-724); there is no older one to go to"
+        )
         if why_not:
             return why_not
         concerned = (

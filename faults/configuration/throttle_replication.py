@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 from kchaos.checkers import acts
 from kchaos.faults.api import Cluster, Injection, Journal, require_available
-from kchaos.faults.configuration.configure_topic import ConfigureTopic, await_taken_over
-from kchaos.faults.view import ClusterView, needs_zookeeper, unable
+from kchaos.faults.configuration.configure_topic import ConfigureTopic, taking_over
+from kchaos.faults.view import ClusterView, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +38,7 @@ class ThrottleReplication:
 
     def available(self, view: ClusterView) -> str:
         """Check that the brokers run and see changes of a topic's configuration."""
-        return (
-            needs_zookeeper(
-                view,
-                "no broker says there when it has taken a rate over; hold its Fetch requests, or "
-                "those to it, with HoldRequests",
-            )
-            or unable(view, self.broker)
-            or self._replicas.available(view)
-        )
+        return unable(view, self.broker) or self._replicas.available(view)
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
@@ -82,11 +74,10 @@ class ThrottleReplication:
         )
 
     def _configure(self, cluster: Cluster, configuration: dict[str, str]) -> None:
-        """Tell the broker; who does not run, or stands still, hears of it later."""
-        broker = cluster.brokers[self.broker]
-        since = broker.server_log.stat().st_size
+        """Tell the broker; who does not run, stands still or is cut off hears of it later."""
+        taking = taking_over(cluster, (self.broker,))
+        # Twice: see `TakingOver`.
         cluster.metadata.configure_broker(self.broker, configuration)
         cluster.metadata.configure_broker(self.broker, configuration)
-        if broker.is_running and not broker.is_paused:
-            path = f"brokers/{self.broker}"
-            await_taken_over(broker, since, path, timeout_s=self.timeout_s)
+        for broker in taking.logged:
+            taking.await_taken_over(broker, f"brokers/{broker}", timeout_s=self.timeout_s)

@@ -15,11 +15,11 @@ from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import FaultError
 from kchaos.faults.observation import await_unregistered, observe_broker
 from kchaos.faults.process.restart import start_again
-from kchaos.faults.view import ClusterView, down, needs_zookeeper, paused, unable
+from kchaos.faults.view import ClusterView, down, paused, unable
 from kchaos.faults.zookeeper.expire_session import end_registered_session
 
 _PROTOCOL = "inter.broker.protocol.version"
-_FIRST = (1, 0)
+_FIRST, _FIRST_KRAFT = (1, 0), (3, 7)
 _NOTICED = re.compile(rb"Stopped serving replicas in dir ")
 
 
@@ -30,7 +30,8 @@ class FailLogDirectory:
     The broker notices when it checkpoints high watermarks, every
     `replica.high.watermark.checkpoint.interval.ms`, takes its replicas there offline, and tells the
     controller. Until then it goes on with the files that it has open. On healing the broker is
-    killed, the directory is back as it was, and the broker is started.
+    killed, the directory is back as it was, and the broker is started. With KRaft it acts from 3.7
+    on (KIP-858); a broker ends where the directory with its metadata log fails, its first one.
 
     Attributes:
         topic: With `partition`, a replica that lies in that log directory, maybe with others.
@@ -58,7 +59,6 @@ class FailLogDirectory:
             unable(view, broker, Killable, Restartable, Collectable)
             or down(view, broker, "lose a disk")
             or paused(view, broker)
-            or needs_zookeeper(view, "what a failed log directory comes to is not followed there")
         )
         if why_not:
             return why_not
@@ -67,21 +67,20 @@ class FailLogDirectory:
             return f"a log directory of broker {broker} has failed already: heal that first"
         if seen.log_directories == 1:
             return f"broker {broker} has one log directory: give it several (log_directories)"
+        if view.is_kraft:
+            oldest = min(_version(node.release) for node in (seen, *view.controllers.values()))
+            why = "controllers learn of failed directories from 3.7 on (KIP-858)"
+            return "" if oldest >= _FIRST_KRAFT else why
         oldest = min(_version(seen.release), _version(seen.properties.get(_PROTOCOL, "9")))
-        return (
-            ""
-            if oldest >= _FIRST
-            else (
-                f"broker {broker} ends where a disk fails: it goes on from 1.0 on, at protocol 1.0"
-            )
-        )
+        why = f"broker {broker} ends where a disk fails: it goes on from 1.0 on, at protocol 1.0"
+        return "" if oldest >= _FIRST else why
 
     @contextlib.contextmanager
     def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Fail the directory; yield once the broker has taken its replicas there offline.
 
         Raises:
-            FaultError: The broker has no such replica.
+            FaultError: The broker has no such replica, or its metadata log lies there too.
             AwaitTimeout: The broker did not notice.
         """
         require_available(self, cluster)
@@ -91,6 +90,11 @@ class FailLogDirectory:
         if (self.topic, self.partition) not in partitions:
             raise FaultError(f"broker {self.broker} has no {self.topic}-{self.partition}")
         number = broker.log_directories.index(directory)
+        if cluster.controllers and number == 0:
+            raise FaultError(
+                f"{self.topic}-{self.partition} lies where broker {self.broker} has its metadata "
+                "log, without which the broker ends: use KillBroker and WipeLogDirectory"
+            )
         failed = acts.FailLogDirectory(broker=self.broker, directory=number, partitions=partitions)
         logged = broker.server_log.stat().st_size
         before = observe_broker(cluster, self.broker)

@@ -12,7 +12,7 @@ from kchaos.clusters.releases import judging_release_of, release_of
 from kchaos.clusters.settings import broker_settings_refused
 from kchaos.faults.api import Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
-from kchaos.faults.observation import observe_broker
+from kchaos.faults.observation import node_of, observe_broker
 from kchaos.faults.process import restart
 from kchaos.faults.view import ClusterView, down, off_metadata, paused, unable
 
@@ -20,6 +20,8 @@ from kchaos.faults.view import ClusterView, down, off_metadata, paused, unable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollBroker:
     """SIGTERM, and a new start with another release, with other properties, or with both.
+
+    `broker` may be a KRaft controller; Kafka has them rolled before the brokers.
 
     There is nothing left to heal: the broker stays what it became.
 
@@ -49,7 +51,7 @@ class RollBroker:
         Whether another Kafka takes them is known once that was found, when it is injected.
         """
         why_not = (
-            unable(view, self.broker, Killable, Restartable)
+            unable(view, self.broker, Killable, Restartable, or_controller=True)
             or down(view, self.broker, "stop")
             or paused(view, self.broker)
             or off_metadata(view, self.broker)
@@ -58,7 +60,7 @@ class RollBroker:
         )
         if why_not or self.kafka:
             return why_not
-        broker_view = view.brokers[self.broker]
+        broker_view = view.nodes[self.broker]
         properties = {**broker_view.properties, **dict(self.properties)}
         return broker_settings_refused(release_of(broker_view.release), properties)
 
@@ -72,7 +74,7 @@ class RollBroker:
             NoEffect: It has another registration, and not another process.
         """
         require_available(self, cluster)
-        broker = cluster.brokers[self.broker]
+        broker = node_of(cluster, self.broker)
         before = observe_broker(cluster, self.broker)
         had: dict[str, str | None] = {"release": broker.release, "build": broker.build}
         had |= {name: broker.properties.get(name) for name, _ in self.properties}

@@ -1,7 +1,7 @@
 """A broker that no other broker can reach: a network partition with it alone on one side."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,15 +15,17 @@ from kchaos.faults.zookeeper.cut_zookeeper import CutZooKeeper
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsolateBroker:
-    """Nothing passes between one broker and all the others, both ways; clients still reach it.
+    """Nothing passes between one node and all others of its kind; clients still reach a broker.
 
     It is a `CutLink` with each other broker, and with `zookeeper` a `CutZooKeeper` too. Then its
     session ends, as that of a machine whose switch has failed. With KRaft that is a
-    `CutControllers`.
+    `CutControllers`. A KRaft controller is cut from the other controllers, and brokers reach it
+    still (KAFKA-15489); with `zookeeper` it is cut from every broker too.
 
     Attributes:
-        broker: The broker that is alone.
-        zookeeper: Whether it does not reach ZooKeeper, or any controller, either.
+        broker: The broker, or the KRaft controller, that is alone.
+        zookeeper: Whether it does not reach ZooKeeper, or any controller, either; of a controller,
+            whether no broker reaches it.
         style: As of `CutLink`.
     """
 
@@ -36,11 +38,12 @@ class IsolateBroker:
 
     def available(self, view: ClusterView) -> str:
         """Check for another broker, links, a valid style, and no cut that its own would repeat."""
-        if reason := unable(view, self.broker):
+        if reason := unable(view, self.broker, or_controller=True):
             return reason
-        if len(view.brokers) == 1:
-            return f"broker {self.broker} is the only broker: nothing cuts it off from another"
-        reasons = (cut.available(view) for cut in self._cuts(view.brokers, view.is_kraft))
+        if not self._cuts(view.brokers, view.controllers):
+            kind = "controller" if self.broker in view.controllers else "broker"
+            return f"{kind} {self.broker} is the only {kind}: nothing cuts it off from another"
+        reasons = (cut.available(view) for cut in self._cuts(view.brokers, view.controllers))
         return next(filter(None, reasons), "")
 
     @contextlib.contextmanager
@@ -50,7 +53,7 @@ class IsolateBroker:
         with contextlib.ExitStack() as healing:
             cuts = [
                 healing.enter_context(cut.inject(cluster, journal))
-                for cut in self._cuts(cluster.brokers, bool(cluster.controllers))
+                for cut in self._cuts(cluster.brokers, cluster.controllers)
             ]
             yield Injection(
                 fault="IsolateBroker",
@@ -59,13 +62,16 @@ class IsolateBroker:
             )
 
     def _cuts(
-        self, brokers: Iterable[int], is_kraft: bool
+        self, brokers: Collection[int], controllers: Collection[int]
     ) -> list[CutLink | CutZooKeeper | CutControllers]:
+        is_controller = self.broker in controllers
+        others = {*(controllers if is_controller else brokers)} - {self.broker}
+        if is_controller and self.zookeeper:
+            others |= {*brokers}
         cuts: list[CutLink | CutZooKeeper | CutControllers] = [
-            CutLink(source=self.broker, target=other, style=self.style)
-            for other in sorted(set(brokers) - {self.broker})
+            CutLink(source=self.broker, target=other, style=self.style) for other in sorted(others)
         ]
-        if self.zookeeper:
-            kind = CutControllers if is_kraft else CutZooKeeper
+        if cuts and self.zookeeper and not is_controller:
+            kind = CutControllers if controllers else CutZooKeeper
             cuts.append(kind(broker=self.broker, style=self.style))
         return cuts

@@ -86,7 +86,7 @@ class DrawnSchedules:
         return self.steps if self.free is None else round(self.free.for_s)
 
     def mixes_of(self, release: str) -> Mapping[str, float]:
-        """Return the mixes that are drawn for a release: with KRaft not all of them are.
+        """Return the mixes that are drawn for a release; some have no form there.
 
         Raises:
             UsageError: None of them is.
@@ -96,14 +96,12 @@ class DrawnSchedules:
         left_out = mixes_not_drawn(known, is_kraft=has_kraft(known, self.mode))
         drawn = {mix: weight for mix, weight in self.mixes.items() if mix not in left_out}
         if not drawn:
-            raise UsageError(
-                f"{', '.join(self.mixes)}: none of these is for {release} with KRaft; take "
-                "--mix mixed"
-            )
+            whys = "; ".join(f"{mix}: {why}" for mix, why in left_out.items() if mix in self.mixes)
+            raise UsageError(f"none of the mixes is for {release}: {whys}; take --mix mixed")
         return drawn
 
     def require(self, release: str) -> None:
-        """Make sure that each mix is drawn for a release, or known not to be with KRaft.
+        """Make sure that each mix is drawn for a release, or known to have no form there.
 
         Raises:
             UsageError: One of them is not, such as upgrades of the earliest release.
@@ -205,9 +203,11 @@ class DrawnSchedules:
     def begins(self, releases: Iterable[str]) -> Iterator[str]:
         """Yield what is said before the first play: which mixes draw less on these releases."""
         for release in releases:
-            if left_out := self.mixes.keys() - self.mixes_of(release).keys():
-                yield f"{release}: {', '.join(sorted(left_out))} are left out with KRaft"
-            yield from filter(None, (no_formats(mix, release) for mix in self.mixes))
+            known, drawn = release_of(release), self.mixes_of(release)
+            left_out = mixes_not_drawn(known, is_kraft=has_kraft(known, self.mode))
+            for mix in sorted(self.mixes.keys() - drawn.keys()):
+                yield f"{release}: the mix {mix} is left out: {left_out[mix]}"
+            yield from filter(None, (no_formats(mix, release) for mix in drawn))
 
 
 def releases_of(

@@ -66,6 +66,6 @@ KIP_501_LONG_HANG = k.Entry(
                 {"operation": {"operation": "blocked", "acks": 1, "outcome": "info"}},
             ),
         )
-        for release in ("2.0.1", "2.8.2", "3.9.1")
+        for release in ("2.0.1", "2.8.2", "3.9.1", "4.1.2")
     },
 )

@@ -2,7 +2,8 @@
 
 A broker reads the metadata log by itself, and a while after it has read a decision its replicas
 change. It says which leader epoch a replica has when it is asked for an offset by a client that
-believes in one: with another one it refuses (KIP-320).
+believes in one: with another one it refuses (KIP-320). What a process has shown once is not asked
+again: its leader epochs only grow, and a broker whose lock is held answers nobody.
 """
 
 from dataclasses import asdict
@@ -53,9 +54,14 @@ def has_applied(play: Play, partition: TopicPartition, broker: int, state: Leade
 def _has_epoch(
     play: Play, partition: TopicPartition, broker: int, leader_epoch: int, seen: dict[str, int]
 ) -> bool:
+    node = play.cluster.brokers[broker]
+    process = (broker, node.pid, play.cluster.metadata.topic_id(partition.topic), *partition)
+    shown = play.observer.leader_epochs
+    if shown.get(process, -1) >= leader_epoch:
+        return True
     try:
         answer = list_offset(
-            play.cluster.brokers[broker].client_address,
+            node.client_address,
             topic=partition.topic,
             partition=partition.partition,
             timestamp=_LATEST,
@@ -67,4 +73,7 @@ def _has_epoch(
     except (NotSent, NoAnswer):
         return False
     seen["error"] = answer.error_code
-    return answer.error_code in (0, ErrorCode.FENCED_LEADER_EPOCH)
+    if answer.error_code not in (0, ErrorCode.FENCED_LEADER_EPOCH):
+        return False
+    shown[process] = leader_epoch
+    return True

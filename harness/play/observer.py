@@ -21,12 +21,14 @@ class Observer:
         log_started: Where in its log the lines of each broker's present process begin, in bytes.
         links_started: From which sequence number on link records are of its present process.
         registered: By controller epoch, who was registered when it was looked at.
+        leader_epochs: By process and partition, the newest that the broker has shown (KRaft).
     """
 
     cluster: Cluster
     log_started: dict[int, int] = field(default_factory=dict)
     links_started: dict[int, int] = field(default_factory=dict)
     registered: dict[int, frozenset[int]] = field(default_factory=dict)
+    leader_epochs: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def look_at_controller(self) -> frozenset[int]:
         """Return the brokers registered at any look since the current controller's election."""

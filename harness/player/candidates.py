@@ -26,6 +26,7 @@ from kchaos.faults import (
     IsolateBroker,
     KillBroker,
     LoseEpochs,
+    LoseTail,
     MoveController,
     PauseBroker,
     PreferredElection,
@@ -33,6 +34,7 @@ from kchaos.faults import (
     StopBroker,
     ThrottleReplication,
     UnregisterBroker,
+    UpdateFeatures,
     WipeLogDirectory,
 )
 from kchaos.faults.api import Fault
@@ -98,6 +100,9 @@ _MIXED: dict[str, float] = {
     "hold-alter-partition": 0,
     "kill-controller": 0,
     "pause-controller": 0,
+    "isolate-controller": 0,
+    "controller-disk": 0,
+    "raise-features": 0,
     "delete-topic": 0,
     "kill-in-recovery": 0,
     "lose-file": 0,
@@ -112,17 +117,22 @@ _MIXED: dict[str, float] = {
 }
 _IN_PLACE: Mapping[str, tuple[str, ...]] = {
     "bounce": (),
+    "kill": ("kill", "kill-controller"),
     "cut-zookeeper": ("cut-controllers",),
     "expire": ("fence",),
     "expire-and-await": ("unregister",),
-    "move-controller": ("move-controller", "kill-controller", "pause-controller"),
+    "move-controller": (
+        *("move-controller", "kill-controller", "pause-controller", "isolate-controller"),
+    ),
+    "wipe": ("wipe", "controller-disk"),
+    "raise-protocol": ("raise-features",),
     "hold-epochs": ("hold-heartbeats",),
     "hold-leader-and-isr": ("hold-metadata", "hold-alter-partition"),
     "hold-controlled-shutdown": ("hold-heartbeats",),
     **dict.fromkeys(("forge-epochs", "configure-format", "roll-format", "downgrade-format"), ()),
     **dict.fromkeys(("hold-controller", "stale-request", "hold-update-metadata"), ()),
-    # A broker of KRaft has one log directory here.
-    **dict.fromkeys(("hold-stop-replica", "fail-directory"), ()),
+    "hold-stop-replica": (),
+    "zookeeper": ("isolate-controller",),
 }
 """Kinds that are drawn with KRaft in place of one that does not act there."""
 SHUTDOWNS = "shutdowns"
@@ -136,7 +146,7 @@ LOGS = "logs"
 ADMIN = "admin"
 """The mix in which somebody administers topics, whose brokers have two log directories."""
 SEVERAL_FOLDERS = (ADMIN, LOGS)
-"""The mixes whose brokers have two log directories, where ZooKeeper keeps the metadata."""
+"""The mixes whose brokers have two log directories; with KRaft from 3.7 on (KIP-858)."""
 MIXES: Mapping[str, Mapping[str, float]] = {
     "mixed": _MIXED,
     "cuts": _MIXED | {"cut": 7, "cut-one-way": 4, "cut-zookeeper": 3, "elect": 5},
@@ -162,13 +172,10 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     },
     RARE: {**_MIXED, **RARE_KINDS, **ALSO_RARE},
     UPGRADES: _MIXED
-    | {"upgrade": 8, "go-back": 3, "raise-protocol": 8, "elect": 4, "kill": 2.5, "heal": 6},
+    | {"upgrade": 16, "go-back": 2, "raise-protocol": 16, "elect": 4, "kill": 2.5, "heal": 6},
     SLOW_DISKS: _MIXED | {"slow-disk": 12, "kill": 3, "heal": 6, "elect": 5},
 }
 """By name, the weights of the kinds of steps; it is named for what most of them are."""
-
-WITH_ZOOKEEPER: frozenset[str] = frozenset({"formats", THROTTLES, UPGRADES})
-"""The mixes that are mostly made of what does not act with KRaft."""
 
 STEP_KINDS: tuple[str, ...] = tuple(_MIXED)
 """Every kind of step that is drawn."""
@@ -363,6 +370,18 @@ def _forgeries(view: View, draw: Draw) -> Iterator[Step]:
             yield Inject(name=name, fault=fault)
 
 
+def _controller_disks(view: View, draw: Draw) -> Iterator[Step]:
+    """Disks of controllers that were killed: wiped, or without the last batches."""
+    for controller in view.quorum:
+        wiped = WipeLogDirectory(broker=controller)
+        for batches in (1, 3):
+            lost = LoseTail(
+                broker=controller, topic=METADATA_TOPIC, partition=0, log_end_offset=-batches
+            )
+            yield Inject(name=f"controller-disk-{draw.number}", fault=lost)
+        yield Inject(name=f"controller-disk-{draw.number}", fault=wiped)
+
+
 def _topic_formats(view: View, draw: Draw) -> Iterator[Step]:
     for topic in view.topics:
         for text in view.formats:
@@ -378,7 +397,7 @@ def _broker_formats(view: View, draw: Draw) -> Iterator[Step]:
 
 
 def _upgrades(view: View, draw: Draw) -> Iterator[Step]:
-    for broker in view.brokers:
+    for broker in (*view.quorum, *view.brokers):
         if view.asked and broker not in view.upgraded:
             fault = RollBroker(broker=broker, kafka=view.asked)
             yield Inject(name=f"upgrade-{draw.number}", fault=fault)
@@ -396,6 +415,12 @@ def _raised_protocols(view: View, draw: Draw) -> Iterator[Step]:
     for broker in view.brokers if view.asked_protocol else ():
         fault = RollBroker(broker=broker, properties=((PROTOCOL, view.asked_protocol),))
         yield Inject(name=f"raise-protocol-{draw.number}", fault=fault)
+
+
+def _raised_features(view: View, draw: Draw) -> Iterator[Step]:
+    if view.asked_levels:
+        fault = UpdateFeatures(levels=view.asked_levels)
+        yield Inject(name=f"raise-features-{draw.number}", fault=fault)
 
 
 def _throttles(view: View, draw: Draw) -> Iterator[Step]:
@@ -478,6 +503,11 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "hold-alter-partition": _quorum_holds("AlterPartition", "hold-alter-partition", None),
     "kill-controller": _by_controller("kill-controller", lambda node: KillBroker(broker=node)),
     "pause-controller": _by_controller("pause-controller", lambda node: PauseBroker(broker=node)),
+    "isolate-controller": _by_controller(
+        "isolate-controller", lambda node: IsolateBroker(broker=node)
+    ),
+    "controller-disk": _controller_disks,
+    "raise-features": _raised_features,
     "create-topic": _topics,
     "delete-topic": _deletions,
     "await-retention": _retentions,

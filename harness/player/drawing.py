@@ -7,8 +7,8 @@ from random import Random
 
 from kchaos.checkers.acts import Mode
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.releases import Release, release_of
-from kchaos.clusters.settings import BROKER_FORMAT, LARGE_SEGMENTS, PROTOCOL
+from kchaos.clusters.releases import METADATA_VERSION, Release, release_of
+from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.start.spec_checks import mode_refused
 from kchaos.faults import (
@@ -31,7 +31,6 @@ from kchaos.harness.player.candidates import (
     STEP_KINDS,
     THROTTLES,
     UPGRADES,
-    WITH_ZOOKEEPER,
     candidates_of,
     duration,
     step_weights_of,
@@ -46,6 +45,7 @@ from kchaos.harness.player.drawn_settings import (
     case_of,
     draw_settings,
     message_formats,
+    small_segments,
     title_of,
 )
 from kchaos.harness.player.legal import after, refusal
@@ -72,6 +72,8 @@ DRAWN = "DRAWN"
 _END_SESSION = 0.65
 _LONGER = (2, 6)
 _WRITES = ("produce", "produce-to-zombie")
+_DIRECTORIES_WITH_KRAFT = (3, 7)
+"""The first release whose controllers know the log directory of each replica (KIP-858)."""
 _SELDOM_POSSIBLE = ("lose-tail", "tear-epochs", "lose-epochs", "wipe", "delete-topic")
 _SEIZED = 6
 """Factor of the mix `rare` on the weight of a kind that is seldom possible, when it is."""
@@ -179,7 +181,7 @@ def _begin(
 ) -> tuple["Drawing", ClusterSpec]:
     """Return the drawing before its first step, and its cluster."""
     random = Random(seed)
-    cluster = _cluster(random, kafka, mix, is_kraft=is_kraft)
+    cluster = _cluster(random, kafka, known, mix, is_kraft=is_kraft)
     if mix == UPGRADES:
         cluster = _before_an_upgrade(cluster, known.text)
     weights = dict(step_weights_of(mix, is_kraft=is_kraft))
@@ -194,6 +196,7 @@ def _begin(
         view=_view_of(cluster, kafka, known),
         weights={kind: weight * leaning.get(kind, 1) for kind, weight in weights.items()},
         wide=wide,
+        configuration=small_segments(known.number) if mix == LOGS else (),
     )
     return drawing, cluster
 
@@ -238,56 +241,63 @@ def own_kinds(own: Sequence[OwnParts]) -> Mapping[str, OwnKind]:
     return kinds
 
 
-def mixes_not_drawn(release: Release, *, is_kraft: bool) -> tuple[str, ...]:
-    """Return the mixes that are not drawn for a release; from 4.0 on no logs are small."""
-    if not is_kraft:
-        return ()
-    small = (LOGS,) if release.number >= LARGE_SEGMENTS else ()
-    return (*WITH_ZOOKEEPER, *small, *WALKED)
+def mixes_not_drawn(release: Release, *, is_kraft: bool) -> Mapping[str, str]:
+    """Return the mixes that are not drawn for a release, each with the reason."""
+    why = {}
+    if is_kraft:
+        why["formats"] = "brokers ignore message formats there (KIP-724)"
+        walked = "the model's walks take ZooKeeper's acts, and none reads a metadata log"
+        why |= dict.fromkeys(WALKED, walked)
+    if older_release(release.text, is_kraft=is_kraft) is None:
+        why[UPGRADES] = "it begins on the release line before, and none is known"
+    return why
 
 
 def check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
-    """Refuse an unknown mix, or one that KRaft does not have.
+    """Refuse an unknown mix, or one that has no form for this release and mode.
 
     Raises:
         UsageError: The message names those that there are.
     """
-    if mix in mixes_not_drawn(release_of(release), is_kraft=is_kraft):
-        raise UsageError(
-            f"the mix {mix} is not for {release} with KRaft. It is made of what does not act "
-            "there, of segments below 1 MiB, or of what the model predicts; take another, as mixed"
-        )
     if mix not in (*MIXES, *WALKED):
         raise UsageError(f"no mix named {mix!r}; known: {', '.join((*MIXES, *WALKED))}")
-    if mix == UPGRADES and older_release(release) is None:
+    if why := mixes_not_drawn(release_of(release), is_kraft=is_kraft).get(mix):
+        where = " with KRaft" if is_kraft else ""
         raise UsageError(
-            f"the mix {mix} begins on the release line before {release}, and none is known; take a "
-            "later release"
+            f"the mix {mix} is not for {release}{where}: {why}; take another, as mixed"
         )
 
 
-def _cluster(random: Random, kafka: str, mix: str, *, is_kraft: bool) -> ClusterSpec:
+def _cluster(
+    random: Random, kafka: str, known: Release, mix: str, *, is_kraft: bool
+) -> ClusterSpec:
     brokers = tuple(range(random.choice((3, 4))))
     settings = draw_settings(random)
     first_broker = random.choice(brokers)
+    has_folders = mix in SEVERAL_FOLDERS and not (
+        is_kraft and known.number < _DIRECTORIES_WITH_KRAFT
+    )
     return ClusterSpec(
         brokers=tuple(
-            replace(broker, log_directories=2 if mix in SEVERAL_FOLDERS and not is_kraft else 1)
+            replace(broker, log_directories=2 if has_folders else 1)
             for broker in brokers_of(kafka, brokers)
         ),
         first_broker=None if is_kraft else first_broker,
         mode="kraft" if is_kraft else None,
         controllers=random.choice((1, 3)) if is_kraft else 1,
-        properties=_properties(settings, mix, is_kraft),
+        properties=_properties(settings, mix, known, is_kraft),
     )
 
 
 def _before_an_upgrade(cluster: ClusterSpec, release: str) -> ClusterSpec:
-    """Return the cluster on the previous release line; rolls of brokers pin its protocol."""
-    older = older_release(release)
+    """Return the cluster on the previous release line; rolls of brokers pin its protocol.
+
+    A KRaft cluster keeps its feature levels by itself.
+    """
+    older = older_release(release, is_kraft=cluster.is_kraft)
     assert older is not None, release
     text = release_of(older).protocol_version
-    pinned = {PROTOCOL: text}
+    pinned = {} if cluster.is_kraft else {PROTOCOL: text}
     if release_of(older).number < _RECORD_BATCHES:
         # Kafka refuses a message format that is newer than the protocol.
         pinned[BROKER_FORMAT] = text
@@ -307,14 +317,20 @@ def has_kraft(release: Release, mode: Mode | None) -> bool:
     return spec.is_kraft
 
 
-def _properties(settings: DrawnSettings, mix: str, is_kraft: bool) -> dict[str, str]:
+def _properties(
+    settings: DrawnSettings, mix: str, known: Release, is_kraft: bool
+) -> dict[str, str]:
+    small = {**SMALL_LOGS}
+    if small_segments(known.number):
+        # Topics have them.
+        del small["log.segment.bytes"]
     # With KRaft every broker asks its controller before it stops.
     return {
         **(QUICK_KRAFT if is_kraft else QUICK),
         **settings.properties(is_kraft=is_kraft),
         **(CONTROLLED_SHUTDOWN if mix == SHUTDOWNS and not is_kraft else {}),
         **(SEVERAL_FETCHERS if mix == THROTTLES else {}),
-        **(SMALL_LOGS if mix == LOGS else {}),
+        **(small if mix == LOGS else {}),
     }
 
 
@@ -335,7 +351,8 @@ def _view_of(cluster: ClusterSpec, kafka: str, release: Release) -> View:
         brokers,
         first_broker=brokers[0] if first is None else first,
         has_epochs=number >= (0, 11),
-        outlives_disks=number >= (1, 0) and has_folders,
+        outlives_disks=has_folders
+        and number >= (_DIRECTORIES_WITH_KRAFT if cluster.is_kraft else (1, 0)),
         zookeepers=cluster.zookeepers,
         moves_replicas=number >= (1, 1) and has_folders,
         is_asked=number >= (2, 4) and not is_mixed,
@@ -344,9 +361,15 @@ def _view_of(cluster: ClusterSpec, kafka: str, release: Release) -> View:
         kafkas=kafkas if is_mixed else (),
         asked=kafka if is_mixed else "",
         asked_protocol=release.protocol_version if is_mixed else "",
+        asked_levels=_levels(release) if is_mixed and cluster.is_kraft else (),
         upgraded=frozenset(broker.id for broker in cluster.brokers if broker.kafka == kafka),
         quorum=cluster.controller_ids,
     )
+
+
+def _levels(release: Release) -> tuple[tuple[str, int], ...]:
+    """Return what an upgrade raises: the metadata version, and no feature that is new."""
+    return ((METADATA_VERSION, release.feature_levels[METADATA_VERSION]),)
 
 
 def no_formats(mix: str, release: str) -> str:
@@ -383,6 +406,7 @@ class Drawing:
         has_written: Whether the last act was a write.
         due: At which step each lasting fault is to be healed.
         own: Kinds that are not kchaos's.
+        configuration: Of every topic.
     """
 
     random: Random
@@ -393,6 +417,7 @@ class Drawing:
     has_written: bool = False
     due: dict[str, int] = field(default_factory=dict)
     own: Mapping[str, OwnKind] = field(default_factory=dict)
+    configuration: tuple[tuple[str, str], ...] = ()
 
     def first_topic(self) -> Step:
         """Create the first topic."""
@@ -497,6 +522,7 @@ class Drawing:
             acks=acks,
             one_record_batches=one_by_one,
             assignment=self._assignment(self.random.choice((1, 1, 2))),
+            configuration=self.configuration,
         )
         return drawn if self.wide is None else self._widened(drawn, self.wide)
 

@@ -29,14 +29,27 @@ SEVERAL_FETCHERS: Mapping[str, str] = {
     "replica.fetch.response.max.bytes": "200",
 }
 """With these a follower has two threads for a leader, and an answer little room."""
+_SEGMENT_BYTES = "300"
 SMALL_LOGS: Mapping[str, str] = {
-    "log.segment.bytes": "300",
+    "log.segment.bytes": _SEGMENT_BYTES,
     "log.retention.bytes": "400",
     "log.retention.check.interval.ms": "500",
 }
 """With these some batches fill a segment, and a log keeps two or three of them."""
 _UNCLEAN = 0.25
 _TWO_IN_SYNC = 0.35
+
+
+def small_segments(release: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
+    """Return a topic's settings for segments as small as those of `SMALL_LOGS`, by its release.
+
+    Segments of brokers have 1 MiB at least from 4.0 on, and so have topics' from 4.1 on, where
+    the setting for tests takes the place of theirs (LogConfig, 4.0.2 and 4.1.2).
+    """
+    if release < (4, 0):
+        return ()
+    name = "segment.bytes" if release < (4, 1) else "internal.segment.bytes"
+    return ((name, _SEGMENT_BYTES),)
 
 
 def message_formats(release: tuple[int, ...]) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ from kchaos.faults import (
     TearEpochs,
     ThrottleReplication,
     UnregisterBroker,
+    UpdateFeatures,
     WipeLogDirectory,
 )
 from kchaos.faults.api import Fault
@@ -109,6 +110,8 @@ def after(view: View, step: Step) -> View:
             view = replace(view, names=view.names | {name})
             if fault.lasting:
                 view = replace(view, acting=(*view.acting, (name, fault)))
+            if getattr(fault, "broker", None) in view.quorum:
+                return _rolled(view, fault) if isinstance(fault, RollBroker) else view
             return settled(_injected(view, fault))
         case Heal(name=name):
             return settled(_healed(view, name))
@@ -244,7 +247,33 @@ def _roll_release(view: View, fault: RollBroker) -> str:
     if fault.kafka != view.asked and view.raised:
         raised = sorted(view.raised)
         return f"brokers {raised} speak the protocol of {view.asked}: there is no way back"
+    if view.quorum and (why := _out_of_order(view, fault)):
+        return why
+    if fault.broker in view.quorum:
+        return _controller_away(view)
     return _end_process(view, fault)
+
+
+def _out_of_order(view: View, fault: RollBroker) -> str:
+    """Return why a roll is not in Kafka's order: controllers first, and last on the way back."""
+    is_controller, is_back = fault.broker in view.quorum, fault.kafka != view.asked
+    if is_controller and is_back:
+        upgraded = sorted(view.upgraded.intersection(view.brokers))
+        return f"brokers {upgraded} go back before the controllers" if upgraded else ""
+    left = sorted({*view.quorum} - view.upgraded)
+    if is_controller or is_back or not left:
+        return ""
+    return f"controllers {left} are rolled before the brokers"
+
+
+def _raise_features(view: View, fault: UpdateFeatures) -> str:
+    if not view.asked_levels or fault.levels != view.asked_levels:
+        return "no such levels may be set"
+    if left := sorted({*view.brokers, *view.quorum} - view.upgraded):
+        return f"{left} do not run {view.asked} yet, whose levels these are"
+    if view.raised:
+        return "they are set already"
+    return _controller_away(view)
 
 
 def _downgrade(view: View, fault: FormatDowngrade) -> str:
@@ -278,6 +307,8 @@ def _partition_at(
 
 
 def _lose_tail(view: View, fault: LoseTail) -> str:
+    if fault.broker in view.quorum:
+        return _killed(view, fault.broker)
     partition = _partition_at(view, fault)
     if partition is None:
         return f"broker {fault.broker} has no such replica"
@@ -339,6 +370,8 @@ def _lose_epochs(view: View, fault: LoseEpochs) -> str:
 
 
 def _wipe(view: View, fault: WipeLogDirectory) -> str:
+    if fault.broker in view.quorum:
+        return _killed(view, fault.broker)
     if fault.broker in view.running:
         return f"broker {fault.broker} runs"
     if any(getattr(f, "broker", None) == fault.broker for f in view.faults(FailLogDirectory)):
@@ -388,6 +421,7 @@ _FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
     CutControllers: _cut_off,
     FenceBroker: _fence,
     UnregisterBroker: _end_process,
+    UpdateFeatures: _raise_features,
     ExpireSession: _expire,
     CutLink: _cut,
     HoldRequests: _hold,
@@ -431,8 +465,8 @@ def _rolled(view: View, fault: FastBounce | RollBroker) -> View:
 
 def _injected(view: View, fault: Fault) -> View:
     match fault:
-        case KillBroker(broker=node) | PauseBroker(broker=node) if node in view.quorum:
-            return view
+        case UpdateFeatures():
+            return replace(view, raised=frozenset(view.brokers))
         case KillBroker(broker=broker) | StopBroker(broker=broker):
             return gone(replace(view, running=view.running - {broker}), broker)
         case FastBounce(broker=broker) | RollBroker(broker=broker):
@@ -481,9 +515,9 @@ def _heal(view: View, name: str) -> str:
 def _healed(view: View, name: str) -> View:
     fault = dict(view.acting)[name]
     view = replace(view, acting=tuple(named for named in view.acting if named[0] != name))
+    if getattr(fault, "broker", None) in view.quorum:
+        return view
     match fault:
-        case KillBroker(broker=node) | PauseBroker(broker=node) if node in view.quorum:
-            return view
         case UnregisterBroker(broker=broker):
             return back(view, broker)
         case FailLogDirectory(broker=broker):
@@ -728,10 +762,14 @@ def _sessions(view: View) -> list[ExpireSession]:
 
 def _not_all_controllers(view: View) -> str:
     """Return why a KRaft controller is needed: it is the only one, or another is away."""
+    only = "" if len(view.quorum) > 1 else "there is one controller only"
+    return _controller_away(view) or only
+
+
+def _controller_away(view: View) -> str:
+    """Return which KRaft controller is away."""
     away = [name for name, fault in view.acting if getattr(fault, "broker", None) in view.quorum]
-    if away:
-        return f"a controller is away already: {away[0]}"
-    return "" if len(view.quorum) > 1 else "there is one controller only"
+    return f"a controller is away already: {away[0]}" if away else ""
 
 
 def _is_held(view: View, broker: int, api: str) -> bool:

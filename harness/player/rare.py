@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 
 from kchaos.clusters.agent.points import FETCH_REQUEST
-from kchaos.clusters.releases import KNOWN_RELEASES, release_of
+from kchaos.clusters.releases import KNOWN_RELEASES, KRAFT_RELEASES, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.faults import (
     CutLink,
@@ -127,7 +127,8 @@ def swarm(
     """
     drawn = {}
     for kind, weight in weights.items():
-        factor = random.choice((1, 1, 2, 4)) * (random.random() >= _LEFT_OUT)
+        # A kind that is never drawn moves no seed.
+        factor = random.choice((1, 1, 2, 4)) * (random.random() >= _LEFT_OUT) if weight else 0
         drawn[kind] = weight if kind in always else weight * factor
     return drawn
 
@@ -181,10 +182,14 @@ def draw_wide(random: Random, kafka: str, release: str, narrow: ClusterSpec) -> 
     )
 
 
-def older_release(release: str) -> str | None:
-    """Return the previous known release, from which a rolling upgrade to this one starts."""
+def older_release(release: str, *, is_kraft: bool = False) -> str | None:
+    """Return the previous known release, from which a rolling upgrade to this one starts.
+
+    There is one for each mode, if any.
+    """
     number = release_of(release).number
-    older = [known for known in KNOWN_RELEASES if release_of(known).number[:2] < number[:2]]
+    releases = KRAFT_RELEASES if is_kraft else KNOWN_RELEASES
+    older = [known for known in releases if release_of(known).number[:2] < number[:2]]
     return max(older, key=lambda known: release_of(known).number, default=None)
 
 

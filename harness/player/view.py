@@ -75,8 +75,10 @@ class View:
         asked: The one of `kafkas` that was asked for; its protocol may be spoken once every broker
             runs it. "" where there is one alone.
         asked_protocol: That protocol, or "".
-        upgraded: Brokers that run it.
-        raised: Those that speak its protocol too: no broker goes back from there on.
+        asked_levels: With KRaft, its feature levels; none unless there are two releases.
+        upgraded: Brokers, and KRaft controllers, that run it.
+        raised: Those that speak its protocol too, or have its feature levels: no broker goes back
+            from there on.
         snapshots: How many were taken.
         names: Names of faults and operations that were used.
     """
@@ -100,6 +102,7 @@ class View:
     kafkas: tuple[str, ...] = ()
     asked: str = ""
     asked_protocol: str = ""
+    asked_levels: tuple[tuple[str, int], ...] = ()
     upgraded: frozenset[int] = frozenset()
     raised: frozenset[int] = frozenset()
     snapshots: int = 0
@@ -141,6 +144,7 @@ def new_view(
     kafkas: tuple[str, ...] = (),
     asked: str = "",
     asked_protocol: str = "",
+    asked_levels: tuple[tuple[str, int], ...] = (),
     upgraded: frozenset[int] = frozenset(),
     quorum: tuple[int, ...] = (),
 ) -> View:
@@ -161,6 +165,7 @@ def new_view(
         kafkas=kafkas,
         asked=asked,
         asked_protocol=asked_protocol,
+        asked_levels=asked_levels,
         upgraded=upgraded,
     )
 

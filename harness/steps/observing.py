@@ -17,6 +17,7 @@ from kchaos.clusters.system.exchange import NoAnswer
 from kchaos.clusters.system.interrupts import check_interrupt
 from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import links_of
+from kchaos.faults.observation import await_metadata_read
 from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import fetching, gates
 from kchaos.harness.gates.gates import GATE_S
@@ -246,8 +247,7 @@ class AwaitMessage:
 class AwaitMetadataRead:
     """A broker of a KRaft cluster has taken up all that was decided until now, by its heartbeats.
 
-    They name the offset up to which it has read the metadata log. Its replicas change by what one
-    read has brought before the next; so three offsets beyond must be told, one after the other.
+    They name the offset up to which it has read the metadata log (`await_metadata_read`).
     """
 
     broker: int
@@ -261,27 +261,7 @@ class AwaitMetadataRead:
         """
         if not play.cluster.spec.is_kraft:
             raise ScenarioError("brokers read a metadata log with KRaft alone: use AwaitFollowing")
-        position = play.cluster.metadata.position()
-        offsets: list[int] = []
-
-        def is_last(record: LinkRecord) -> bool:
-            is_heartbeat = (record.api, record.direction) == ("BrokerHeartbeat", "request")
-            if is_heartbeat and record.source == self.broker:
-                offset = (record.detail or {}).get("current_metadata_offset", -1)
-                if offset >= position and offset not in offsets:
-                    offsets.append(offset)
-            return len(offsets) > 2
-
-        links_of(play.cluster).await_record(
-            is_last,
-            timeout_s=self.timeout_s,
-            waiting_for=f"broker {self.broker} to tell three offsets from {position} on in "
-            "heartbeats",
-            abort=check_interrupt,
-        )
-        play.observed(
-            observations.MetadataRead(broker=self.broker, position=position, offsets=tuple(offsets))
-        )
+        play.observed(await_metadata_read(play.cluster, self.broker, timeout_s=self.timeout_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -222,6 +222,22 @@ def test_a_preferred_replica_is_elected_where_somebody_asked_for_it(tmp_path: Pa
     assert found == {False: True, True: False}
 
 
+def test_a_controller_decides_by_the_release_that_it_was_rolled_to(tmp_path: Path) -> None:
+    """Up to 3.9 a process that registers changes nothing of the one before (KAFKA-18106)."""
+    missing = {}
+    for release in ("3.9.1", "4.1.2"):
+        build = kraft_run(tmp_path / release)
+        build.act(acts.StartBroker(broker=CONTROLLER, release=release))
+        del build.started[CONTROLLER]  # It is none of the brokers that run.json names.
+        said = {"BrokerId": 1, "BrokerEpoch": build.zxid + 2, "IncarnationId": TOPIC_IDS["t"]}
+        endpoint = {"Name": "INTERNAL", "Host": "127.0.0.1", "Port": 1, "SecurityProtocol": 0}
+        said |= {"EndPoints": [endpoint], "Fenced": True}
+        build.begin().records(("RegisterBrokerRecord", 3, said)).fence(1, is_fenced=False)
+        found = [each for each in judged(build).findings if each.kind == "decision-not-allowed"]
+        missing[release] = [each.evidence["expected"][0]["event"] for each in found]
+    assert missing == {"3.9.1": [], "4.1.2": ["registered"]}
+
+
 def test_a_change_that_is_missing_is_told_of_the_partition(tmp_path: Path) -> None:
     findings = judged(kraft_run(tmp_path / "run").fence(1)).findings
 

@@ -9,7 +9,7 @@ from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.clusters.start.configuration import mixed_protocol
-from kchaos.clusters.start.spec_checks import refuse_slow_disks, unread_at_start
+from kchaos.clusters.start.spec_checks import mode_refused, refuse_slow_disks, unread_at_start
 
 
 def test_a_cluster_survives_the_way_through_json() -> None:
@@ -65,10 +65,12 @@ def test_several_log_directories_are_counted_and_refused_where_they_are_not_foll
     for count in (0, 9):
         with pytest.raises(ReleaseError, match="broker 0: log_directories is from 1 to 8, not"):
             cluster(count=count)
-    several: tuple[dict[str, Any], ...] = ({"mode": "kraft"}, {"tiered": True})
-    for fields in several:
-        with pytest.raises(ReleaseError, match="broker 0 can have one log directory alone"):
-            cluster(**fields)
+    with pytest.raises(ReleaseError, match="broker 0 can have one log directory alone"):
+        cluster(tiered=True)
+    for release, why in (("3.6.2", "several act from 3.7 on"), ("3.7.2", "")):
+        told = mode_refused(cluster(release, mode="kraft"), {0: release_of(release)})
+        assert why in told
+        assert bool(told) == bool(why)
     with pytest.raises(ReleaseError, match=r"log\.dirs is kchaos's to set.*say log_directories"):
         cluster(properties={"log.dirs": "/a,/b"})
     slow = BrokerSpec(

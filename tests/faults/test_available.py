@@ -11,6 +11,7 @@ from kchaos.clusters.agent import POINTS
 from kchaos.clusters.api import Injectable
 from kchaos.faults import FAULTS
 from kchaos.faults.view import view_of
+from tests.reference import BOTH, KRAFT_ALONE, MODES, ZOOKEEPER_ALONE
 from tests.support.stand_ins import StandInCluster
 
 ALL = frozenset(
@@ -52,6 +53,7 @@ def kraft(broker_view: k.BrokerView = UP, **more: Any) -> k.ClusterView:
     return replace(view(broker_view), **named)
 
 
+NEW_CONTROLLERS = {100: replace(CONTROLLERS[100], release="3.7.2")}
 MEMBERS = view(zookeepers=dict.fromkeys((1, 2, 3), True))
 ONE_IS_AWAY = view(zookeepers={1: True, 2: False, 3: True})
 FILE = k.LoseFile(broker=1, file="t-0/partition.metadata")
@@ -138,6 +140,19 @@ LEGAL: list[tuple[k.Fault, k.ClusterView]] = [
     (k.WipeLogDirectory(broker=100), kraft(controllers={100: replace(DOWN, broker=100)})),
     (METADATA_TAIL, kraft(controllers={100: replace(DOWN, broker=100)})),
     (AT_POINT, kraft()),
+    (k.ThrottleReplication(broker=1, topic="t", bytes_per_second=1), kraft()),
+    (FAILED, kraft(replace(TWO_DISKS, release="3.7.2"), controllers=NEW_CONTROLLERS)),
+    (k.RollBroker(broker=100, kafka="4.1.2"), kraft()),
+    (k.UpdateFeatures(levels=(("metadata.version", 27),)), kraft()),
+    (k.IsolateBroker(broker=100), kraft()),
+    (k.ConfigureTopic(topic="t", configuration=(("retention.ms", "1"),)), kraft()),
+    (k.SlowDisk(broker=0, operation="flush", delay_ms=5), kraft()),
+    (k.FreezeFollower(broker=0), kraft()),
+    (k.SlowFetchReads(broker=0), kraft()),
+    (k.DisconnectNetwork(broker=1), kraft()),
+    (FILE, kraft(DOWN)),
+    (TORN, kraft(DOWN)),
+    (k.IsolateBroker(broker=100, zookeeper=True), kraft()),
 ]
 
 
@@ -179,7 +194,11 @@ AGAINST: list[tuple[k.Fault, k.ClusterView, str]] = [
     (FAILED, view(), "broker 1 has one log directory: give it several (log_directories)"),
     (FAILED, view(replace(TWO_DISKS, is_running=False)), "broker 1 has no process to lose"),
     (FAILED, view(replace(TWO_DISKS, is_paused=True)), "broker 1 is paused already"),
-    (FAILED, kraft(TWO_DISKS), "is not followed there"),
+    (
+        FAILED,
+        kraft(TWO_DISKS, controllers={100: replace(CONTROLLERS[100], release="3.6.2")}),
+        "controllers learn of failed directories from 3.7 on",
+    ),
     (FAILED, view(replace(TWO_DISKS, failed_log_directories=1)), "has failed already"),
     (FAILED, view(replace(TWO_DISKS, release="0.11.0.3")), "broker 1 ends where a disk fails"),
     (
@@ -344,13 +363,25 @@ AGAINST: list[tuple[k.Fault, k.ClusterView, str]] = [
     (replace(HELD, point="controlled-shutdown"), kraft(), "hold BrokerHeartbeat"),
     (
         k.ConfigureTopic(topic="t", configuration=TOPIC_OLD),
-        kraft(),
-        "give them when the topic is created",
+        kraft(why_unlinked="no loopback"),
+        "runs without links",
     ),
     (
-        k.ThrottleReplication(broker=1, topic="t", bytes_per_second=1),
+        k.FormatDowngrade(topic="t", message_format="0.9.0"),
         kraft(),
-        "or those to it, with HoldRequests",
+        "its brokers ignore message formats",
+    ),
+    (k.UpdateFeatures(levels=()), kraft(), "name a feature and its level"),
+    (
+        k.UpdateFeatures(levels=(("metadata.version", 20),)),
+        view(),
+        "roll brokers to inter.broker.protocol.version",
+    ),
+    (k.RollBroker(broker=100), kraft(), "name a Kafka, or properties"),
+    (
+        k.IsolateBroker(broker=100),
+        kraft(controllers={100: CONTROLLERS[100]}),
+        "controller 100 is the only controller",
     ),
     (replace(BY_API, by="znode"), kraft(), "use by='api'"),
     (replace(HOLD, api="LeaderAndIsr"), kraft(), "none sends LeaderAndIsr; hold the Fetch of"),
@@ -373,6 +404,21 @@ AGAINST: list[tuple[k.Fault, k.ClusterView, str]] = [
 def test_what_stands_against_a_fault_is_said():
     said = [(fault, fault.available(cluster), why_not) for fault, cluster, why_not in AGAINST]
     assert [each for each in said if each[2] not in each[1]] == []
+
+
+def test_the_reference_says_in_which_mode_each_fault_acts():
+    of_both: dict[str, set[bool]] = {name: set() for name in FAULTS}
+    for fault, cluster in LEGAL:
+        of_both[type(fault).__name__].add(cluster.is_kraft)
+    said = {
+        name: {ZOOKEEPER_ALONE: {False}, KRAFT_ALONE: {True}}.get(
+            MODES.get(name, BOTH).split(":")[0], {False, True}
+        )
+        for name in FAULTS
+    }
+    assert {name: modes for name, modes in said.items() if not of_both[name] <= modes} == {}
+    unshown = {name for name, modes in said.items() if not modes <= of_both[name]}
+    assert unshown == set()
 
 
 def test_a_cluster_is_seen_as_it_is():

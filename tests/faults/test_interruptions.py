@@ -150,7 +150,13 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have():
         "LoseTail": {"broker": 7, "topic": "t", "partition": 0, "log_end_offset": 0},
     }
     of_no_broker = {"ConfigureTopic", "MoveController", "PreferredElection"}
-    of_no_broker |= {"IsolateZooKeeper", "KillZooKeeper", "PauseZooKeeper", "StopZooKeeper"}
+    of_no_broker |= {
+        "UpdateFeatures",
+        "IsolateZooKeeper",
+        "KillZooKeeper",
+        "PauseZooKeeper",
+        "StopZooKeeper",
+    }
     for name in FAULTS.keys() - of_no_broker:
         fault = FAULTS[name](**fields.get(name, {"broker": 7}))
         with pytest.raises(k.NotAvailable, match=r"the cluster has no broker 7: it has \[0, 1\]"):

@@ -19,7 +19,9 @@ STATE = LeaderAndIsr(leader=0, leader_epoch=3, isr=(0, 1))
 
 
 def play_of(**cluster: Any) -> k.Play:
-    brokers = {0: SimpleNamespace(id=0, client_address="", is_running=True, is_paused=False)}
+    node = SimpleNamespace(id=0, pid=1, client_address="", is_running=True, is_paused=False)
+    brokers = {0: node}
+    cluster.setdefault("metadata", SimpleNamespace(topic_id=lambda topic: f"id of {topic}"))
     made = SimpleNamespace(brokers=brokers, spec=SimpleNamespace(is_kraft=True), **cluster)
     return k.Play(cluster=cast(Any, made), run=cast(Any, None), say=print)
 
@@ -47,8 +49,14 @@ def test_a_broker_has_a_decision_once_its_replica_has_the_leader_epoch(
         return ListedOffset(error_code=answer, offset=0, leader_epoch=3)
 
     monkeypatch.setattr(applied, "list_offset", list_offset)
-    assert applied.has_applied(play_of(), ABOUT, 0, STATE) is has
+    play = play_of()
+    assert applied.has_applied(play, ABOUT, 0, STATE) is has
     assert asked == [3]
+    assert applied.has_applied(play, ABOUT, 0, STATE) is has, "what was shown stays so"
+    assert len(asked) == (1 if has else 2)
+    cast(Any, play.cluster.brokers[0]).pid = 2
+    applied.has_applied(play, ABOUT, 0, STATE)
+    assert len(asked) == (2 if has else 3), "another process starts from its disk"
 
 
 @pytest.mark.parametrize("is_paused", [False, True])

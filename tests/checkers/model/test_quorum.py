@@ -1,9 +1,10 @@
 """Decisions of KRaft controllers, each from the metadata before it and its event."""
 
+import base64
 from dataclasses import replace
 from typing import Any
 
-from kchaos.checkers.formats.metadata_image import MIGRATING, UNASSIGNED
+from kchaos.checkers.formats.metadata_image import LOST, MIGRATING, UNASSIGNED
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.quorum import (
     IsrProposal,
@@ -166,6 +167,12 @@ def test_a_replica_in_a_directory_that_failed_leaves_the_isr_and_leads_no_more()
     state = quorum(NEW)
     assert failed(state, 0, {"D0"}) == {PLACE: {"Isr": (1, 2), "Leader": 1}}
     assert failed(state, 0, {"another"}) == {}
+
+
+def test_ids_of_no_directory_are_those_of_kafka() -> None:
+    """DirectoryId.MIGRATING, UNASSIGNED and LOST: 0, 1 and 2 (3.8.0, 4.1.2, 4.3.1)."""
+    ids = [base64.urlsafe_b64decode(f"{each}==") for each in (MIGRATING, UNASSIGNED, LOST)]
+    assert [int.from_bytes(each, "big") for each in ids] == [0, 1, 2]
 
 
 def test_a_new_replica_is_in_the_only_directory_of_its_broker() -> None:

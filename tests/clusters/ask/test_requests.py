@@ -481,12 +481,26 @@ def test_every_request_has_a_peer_here() -> None:
         ApiKey.DELETE_TOPICS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.METADATA,
+        ApiKey.UPDATE_FEATURES,
         ApiKey.FIND_COORDINATOR,
         ApiKey.INIT_PRODUCER_ID,
         ApiKey.ADD_PARTITIONS_TO_TXN,
         ApiKey.END_TXN,
     }
     assert set(REQUESTS) == set(PEERS) | others
+
+
+def test_feature_levels_are_asked_for_and_refused_as_a_peer_has_it() -> None:
+    asked, answered = admin.UpdateFeaturesRequest, admin.UpdateFeaturesResponse
+    wanted = {"feature": "metadata.version", "max_version_level": 27, "upgrade_type": 1}
+    said = {"feature": "metadata.version", "error_code": 96, "error_message": "no"}
+    updates = [asked.FeatureUpdateKey(**wanted)]
+    request = asked(timeout_ms=500, feature_updates=updates, validate_only=False)
+    values = {"timeout_ms": 500, "feature_updates": [wanted], "validate_only": False}
+    written = request_frame(ApiKey.UPDATE_FEATURES, values, version=1)
+    assert written == asked_by_peer(request, 1)
+    answer = answered(error_code=0, results=[answered.UpdatableFeatureResult(**said)])
+    assert said_by_peer(ApiKey.UPDATE_FEATURES, answer, 1)["results"] == [said]
 
 
 def test_an_answer_of_no_message_at_all_is_malformed() -> None:

@@ -63,7 +63,7 @@ class Log:
 
 def reading(definitions: RecordDefinitions, *logs: Log) -> KraftMetadata:
     folders = {100 + number: log.file.parent for number, log in enumerate(logs)}
-    return KraftMetadata(folders=folders, addresses={}, definitions=definitions)
+    return KraftMetadata(folders=folders, addresses={}, definitions=lambda: definitions)
 
 
 def registered(broker: int, epoch: int) -> tuple[str, int, Mapping[str, Any]]:
@@ -296,7 +296,7 @@ def test_who_comes_after_a_dead_controller_is_asked_in_its_place(
     log.lead(100, 1)
     addresses = {100: "dead", 101: "alive"}
     metadata = KraftMetadata(
-        folders={100: log.file.parent}, addresses=addresses, definitions=definitions
+        folders={100: log.file.parent}, addresses=addresses, definitions=lambda: definitions
     )
     asked = []
 
@@ -329,7 +329,7 @@ def test_a_controller_that_does_not_answer_is_named_and_asked_once_if_it_may_hav
     log = Log(tmp_path / "100", definitions)
     log.lead(100, 1)
     metadata = KraftMetadata(
-        folders={100: log.file.parent}, addresses={100: "here"}, definitions=definitions
+        folders={100: log.file.parent}, addresses={100: "here"}, definitions=lambda: definitions
     )
 
     def refused(*_: Any, **__: Any) -> dict[str, Any]:

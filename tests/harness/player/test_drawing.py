@@ -564,7 +564,7 @@ def test_a_planted_roll_that_kafka_does_not_support_is_refused() -> None:
 
 def test_the_oldest_release_has_no_random_upgrades() -> None:
     with pytest.raises(
-        UsageError, match=r"on the release line before 0\.10\.2\.2, and none is known"
+        UsageError, match=r"not for 0\.10\.2\.2: it begins on the release line before"
     ):
         drawn(1, mix=UPGRADES, kafka="0.10.2.2")
 

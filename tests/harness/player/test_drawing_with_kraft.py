@@ -12,9 +12,10 @@ from kchaos.clusters.agent.points import POINTS
 from kchaos.clusters.api import Collectable, Killable, Pausable, Restartable
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import release_of
+from kchaos.faults import RollBroker, UpdateFeatures
 from kchaos.faults.view import BrokerView, ClusterView
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import MIXES
+from kchaos.harness.player.candidates import LOGS, MIXES, UPGRADES
 from kchaos.harness.player.drawing import draw, mixes_not_drawn, view_of
 from kchaos.harness.player.legal import illegal_steps
 from kchaos.harness.run.scenario import Scenario
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.slow
 RELEASE = "4.1.2"
 NOT_DRAWN = mixes_not_drawn(release_of(RELEASE), is_kraft=True)
 PLAYED = [mix for mix in MIXES if mix not in NOT_DRAWN]
+_UPGRADED = ("FailLogDirectory", "RollBroker", "ThrottleReplication", "UpdateFeatures")
 NODE = frozenset({Killable, Pausable, Restartable, Collectable})
 _ON_DISK = ("LoseEpochs", "WipeLogDirectory", "SlowDisk")
 _RARE = (
@@ -46,6 +48,7 @@ def cluster_of(scenario: Scenario, dead: set[int], paused: set[int]) -> ClusterV
             is_running=number not in dead,
             is_paused=number in paused,
             is_registered=number not in dead,
+            log_directories=spec.brokers[0].log_directories,
             points=frozenset(POINTS),
         )
 
@@ -98,8 +101,11 @@ def test_at_most_one_controller_is_away_at_a_time(mix):
         away: set[str] = set()
         for step in acts_of(scenario):
             if isinstance(step, Inject) and getattr(step.fault, "broker", None) in controllers:
-                away.add(step.name)
-                assert len(controllers) == 3
+                if step.fault.lasting:
+                    away.add(step.name)
+                    assert len(controllers) == 3
+                elif type(step.fault).__name__ == "RollBroker":
+                    assert not away
             elif isinstance(step, Inject) and type(step.fault).__name__ == "MoveController":
                 assert not away
                 assert len(controllers) == 3
@@ -129,9 +135,58 @@ def test_every_kind_of_fault_of_kraft_is_drawn():
         ("PauseBroker", ""),
         ("PreferredElection", ""),
         ("CutLink", ""),
-        *((name, "") for name in (*_ON_DISK, *_RARE)),
+        *((name, "") for name in (*_ON_DISK, *_RARE, *_UPGRADED)),
     }
     assert set(kinds) == wanted
+
+
+def test_disks_of_controllers_that_were_killed_lose_something():
+    lost = Counter(
+        type(step.fault).__name__
+        for seed in range(40)
+        for scenario in [drawn(seed, "disks")]
+        for step in acts_of(scenario)
+        if isinstance(step, Inject)
+        and type(step.fault).__name__ in ("LoseTail", "WipeLogDirectory")
+        and getattr(step.fault, "broker", None) in scenario.cluster.controller_ids
+    )
+    assert set(lost) == {"LoseTail", "WipeLogDirectory"}
+
+
+def test_controllers_are_rolled_first_and_levels_are_raised_last():
+    is_raised = False
+    for seed in range(40):
+        scenario = drawn(seed, UPGRADES)
+        assert {broker.kafka for broker in scenario.cluster.brokers} == {"4.0.2"}
+        nodes = {*scenario.cluster.controller_ids, *(each.id for each in scenario.cluster.brokers)}
+        newer: set[int] = set()
+        for step in acts_of(scenario):
+            fault = step.fault if isinstance(step, Inject) else None
+            if isinstance(fault, RollBroker):
+                {RELEASE: newer.add, "4.0.2": newer.discard}[fault.kafka](fault.broker)
+                controllers = {*scenario.cluster.controller_ids}
+                assert controllers <= newer or newer <= controllers
+            elif isinstance(fault, UpdateFeatures):
+                assert newer == nodes
+                assert fault.levels == (("metadata.version", 27),)
+                is_raised = True
+    assert is_raised
+
+
+@pytest.mark.parametrize(
+    ("kafka", "segments"),
+    [
+        ("3.9.1", ()),
+        ("4.0.2", (("segment.bytes", "300"),)),
+        ("4.1.2", (("internal.segment.bytes", "300"),)),
+    ],
+)
+def test_logs_are_as_small_as_a_release_lets_them_be(kafka, segments):
+    scenario = draw(1, kafka=kafka, steps=5, mix=LOGS, mode="kraft")
+    (first,) = [step for step in scenario.steps[:1] if isinstance(step, CreateTopic)]
+    assert first.configuration == segments
+    assert ("log.segment.bytes" in scenario.cluster.properties) == (not segments)
+    assert {broker.log_directories for broker in scenario.cluster.brokers} == {2}
 
 
 def test_what_is_drawn_is_legal_and_the_same_for_the_same_seed():
@@ -159,10 +214,17 @@ def test_partitions_of_a_topic_have_equally_many_replicas():
     assert any(len(count) > 1 for count in counts)
 
 
-@pytest.mark.parametrize("mix", sorted(NOT_DRAWN))
-def test_a_mix_that_is_about_zookeeper_or_the_model_is_refused(mix):
-    with pytest.raises(UsageError, match=f"the mix {mix} is not for 4.1.2"):
-        draw(1, kafka=RELEASE, steps=5, mix=mix)
+@pytest.mark.parametrize(
+    ("mix", "kafka", "why"),
+    [
+        ("formats", RELEASE, "brokers ignore message formats there"),
+        ("walks", RELEASE, "the model.s walks take ZooKeeper.s acts"),
+        ("upgrades", "3.3.2", "it begins on the release line before, and none is known"),
+    ],
+)
+def test_a_mix_that_has_no_form_with_kraft_is_refused_with_the_reason(mix, kafka, why):
+    with pytest.raises(UsageError, match=f"the mix {mix} is not for {kafka} with KRaft: {why}"):
+        draw(1, kafka=kafka, steps=5, mix=mix, mode="kraft")
 
 
 @pytest.mark.parametrize(("kafka", "mode"), [("2.8.2", "kraft"), ("4.1.2", "zookeeper")])
