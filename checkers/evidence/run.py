@@ -302,7 +302,12 @@ class RunEvidence:
             (*self.said_alone, *self.client_operations, *others),
             key=lambda operation: operation.invoked_at,
         )
-        return tuple(_with_decided(operation, self.events) for operation in every)
+        decided: dict[TopicPartition, list[TimedEvent]] = {}
+        for timed in self.events:
+            if isinstance(timed.event, PartitionState):
+                partition = TopicPartition(timed.event.topic, timed.event.partition)
+                decided.setdefault(partition, []).append(timed)
+        return tuple(_with_decided(operation, decided) for operation in every)
 
     @cached_property
     def clients(self) -> ClientsSeen | None:
@@ -960,18 +965,19 @@ class RunEvidence:
         return of_broker
 
 
-def _with_decided(operation: Operation, events: Sequence[TimedEvent]) -> Operation:
+def _with_decided(
+    operation: Operation, decided: Mapping[TopicPartition, Sequence[TimedEvent]]
+) -> Operation:
     """Return the operation with the ISR and leader epochs decided while it went on.
 
     All clocks are this machine's.
     """
     isr: tuple[int, ...] = ()
     epochs: list[int] = []
-    for timed in events:
+    for timed in decided.get(TopicPartition(operation.topic, operation.partition), ()):
         event = timed.event
         if (
             isinstance(event, PartitionState)
-            and (event.topic, event.partition) == (operation.topic, operation.partition)
             and operation.ended_at is not None
             and timed.time <= operation.ended_at
         ):

@@ -1,7 +1,8 @@
 """Writes that a broker took as leader although it had taken up that another one leads (KRaft)."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.history import Operation
@@ -30,6 +31,7 @@ def acknowledged_after_demotion(evidence: RunEvidence) -> Iterator[Finding]:
     **Does not verify**: writes within two heartbeats after the decision; writes of others; reads.
     """
     told = heartbeats(evidence.links or ())
+    applied = {broker: _applied(of_broker) for broker, of_broker in told.items()}
     states: dict[TopicPartition, list[tuple[float, PartitionState]]] = {}
     for timed in evidence.events:
         if isinstance(timed.event, PartitionState):
@@ -38,14 +40,16 @@ def acknowledged_after_demotion(evidence: RunEvidence) -> Iterator[Finding]:
     for operation in evidence.operations:
         if operation.function == "produce" and operation.outcome == "ok":
             partition = TopicPartition(operation.topic, operation.partition)
-            decided = states.get(partition, ())
-            yield from _acknowledged(operation, decided, told.get(operation.broker, ()))
+            times, offsets = applied.get(operation.broker, ([], []))
+            place = bisect_left(times, operation.invoked_at)
+            yield from _acknowledged(
+                operation, states.get(partition, ()), offsets[place - 1] if place else -1
+            )
 
 
 def _acknowledged(
-    operation: Operation, decided: Sequence[tuple[float, PartitionState]], told: Sequence[Heartbeat]
+    operation: Operation, decided: Sequence[tuple[float, PartitionState]], applied: int
 ) -> Iterator[Finding]:
-    applied = _applied(told, operation.invoked_at)
     known = [state for _, state in decided if state.zxid <= applied]
     if not known or known[-1].leader == operation.broker or operation.ended_at is None:
         return
@@ -69,13 +73,22 @@ def _acknowledged(
     )
 
 
-def _applied(told: Sequence[Heartbeat], time: float) -> int:
-    """Return the metadata offset that a broker had applied at a time, or -1."""
-    before = told[: bisect_left(told, time, key=lambda heartbeat: heartbeat.time)]
-    life = before[-1].broker_epoch if before else -1
-    offsets = [each.metadata_offset for each in before if each.broker_epoch == life]
-    distinct = list(dict.fromkeys(offsets))
-    return distinct[-1 - _LATER] if len(distinct) > _LATER else -1
+def _applied(told: Iterable[Heartbeat]) -> tuple[list[float], list[int]]:
+    """Return times from which a broker had applied a metadata offset, and these offsets.
+
+    The offset is -1 where a process has not told enough of them.
+    """
+    times, offsets = list[float](), list[int]()
+    distinct: dict[int, None] = {}
+    life = None
+    for heartbeat in told:
+        if heartbeat.broker_epoch != life:
+            life, distinct = heartbeat.broker_epoch, {}
+        distinct.setdefault(heartbeat.metadata_offset)
+        times.append(heartbeat.time)
+        latest = [*islice(reversed(distinct), _LATER + 1)]
+        offsets.append(latest[_LATER] if len(latest) > _LATER else -1)
+    return times, offsets
 
 
 def _who(state: PartitionState) -> str:

@@ -1,7 +1,10 @@
 """Batches of other writers than kchaos: clients of a user's own, which no link saw."""
 
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.history import Operation
@@ -149,13 +152,14 @@ def foreign_at_links(evidence: RunEvidence) -> Iterator[Finding]:
     it; runs in which kchaos forged answers.
     """
     marked = {} if evidence.clients is None else evidence.clients.transactional
-    written = {
-        partition: _Written() for partition in evidence.partitions if partition not in marked
+    writes: dict[TopicPartition, list[Operation]] = {
+        partition: [] for partition in evidence.partitions if partition not in marked
     }
     for operation in evidence.operations:
         partition = TopicPartition(operation.topic, operation.partition)
-        if _is_write(operation) and partition in written:
-            written[partition].waiting.append(operation)
+        if _is_write(operation) and partition in writes:
+            writes[partition].append(operation)
+    written = {partition: _Written(waiting=deque(own)) for partition, own in writes.items()}
     if not any(message.fate in _MADE_UP for message in evidence.links or ()):
         for message in evidence.links or ():
             said = message.said
@@ -166,7 +170,7 @@ def foreign_at_links(evidence: RunEvidence) -> Iterator[Finding]:
     for partition, sent in sorted(written.items()):
         if sent.foreign:
             yield _finding(partition, sent.foreign, set(), "at the links")
-        beyond = [*_beyond_what_was_sent(evidence, partition)]
+        beyond = [*_beyond_what_was_sent(writes[partition])]
         if beyond:
             yield _finding(partition, beyond, set(), "in base offsets")
 
@@ -184,7 +188,7 @@ class _Written:
         foreign: What kchaos cannot have written.
     """
 
-    waiting: list[Operation] = field(default_factory=list)
+    waiting: deque[Operation]
     records: int = 0
     unplaced: int = 0
     placed: list[Range] = field(default_factory=list)
@@ -194,7 +198,7 @@ class _Written:
     def compare(self, time: float, told: object) -> None:
         """Take in one partition of a Fetch or of its answer."""
         while self.waiting and self.waiting[0].invoked_at <= time:
-            self._send(self.waiting.pop(0))
+            self._send(self.waiting.popleft())
         if isinstance(told, FetchAsked):
             self._reach(told.fetch_offset)
         elif isinstance(told, FetchAnswered) and not told.error_code:
@@ -224,18 +228,20 @@ class _Written:
                 self.foreign += unexplained
 
 
-def _beyond_what_was_sent(evidence: RunEvidence, partition: TopicPartition) -> Iterator[Range]:
-    writes = [
-        operation
-        for operation in evidence.operations
-        if _is_write(operation) and (operation.topic, operation.partition) == partition
-    ]
-    placed = [(write.base_offset, write.last_offset) for write in writes if write.base_offset >= 0]
+def _beyond_what_was_sent(writes: Sequence[Operation]) -> Iterator[Range]:
+    """Yield offsets below those of an acknowledged write that no write explains.
+
+    `writes` are of one partition, in the order of their invocation.
+    """
+    placed = merged(
+        (write.base_offset, write.last_offset) for write in writes if write.base_offset >= 0
+    )
+    began = [write.invoked_at for write in writes]
+    sums = [0, *accumulate(len(write.payloads) for write in writes)]
     for write in writes:
         if write.outcome != "ok" or write.base_offset < 0 or write.ended_at is None:
             continue
-        sent = sum(len(each.payloads) for each in writes if each.invoked_at <= write.ended_at)
-        if write.last_offset >= sent:
+        if write.last_offset >= sums[bisect_right(began, write.ended_at)]:
             yield from without([(0, write.base_offset - 1)], placed)
 
 

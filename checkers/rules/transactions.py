@@ -1,7 +1,8 @@
 """Outcome of transactions: on disk, and in what read_committed clients were told."""
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kchaos.checkers.evidence.clients import CommittedRead
@@ -95,13 +96,13 @@ def transactions_ended(evidence: PartitionEvidence, side: Side) -> Iterator[Find
     if not evidence.is_final or not replicas or not _is_whole(evidence):
         return
     leader = replicas[0]
-    transactions = logged_transactions(evidence, leader.batches)
+    places = _Places(logged_transactions(evidence, leader.batches))
     for operation in evidence.operations:
         if not operation.transaction or operation.base_offset < 0:
             continue
         if evidence.is_told_too_late(operation):
             continue
-        transaction = _of(transactions, operation)
+        transaction = places.of(operation)
         if transaction is not None:
             yield from _ended_otherwise(evidence, operation, transaction, leader.broker)
     yield from _lost_markers(evidence, leader.batches, leader.broker)
@@ -113,17 +114,23 @@ def _is_whole(evidence: PartitionEvidence) -> bool:
     return evidence.markers is not None and not is_changed and not evidence.excuses
 
 
-def _of(
-    transactions: Sequence[LoggedTransaction], operation: Operation
-) -> LoggedTransaction | None:
-    """Return the producer's transaction that contains a produce, or None."""
-    producer_id = -1 if operation.producer is None else operation.producer.producer_id
-    for transaction in transactions:
-        if transaction.producer_id == producer_id and any(
-            first <= operation.base_offset <= last for first, last in transaction.batches
-        ):
-            return transaction
-    return None
+class _Places:
+    """Transactions by the places of their batches in a log."""
+
+    def __init__(self, transactions: Iterable[LoggedTransaction]) -> None:
+        self._of: dict[int, list[tuple[Range, LoggedTransaction]]] = {}
+        for transaction in transactions:
+            of_producer = self._of.setdefault(transaction.producer_id, [])
+            of_producer += ((span, transaction) for span in transaction.batches)
+
+    def of(self, operation: Operation) -> LoggedTransaction | None:
+        """Return the producer's transaction that contains a produce, or None."""
+        producer_id = -1 if operation.producer is None else operation.producer.producer_id
+        places = self._of.get(producer_id, [])
+        place = bisect_right(places, operation.base_offset, key=lambda each: each[0][0]) - 1
+        if place < 0 or operation.base_offset > places[place][0][1]:
+            return None
+        return places[place][1]
 
 
 def _ended_otherwise(
@@ -229,15 +236,19 @@ def committed_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding
     if side != OBSERVED or not evidence.is_final or not replicas or not _is_whole(evidence):
         return
     transactions = logged_transactions(evidence, replicas[0].batches)
-    told: dict[int, list[tuple[float, int]]] = {}
+    by_offset = {
+        first: transaction for transaction in transactions for first, _ in transaction.batches
+    }
+    told: dict[int, tuple[list[float], list[int]]] = {}
     for read in sorted(evidence.committed_reads, key=lambda read: read.answered_at):
         if evidence.copied_from is not None and read.answered_at > evidence.copied_from:
             continue
-        before = [mark for at, mark in told.get(read.broker, ()) if at < read.asked_at]
-        least = min(max(before, default=0), read.high_watermark)
-        told.setdefault(read.broker, []).append((read.answered_at, read.high_watermark))
+        times, marks = told.setdefault(read.broker, ([], [0]))
+        least = min(marks[bisect_left(times, read.asked_at)], read.high_watermark)
+        times.append(read.answered_at)
+        marks.append(max(marks[-1], read.high_watermark))
         yield from _last_stable_offset(evidence, read, transactions, least)
-        yield from _given(evidence, read, transactions)
+        yield from _given(evidence, read, by_offset)
 
 
 def last_stable_offset(transactions: Sequence[LoggedTransaction], high_watermark: int) -> int:
@@ -305,11 +316,8 @@ def _most(
 
 
 def _given(
-    evidence: PartitionEvidence, read: CommittedRead, transactions: Sequence[LoggedTransaction]
+    evidence: PartitionEvidence, read: CommittedRead, by_offset: Mapping[int, LoggedTransaction]
 ) -> Iterator[Finding]:
-    by_offset = {
-        first: transaction for transaction in transactions for first, _ in transaction.batches
-    }
     for spans, is_wrong, kind, what in (
         (read.given, True, "aborted-read", "was given records of an aborted transaction"),
         (
