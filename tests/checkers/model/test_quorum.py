@@ -7,10 +7,12 @@ from typing import Any
 from kchaos.checkers.formats.metadata_image import LOST, MIGRATING, UNASSIGNED
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.quorum import (
+    Election,
     IsrProposal,
     alone,
     cancelled,
     created,
+    elected,
     failed,
     fenced,
     isr_asked_for,
@@ -209,3 +211,9 @@ def test_a_record_says_what_is_set_in_it() -> None:
     assert said_by(record | {"Isr": None, "EligibleLeaderReplicas": (2, 1)}) == {
         "EligibleLeaderReplicas": (1, 2)
     }
+
+
+def test_a_replica_without_a_directory_that_works_is_not_elected() -> None:
+    for directory, may_lead in ((LOST, False), ("gone", False), (UNASSIGNED, True), (MIGRATING, 1)):
+        state = quorum(NEW, leader=1, directories=(directory, "D1", "D2"))
+        assert bool(elected(state, PLACE, Election.PREFERRED)) == bool(may_lead), directory

@@ -283,3 +283,14 @@ def test_a_longer_copy_takes_the_place_of_what_it_covers():
     )
     whole = replace(SHIPPED_BY_A, segment_id="whole")
     assert tier.holder(entries((0, 0)), 2, (shorter, whole)) == whole
+
+
+def test_a_leader_need_not_know_what_the_leader_after_it_has_copied():
+    """Who was paused meanwhile copies the same segment once more (copiedOffsetOption)."""
+    before = replace(SHIPPED_BY_B, end_offset=0, leader_epochs=entries((0, 0)), copied_in=1)
+    later = replace(SHIPPED_BY_B, segment_id="later", start_offset=1, copied_in=2)
+    seen(led_by_b(NEW, before, later), copied(1, 1, (1, 1)))
+    seen(led_by_b(NEW, before, later), copied(2, 2, (1, 2)))
+    # What was copied in its own epoch it copied itself.
+    with pytest.raises(Excluded, match="it would copy what has offset 2 next"):
+        seen(led_by_b(NEW, before, replace(later, copied_in=1)), copied(1, 1, (1, 1)))
