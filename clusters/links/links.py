@@ -45,23 +45,14 @@ class Links:
     The pumps are threads of this process: one that computes beside them without a pause delays each
     message by up to the interpreter's switch interval (5 ms). Where the process may, as root may,
     they get a processor before other threads do.
-
-    ``sink`` is called with each record, in order; it should be quick. If it raises, the records
-    that follow do not reach it, and `check`, `await_record` and `close` raise LinkError.
     """
 
-    def __init__(
-        self,
-        *,
-        host: str = "127.0.0.1",
-        guests: IPv4Network | None = None,
-        sink: Callable[[LinkRecord], None] | None = None,
-    ) -> None:
+    def __init__(self, *, host: str = "127.0.0.1", guests: IPv4Network | None = None) -> None:
         self._host = host
         self._guests = guests
         self._rules = Rules()
         self._topics = TopicNames()
-        self._journal = LinkJournal(sink=sink)
+        self._journal = LinkJournal()
         self._context = RelayContext(rules=self._rules, journal=self._journal, topics=self._topics)
         self._client_journal = ClientJournal(lambda: self._journal.next_sequence)
         self._client_context = RelayContext(
@@ -142,6 +133,9 @@ class Links:
         self, sink: Callable[[LinkRecord], None] | None, *, since: int | None = None
     ) -> None:
         """Replace the sink; records from now on go there. A failure of the old one is forgotten.
+
+        It is called with each record, in order, and should be quick. If it raises, the records
+        that follow do not reach it, and `check`, `await_record` and `close` raise LinkError.
 
         With ``since`` the sink first gets the kept records from that sequence number on, and none
         comes twice, is missed or out of order; what it raises then is raised here.

@@ -64,10 +64,8 @@ class LinkJournal:
         fetches: That index.
     """
 
-    def __init__(
-        self, *, sink: Callable[[LinkRecord], None] | None = None, most_of_an_api: int = 50_000
-    ) -> None:
-        self._sink = sink
+    def __init__(self, *, most_of_an_api: int = 50_000) -> None:
+        self._sink: Callable[[LinkRecord], None] | None = None
         self._changed = threading.Condition()
         self._most_of_an_api = most_of_an_api
         self._kept: dict[int, deque[LinkRecord]] = {}
