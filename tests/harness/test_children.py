@@ -317,9 +317,12 @@ def test_ctrl_c_stops_every_cluster(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while len(list(runs.glob("*-*/actions.jsonl"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    await_until(
+        lambda: len(list(runs.glob("*-*/actions.jsonl"))) == 2,
+        timeout_s=300,
+        waiting_for="two plays to begin",
+        last_seen=lambda: [*runs.glob("*")],
+    )
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=200)
     assert child.returncode == 130, said
