@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import OBSERVED, PartitionEvidence, ReplicaEvidence, Side
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import KINDS, Finding
@@ -137,9 +138,16 @@ def _left_outside(evidence: PartitionEvidence) -> Iterator[tuple[str, int, Any]]
     ]
     if any(probe.is_refused_probe for probe in probes):
         return  # Nothing is known of replication by such a probe: `unknown.probe_refused`.
-    if not any(probe.outcome == "ok" for probe in probes):
+    if not any(probe.outcome == "ok" or _has_passed(evidence, probe) for probe in probes):
         detail = "no write with acks=all was acknowledged after everything was healed"
         yield "replication-stopped", evidence.leader, detail
+
+
+def _has_passed(evidence: PartitionEvidence, probe: Operation) -> bool:
+    """Return whether no answer came, and the leader's high watermark is beyond all of its log."""
+    leader = next(each for each in evidence.replicas if each.broker == evidence.leader)
+    end = leader.batches[-1].last_offset + 1 if leader.batches else 0
+    return probe.outcome == "info" and 0 < end <= max(leader.high_watermarks, default=-1)
 
 
 def _is_missing(evidence: PartitionEvidence, broker: int) -> bool:

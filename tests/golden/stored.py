@@ -71,7 +71,8 @@ def store(
     with tempfile.TemporaryDirectory() as temporary:
         small = _small(run, Path(temporary) / "run", lines)
         results = judge(small)
-        if not results.expected:
+        # An unsafe run shows what it ends with, although the model gives up on it.
+        if not results.expected and not (results.conforms is None and results.safe is False):
             raise ValueError(f"{run.path} is not as expected:\n{why(results)}")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "run.tar.xz").write_bytes(_packed(small.path))
@@ -167,9 +168,7 @@ def _small(run: RunDirectory, path: Path, lines: str) -> RunDirectory:
 def _packed(folder: Path) -> bytes:
     """Return a .tar.xz that is the same for the same files."""
     packed = io.BytesIO()
-    with tarfile.open(
-        fileobj=packed, mode="w:xz", preset=9, format=tarfile.USTAR_FORMAT
-    ) as archive:
+    with tarfile.open(fileobj=packed, mode="w:xz", preset=9, format=tarfile.GNU_FORMAT) as archive:
         for file in sorted(folder.rglob("*")):
             if file.is_file():
                 entry = tarfile.TarInfo(str(file.relative_to(folder)))
