@@ -48,7 +48,7 @@ def test_a_topic_keeps_what_it_has_beside_what_changes(cluster, topic, journal):
 
 
 # A follower of 2.8.2 fetches from such a leader in a loop, until the leader drops it after 30 s.
-@pytest.mark.parametrize("release", ["2.2.2"], indirect=True)
+@pytest.mark.parametrize("release", ["2.3.1"], indirect=True)
 def test_a_broker_comes_back_with_an_older_format_and_then_with_the_one_before(
     cluster, topic, journal
 ):
@@ -60,7 +60,7 @@ def test_a_broker_comes_back_with_an_older_format_and_then_with_the_one_before(
     assert [(start["broker"], start["message_format"]) for start in starts] == [(1, "0.10.2")]
     _lead_again(cluster, own, 1)
     own.produce(1, b"old", acks=-1)
-    back = RollBroker(broker=1, properties=((FORMAT, "2.2"),))
+    back = RollBroker(broker=1, properties=((FORMAT, "2.3"),))
     with back.inject(cluster, journal) as done:
         assert done.before[FORMAT] == "0.10.2"
     _lead_again(cluster, own, 1)
