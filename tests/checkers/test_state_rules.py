@@ -51,6 +51,20 @@ def test_without_an_acknowledged_probe_nothing_shows_that_replication_goes_on(ou
     assert shown(not_settled(silent, OBSERVED)) == [("replication-stopped", (0,), -1, -1)]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "high_watermark", "kinds"),
+    [("info", 2, []), ("info", 1, ["replication-stopped"]), ("fail", 2, ["replication-stopped"])],
+)
+def test_a_probe_without_an_answer_counts_where_the_high_watermark_has_passed_it(
+    outcome: str, high_watermark: int, kinds: list[str]
+) -> None:
+    leader = replace(replica(0, BOTH), high_watermarks=(high_watermark,))
+    probes = (replace(PROBE, outcome=outcome),)
+    late = evidence(leader, replica(1, BOTH), settle=settled(state="converged"), operations=probes)
+
+    assert [kind for kind, *_ in shown(not_settled(late, OBSERVED))] == kinds
+
+
 @pytest.mark.parametrize(("wanted", "kinds"), [(2, []), (1, ["replication-stopped"])])
 def test_a_topic_that_wants_more_replicas_than_it_has_shows_by_a_write_to_its_leader(
     wanted: int, kinds: list[str]
