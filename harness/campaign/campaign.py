@@ -194,7 +194,7 @@ def time_left(spent_s: float, done: int, wanted: int, *, at_once: int = 1) -> st
 
     `at_once` plays are parallel, of which the first ends predict nothing.
     """
-    if done < at_once or wanted == 1:
+    if done < at_once or wanted == 1 or done >= wanted:
         return ""
     left = spent_s / done * (wanted - done)
     told = f"{left / 60:.0f} min" if left >= _MINUTES_FROM_S else f"{left:.0f} s"
