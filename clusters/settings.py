@@ -12,8 +12,8 @@ from kchaos.clusters.releases import Release
 
 PROTOCOL = "inter.broker.protocol.version"
 BROKER_FORMAT = "log.message.format.version"
-LARGE_SEGMENTS = (4, 0)
-"""The first release whose segments have 1 MiB at least."""
+LARGE_SEGMENTS = (4, 1)
+"""The first release whose topics' segments have 1 MiB at least; brokers' have from 4.0 on."""
 _SEGMENTS, _LEAST_SEGMENT = "segment.bytes", 1 << 20
 TOPIC_FORMAT = "message.format.version"
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from kchaos.checkers.fingerprint import DRAWN
+from kchaos.clusters.settings import LARGE_SEGMENTS
 
 ENTRY = DRAWN
 SHRUNK = "shrunk"
@@ -48,7 +49,7 @@ def small_segments(release: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
     """
     if release < (4, 0):
         return ()
-    name = "segment.bytes" if release < (4, 1) else "internal.segment.bytes"
+    name = "segment.bytes" if release < LARGE_SEGMENTS else "internal.segment.bytes"
     return ((name, _SEGMENT_BYTES),)
 
 

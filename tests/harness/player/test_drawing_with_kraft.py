@@ -12,6 +12,7 @@ from kchaos.clusters.agent.points import POINTS
 from kchaos.clusters.api import Collectable, Killable, Pausable, Restartable
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import release_of
+from kchaos.clusters.settings import topic_settings_refused
 from kchaos.faults import RollBroker, UpdateFeatures
 from kchaos.faults.view import BrokerView, ClusterView
 from kchaos.harness.errors import UsageError
@@ -185,6 +186,7 @@ def test_logs_are_as_small_as_a_release_lets_them_be(kafka, segments):
     scenario = draw(1, kafka=kafka, steps=5, mix=LOGS, mode="kraft")
     (first,) = [step for step in scenario.steps[:1] if isinstance(step, CreateTopic)]
     assert first.configuration == segments
+    assert topic_settings_refused(release_of(kafka), {}, dict(segments)) == ""
     assert ("log.segment.bytes" in scenario.cluster.properties) == (not segments)
     assert {broker.log_directories for broker in scenario.cluster.brokers} == {2}
 
