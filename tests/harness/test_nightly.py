@@ -405,7 +405,7 @@ def test_two_nights_at_once_in_a_folder_are_refused(play: Any) -> None:
     play.folder.mkdir()
     with (play.folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match="another kchaos plays a night"):
+        with pytest.raises(UsageError, match="another kchaos runs a night"):
             play()
     assert play.stored.played == []
 
