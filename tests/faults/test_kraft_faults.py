@@ -302,3 +302,19 @@ def test_the_preferred_replica_is_elected(cluster, topic, journal):
     with election.inject(cluster, journal) as injection:
         assert injection.effect["leader"] == 0
     assert replicas.state()["leader_epoch"] == 2
+
+
+def test_a_feature_level_is_lowered_and_raised_and_one_that_nobody_supports_is_refused(
+    cluster, journal
+):
+    name = "transaction.version"
+    above = k.UpdateFeatures(levels=(("metadata.version", 99),))
+    with pytest.raises(k.NoEffect, match=r"metadata\.version"), above.inject(cluster, journal):
+        pass
+    level = cluster.metadata.features()[name]
+    lower = k.UpdateFeatures(levels=((name, level - 1),), downgrade=True)
+    with lower.inject(cluster, journal) as injection:
+        assert injection.before["levels"][name] == level
+        assert injection.effect["levels"][name] == level - 1
+    with k.UpdateFeatures(levels=((name, level),)).inject(cluster, journal) as injection:
+        assert injection.effect["levels"][name] == level
