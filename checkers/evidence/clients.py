@@ -34,8 +34,6 @@ _MODELLED_ERRORS = (
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.TRANSACTION_ABORTABLE,
 )
-_MOST_FOLLOWED = 10_000
-"""Produces of clients in one run that the model is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -569,8 +567,6 @@ def _unfollowed(
         partition = TopicPartition(operation.topic, operation.partition)
         if operation.error_code not in _MODELLED_ERRORS:
             whys.setdefault(partition, f"a produce that was answered with {operation.error}")
-        if len(produces) > _MOST_FOLLOWED:
-            whys.setdefault(partition, f"more than {_MOST_FOLLOWED} produces of clients in one run")
     return whys
 
 

@@ -1,6 +1,7 @@
 """Claims of KAFKA-7601, sentence by sentence, against what is computed."""
 
 from kchaos.checkers.model.values.log import Log
+from kchaos.checkers.model.values.shared import Shared
 from kchaos.studies.documents.comparison import Claim, Result, Row
 from kchaos.studies.documents.kafka_7601_columns import NEW, OLD, formats, in_both
 from kchaos.studies.documents.kafka_7601_scenes import BASE, FLAPS, A, downgraded, flapping
@@ -59,4 +60,4 @@ def _without_first(log: Log, count: int) -> Log:
     """Return a log of which retention has removed the first batches."""
     kept = log.batches[count:]
     start = kept[0].base_offset if kept else log.log_end_offset
-    return Log(batches=kept, log_start_offset=start, log_end_offset=log.log_end_offset)
+    return Log(batches=Shared(kept), log_start_offset=start, log_end_offset=log.log_end_offset)

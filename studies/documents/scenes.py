@@ -17,6 +17,7 @@ from kchaos.checkers.model.values.events import Event
 from kchaos.checkers.model.values.log import Log, missing
 from kchaos.checkers.model.values.prediction import EpochRound, Promise, Truncation
 from kchaos.checkers.model.values.replica import Replica
+from kchaos.checkers.model.values.shared import Shared
 from kchaos.checkers.segments.batch import payload_digest
 from kchaos.studies.documents.scene_events import CONTROLLER, PARTITION
 from kchaos.studies.explore.properties import unlike_leader
@@ -168,7 +169,7 @@ def _after(
         return left_alone_after(state, step, generations)
     component = ("replica", step.broker, PARTITION)
     replica: Replica = state(component)
-    batches = tuple(
+    batches = Shared(
         replace(batch, payload=payload_digest([])) if batch.base_offset in step.emptied else batch
         for batch in replica.log.batches
         if batch.base_offset not in step.removed

@@ -17,6 +17,7 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import FetcherThread, FollowerView, Replica, Role
 from kchaos.checkers.model.values.requests import Exchange, Outbox, PartitionRequest, Stage
+from kchaos.checkers.model.values.shared import Shared
 from kchaos.studies.explore.bounds import (
     CONTROLLER_EPOCH,
     FAULTS,
@@ -218,7 +219,7 @@ def _outbox(form: Form, _: Component, outbox: Outbox) -> Outbox:
 
 
 def _checkpoint(_: Form, __: Component, checkpoint: Checkpoint) -> Checkpoint:
-    return Checkpoint(known=checkpoint.known, possible=(checkpoint.known,))
+    return Checkpoint(known=checkpoint.known, possible=Shared((checkpoint.known,)))
 
 
 def _cuts(_: Form, __: Component, cuts: tuple[CutLink, ...]) -> tuple[CutLink, ...]:

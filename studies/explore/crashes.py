@@ -8,6 +8,7 @@ from kchaos.checkers.model.state.state import Checkpoint
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered
 from kchaos.checkers.model.values.requests import Stage
+from kchaos.checkers.model.values.shared import Shared
 from kchaos.studies.explore import lag, queues
 from kchaos.studies.explore.actions import (
     AnswerGivenUp,
@@ -33,7 +34,9 @@ def write_checkpoint(world: World, _: Machine, action: WriteCheckpoint) -> bool:
     known = replica.high_watermark
     if world.checkpoint(action.broker, PARTITION).known == known:
         return False
-    world.put(("checkpoint", action.broker, PARTITION), Checkpoint(known=known, possible=(known,)))
+    world.put(
+        ("checkpoint", action.broker, PARTITION), Checkpoint(known=known, possible=Shared((known,)))
+    )
     return True
 
 

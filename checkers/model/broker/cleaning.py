@@ -14,6 +14,7 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import LogCleaned, Produce
 from kchaos.checkers.model.values.log import records_of
 from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.model.values.shared import Shared
 from kchaos.checkers.segments.batch import join_payload_digests, payload_digest
 
 
@@ -79,7 +80,7 @@ def clean(world: World, event: LogCleaned) -> None:
         elif left:
             thinned.append(_thinned(batch, left))
             cleaned.append(thinned[-1].batch)
-    log = replace(replica.log, batches=tuple(cleaned))
+    log = replace(replica.log, batches=Shared(cleaned))
     world.put_replica(event.broker, partition, replace(replica, log=log))
     if thinned:
         world.put(("keyed", partition), (*_known(world, partition), *thinned))

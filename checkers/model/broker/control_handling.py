@@ -20,6 +20,7 @@ from kchaos.checkers.model.values.requests import (
     StopReplica,
     UpdateMetadata,
 )
+from kchaos.checkers.model.values.shared import Shared
 
 OFFLINE_STOPPED = "OFFLINE_STOPPED"
 """Stands for what is answered to a StopReplica of a replica whose log directory has failed."""
@@ -213,7 +214,9 @@ def _become(
         return "UNKNOWN_TOPIC_OR_PARTITION"
     if broker.generation.proposed.persists_high_watermark:
         known = replica.high_watermark
-        world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=(known,)))
+        world.put(
+            ("checkpoint", broker_id, partition), Checkpoint(known=known, possible=Shared((known,)))
+        )
     if state.leader == broker_id:
         follower.leave_fetchers(world, broker_id, partition)
         leader.become_leader(world, broker_id, partition, state)
@@ -320,7 +323,7 @@ def _stop_replica(world: World, broker_id: int, request: StopReplica) -> str:
         # The file has its line until it is written anew, and a topic that is made again inherits it
         # (LogManager.asyncDelete and ReplicaManager.checkpointHighWatermarks, 2.8.2 and 3.3.2).
         before = world.checkpoint(broker_id, request.partition).possible
-        after = Checkpoint(possible=before if before[-1] == 0 else (*before, 0))
+        after = Checkpoint(possible=before if before[-1] == 0 else before.with_items((0,)))
         world.put(("checkpoint", broker_id, request.partition), after)
         if request.is_stray and not broker.generation.replaces_strays:
             world.put(("stray", broker_id, request.partition), True)

@@ -18,6 +18,7 @@ from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark
 from kchaos.checkers.model.values.producers import loaded_snapshot
 from kchaos.checkers.model.values.replica import Replica, Role
+from kchaos.checkers.model.values.shared import Shared
 
 _OF_A_PROCESS = (
     "isr change",
@@ -28,7 +29,7 @@ _OF_A_PROCESS = (
     "appended",
     "shortened",
 )
-_NOTHING_KNOWN = Checkpoint(known=0, possible=(0,))
+_NOTHING_KNOWN = Checkpoint()
 
 
 def start(world: World, configuration: StartBroker, generation: Generation) -> None:
@@ -71,7 +72,9 @@ def start(world: World, configuration: StartBroker, generation: Generation) -> N
         entries = truncate_from_start(entries, log.log_start_offset)
         # Until the first checkpoint the file still holds what was read from it.
         known = world.checkpoint(broker_id, partition).known
-        world.put(("checkpoint", broker_id, partition), Checkpoint(known=known, possible=(known,)))
+        world.put(
+            ("checkpoint", broker_id, partition), Checkpoint(known=known, possible=Shared((known,)))
+        )
         high_watermark = min(known, log.log_end_offset)
         if own.keeps_high_watermark_in_log:
             high_watermark = max(high_watermark, log.log_start_offset)
@@ -175,7 +178,7 @@ def _last_checkpoint(
         known, is_known = seen.get(partition, 0), True
         if known not in allowed:
             _note_impossible(world, broker_id, partition, known, allowed)
-    possible = (known,) if is_known or is_clean else checkpoint.possible
+    possible = Shared((known,)) if is_known or is_clean else checkpoint.possible
     return Checkpoint(known=known, possible=possible)
 
 

@@ -11,7 +11,7 @@ kafka.server.ReplicaFetcherTierStateMachine and TierStateMachine, UnifiedLog and
 ReplicaManager.handleOffsetOutOfRangeError, 3.6.2 and 3.9.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import TopicPartition
@@ -255,7 +255,7 @@ def rebuild(
     of_leader = world.known_replica(leader_of(source), partition)
     next_offset = segment.end_offset + 1
     log = Log(
-        batches=tuple(batch for batch in of_leader.log.batches if batch.last_offset < next_offset),
+        batches=of_leader.log.before(next_offset),
         log_start_offset=of_leader.log.log_start_offset,
         log_end_offset=next_offset,
         local_start_offset=next_offset,
@@ -391,7 +391,7 @@ def _note_local_start(world: World, broker_id: int, partition: TopicPartition, s
     return said if first is None else f"{said}; it was believed to begin from {first} to {last}"
 
 
-def _within(batches: tuple[PredictedBatch, ...], span: range) -> tuple[PredictedBatch, ...]:
+def _within(batches: Iterable[PredictedBatch], span: range) -> tuple[PredictedBatch, ...]:
     return tuple(
         batch for batch in batches if batch.base_offset in span and batch.last_offset in span
     )

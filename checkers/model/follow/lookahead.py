@@ -1,8 +1,10 @@
 """Lookahead: the rest of a record tells a search early where nothing can fit."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from kchaos.checkers.acts import FORGED_ERRORS, ForgeAnswers, StopBroker, TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
@@ -33,6 +35,8 @@ from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.requests import EARLIEST, PartitionRequest
 
+_Item = TypeVar("_Item", bound=tuple[Any, ...])
+
 
 class Lookahead:
     """Indexes over one record."""
@@ -62,6 +66,12 @@ class Lookahead:
         self._answers: dict[tuple[int, TopicPartition], list[tuple[int, Number, int]]] = (
             defaultdict(list)
         )
+        self._told_on: dict[
+            tuple[int, int, int, TopicPartition], list[tuple[int, FetchAnswered]]
+        ] = defaultdict(list)
+        self._begun: dict[tuple[int, int, int], int] = {}
+        self._cut: dict[tuple[int, int, int], int] = {}
+        self._answered_at: dict[tuple[Number, int, TopicPartition], int] = {}
         self._empty: dict[tuple[int, TopicPartition], list[tuple[int, Number, int]]] = defaultdict(
             list
         )
@@ -71,7 +81,7 @@ class Lookahead:
         self._ends_told: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
         self._copied: dict[tuple[TopicPartition, int, int], int] = {}
         self._last_on: dict[int, int] = {}
-        self._on: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._on: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         self._told: dict[int, list[tuple[int, ControlSent]]] = defaultdict(list)
         self._killed: dict[int, list[int]] = defaultdict(list)
         self._stopped: dict[int, list[tuple[int, Mapping[TopicPartition, int]]]] = defaultdict(list)
@@ -114,6 +124,8 @@ class Lookahead:
                 for partition, said in what.partitions.items():
                     answer = (index, what.number, said.error_code)
                     self._answers[what.leader, partition].append(answer)
+                    self._answered_at.setdefault((what.number, what.leader, partition), index)
+                self._note_told(index, what)
                 self._note_empty(index, what)
                 self._note_epochs(index, what)
                 self._note_ends(index, what)
@@ -153,10 +165,20 @@ class Lookahead:
                 }
                 self._stopped[what.broker].append((index, marks))
 
+    def _note_told(self, index: int, response: ResponseSeen) -> None:
+        connection = (response.number[0], response.follower, response.source)
+        if not response.is_whole:
+            self._cut.setdefault(connection, index)
+        for partition, said in response.partitions.items():
+            if isinstance(said, FetchAnswered):
+                self._told_on[*connection, partition].append((index, said))
+
     def _note_connection(self, index: int, number: Number) -> None:
         connection, correlation = number
-        self._on[connection].append((index, correlation))
         self._last_on[connection] = max(correlation, self._last_on.get(connection, correlation))
+        places, latest = self._on[connection]
+        places.append(index)
+        latest.append(self._last_on[connection])
 
     def _log_starts(self, what: object) -> Iterator[tuple[int, TopicPartition, int]]:
         """Yield where a log was seen to begin: (broker, partition, offset)."""
@@ -194,8 +216,8 @@ class Lookahead:
     ) -> int | None:
         """Return where a log is next seen to begin, from an index on, if that is further on."""
         items = self._begins.get((broker, partition), [])
-        at = bisect_left(items, index, key=lambda item: item[0])
-        return next((start for _, start in items[at:] if start > log_start_offset), None)
+        starts = (start for _, start in _since(items, index))
+        return next((start for start in starts if start > log_start_offset), None)
 
     def _note_request(self, index: int, what: RequestSeen) -> None:
         self._note_connection(index, what.number)
@@ -208,6 +230,8 @@ class Lookahead:
             else:
                 self.backing_off[what.number] = self._without_answer(what)
         self._of_pair[what.follower, what.source].append((index, what))
+        if what.is_full:
+            self._begun.setdefault((what.number[0], what.follower, what.source), index)
         for partition, asked in what.partitions.items():
             if isinstance(asked, EpochAsked):
                 epoch = (index, asked.requested_epoch)
@@ -334,7 +358,7 @@ class Lookahead:
         """
         items = self._empty.get((leader, partition), [])
         answered = self._client_answered.get(operation)
-        for at, number, asked in items[bisect_left(items, index, key=lambda item: item[0]) :]:
+        for at, number, asked in _since(items, index):
             if answered is not None and at > answered:
                 return
             if asked <= offset:
@@ -343,7 +367,7 @@ class Lookahead:
     def next_of(self, follower: int, source: int, index: int) -> RequestSeen | ResponseSeen | None:
         """Return the next message between a fetcher and its leader, from an index on."""
         items = self._of_pair.get((follower, source), [])
-        at = bisect_left(items, index, key=lambda item: item[0])
+        at = bisect_left(items, index, key=itemgetter(0))
         return items[at][1] if at < len(items) else None
 
     def next_unseen(self, follower: int, source: int, index: int) -> ResponseSeen | None:
@@ -352,7 +376,7 @@ class Lookahead:
         None if they record another request of that fetcher before.
         """
         items = self._of_pair.get((follower, source), [])
-        for _, what in items[bisect_left(items, index, key=lambda item: item[0]) :]:
+        for _, what in _since(items, index):
             if isinstance(what, RequestSeen):
                 return None
             if what.api == FETCH and what.number not in self.requests:
@@ -362,8 +386,7 @@ class Lookahead:
     def next_fetch(self, follower: int, source: int, index: int) -> RequestSeen | None:
         """Return the next Fetch that a fetcher sends its leader, from an index on."""
         items = self._of_pair.get((follower, source), [])
-        at = bisect_left(items, index, key=lambda item: item[0])
-        asked = (what for _, what in items[at:] if isinstance(what, RequestSeen))
+        asked = (what for _, what in _since(items, index) if isinstance(what, RequestSeen))
         return next((what for what in asked if what.api == FETCH), None)
 
     def fetches_before_told(
@@ -374,7 +397,7 @@ class Lookahead:
         None where the follower is told before that the same broker leads that partition.
         """
         items = self._of_pair.get((follower, source), [])
-        for at, what in items[bisect_left(items, index, key=lambda item: item[0]) :]:
+        for at, what in _since(items, index):
             if not isinstance(what, RequestSeen) or what.api != FETCH:
                 continue
             is_told = any(
@@ -395,7 +418,7 @@ class Lookahead:
         None where that was asked after the leader had answered this control request.
         """
         items = self._answers.get((leader, partition), [])
-        at = bisect_left(items, index, key=lambda item: item[0])
+        at = bisect_left(items, index, key=itemgetter(0))
         if at == len(items):
             return None
         _, number, error_code = items[at]
@@ -413,7 +436,7 @@ class Lookahead:
         """
         items = self._answers.get((leader, partition), [])
         handled = self._answered.get(request)
-        for _, number, error_code in items[bisect_left(items, index, key=lambda item: item[0]) :]:
+        for _, number, error_code in _since(items, index):
             asked_at = self._asked_at.get(number)
             if asked_at is None or error_code != ErrorCode.UNKNOWN_LEADER_EPOCH:
                 continue
@@ -428,7 +451,7 @@ class Lookahead:
         None where it is told anything more of that partition before.
         """
         stops = self._stopped[broker]
-        at = bisect_left(stops, index, key=lambda item: item[0])
+        at = bisect_left(stops, index, key=itemgetter(0))
         if at == len(stops):
             return None
         stopped_at, checkpointed = stops[at]
@@ -443,8 +466,7 @@ class Lookahead:
         self, number: Number, leader: int, partition: TopicPartition, index: int
     ) -> bool:
         """Return whether a leader deletes no replica from an index on, until an answer is seen."""
-        answers = self._answers.get((leader, partition), [])
-        answered = next((index for index, known, _ in answers if known == number), None)
+        answered = self._answered_at.get((number, leader, partition))
         return answered is not None and not any(
             stopped.partition == partition and stopped.deletes
             for at, sent in self._told[leader]
@@ -461,7 +483,9 @@ class Lookahead:
         """
         stops = (at for at, _ in self._stopped.get(broker, ()) if at >= index)
         end = self._answered.get(request, next(stops, len(self._times)))
-        return any(index <= at < end for at in self._sent_to.get((broker, partition), ()))
+        sent = self._sent_to.get((broker, partition), [])
+        at = bisect_left(sent, index)
+        return at < len(sent) and sent[at] < end
 
     def refused_before(
         self, leader: int, partition: TopicPartition, request: Number, index: int
@@ -472,7 +496,7 @@ class Lookahead:
         """
         items = self._answers.get((leader, partition), [])
         handled = self._answered.get(request)
-        for _, number, error_code in items[bisect_left(items, index, key=lambda item: item[0]) :]:
+        for _, number, error_code in _since(items, index):
             asked = self._asked_at.get(number)
             is_before = asked is not None and (handled is None or asked < handled)
             if is_before and error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -487,7 +511,7 @@ class Lookahead:
         """
         items = self._of_pair.get((follower, source), [])
         handled = self._answered.get(request)
-        for at, what in items[bisect_left(items, index, key=lambda item: item[0]) :]:
+        for at, what in _since(items, index):
             if handled is None or at > handled:
                 return
             is_unseen = isinstance(what, ResponseSeen) and what.number not in self.requests
@@ -502,7 +526,7 @@ class Lookahead:
         the first.
         """
         sent = self._sent.get((follower, source), [])
-        at = bisect_left(sent, index, key=lambda item: item[0])
+        at = bisect_left(sent, index, key=itemgetter(0))
         before = -1 if at == 0 else sent[at - 1][1]
         return at == len(sent) or sent[at][1] != before + 1
 
@@ -526,7 +550,7 @@ class Lookahead:
         fetcher has one at a time.
         """
         asked = self._asked.get((follower, leader_of(source), partition), [])
-        at = bisect_left(asked, index, key=lambda item: item[0])
+        at = bisect_left(asked, index, key=itemgetter(0))
         if at == 0:
             return True
         said = asked[at - 1][2]
@@ -570,8 +594,7 @@ class Lookahead:
         if killed is None:
             return False
         items = self._of_pair.get((follower, source), [])
-        at = bisect_left(items, index, key=lambda item: item[0])
-        later = (item for item in items[at:] if isinstance(item[1], RequestSeen))
+        later = (item for item in _since(items, index) if isinstance(item[1], RequestSeen))
         asks = next(later, None)
         return asks is None or asks[0] > killed
 
@@ -592,7 +615,7 @@ class Lookahead:
         items = self._of_pair.get((follower, source), [])
         return [
             asked.leader_epoch
-            for at, what in items[bisect_left(items, index, key=lambda item: item[0]) :]
+            for at, what in _since(items, index)
             if at < end and isinstance(what, RequestSeen)
             if (asked := what.partitions.get(partition)) is not None
         ]
@@ -609,10 +632,10 @@ class Lookahead:
         and has not fetched before.
         """
         fetches = self._fetches_of[follower, partition]
-        at = bisect_left(fetches, index, key=lambda item: item[0])
+        at = bisect_left(fetches, index, key=itemgetter(0))
         first = fetches[at] if at < len(fetches) else None
         sent = self._read.get((follower, partition, batch.base_offset), [])
-        at = bisect_left(sent, index, key=lambda item: item[0])
+        at = bisect_left(sent, index, key=itemgetter(0))
         if at < len(sent) and (first is None or sent[at][0] < first[0]):
             return sent[at][1] != batch.leader_epoch
         if first is None or first[1].fetch_offset > batch.base_offset:
@@ -633,14 +656,14 @@ class Lookahead:
     def epoch_asked_next(self, follower: int, partition: TopicPartition, index: int) -> int | None:
         """Return for which epoch a broker next asks a leader, from an index on, None for none."""
         asked = self._epochs_asked.get((follower, partition), [])
-        at = bisect_left(asked, index, key=lambda item: item[0])
+        at = bisect_left(asked, index, key=itemgetter(0))
         return asked[at][1] if at < len(asked) else None
 
     def _next_fetch_of(
         self, follower: int, partition: TopicPartition, index: int
     ) -> FetchAsked | None:
         fetches = self._fetches_of[follower, partition]
-        at = bisect_left(fetches, index, key=lambda item: item[0])
+        at = bisect_left(fetches, index, key=itemgetter(0))
         return fetches[at][1] if at < len(fetches) else None
 
     def has_closed(self, broker: int, index: int, decided: int) -> bool:
@@ -687,13 +710,9 @@ class Lookahead:
 
         For the arguments see `would_be_seen`.
         """
-        items = self._of_pair.get((follower, source), [])
-        for _, what in reversed(items[: bisect_left(items, index, key=lambda item: item[0])]):
-            if isinstance(what, ResponseSeen) and what.number[0] == number[0]:
-                said = what.partitions.get(partition)
-                if isinstance(said, FetchAnswered):
-                    return said
-        return None
+        answers = self._told_on.get((number[0], follower, source, partition), [])
+        at = bisect_left(answers, index, key=itemgetter(0))
+        return answers[at - 1][1] if at else None
 
     def begins_session(self, number: Number, follower: int, source: int, index: int) -> bool:
         """Return whether a fetch session began on the connection of a Fetch, whole up to an index.
@@ -704,11 +723,9 @@ class Lookahead:
 
         For the arguments see `would_be_seen`.
         """
-        items = self._of_pair.get((follower, source), [])
-        before = [what for at, what in items if at < index and what.number[0] == number[0]]
-        return any(isinstance(what, RequestSeen) and what.is_full for what in before) and all(
-            what.is_whole for what in before if isinstance(what, ResponseSeen)
-        )
+        connection = (number[0], follower, source)
+        begun, cut = self._begun.get(connection), self._cut.get(connection)
+        return begun is not None and begun < index and (cut is None or cut >= index)
 
     def high_watermark_to_tell(
         self,
@@ -739,7 +756,7 @@ class Lookahead:
         None if it sends none, or one of a format without leader epochs.
         """
         items = self._read.get((leader, partition, base_offset), [])
-        at = bisect_left(items, index, key=lambda item: item[0])
+        at = bisect_left(items, index, key=itemgetter(0))
         return items[at][1] if at < len(items) else None
 
     def next_isr_asked(
@@ -747,7 +764,7 @@ class Lookahead:
     ) -> frozenset[int] | None:
         """Return the ISR that a leader is next seen to ask for in an epoch, from an index on."""
         items = self._isrs_asked.get((leader, partition, leader_epoch), [])
-        at = bisect_left(items, index, key=lambda item: item[0])
+        at = bisect_left(items, index, key=itemgetter(0))
         return items[at][1] if at < len(items) else None
 
     def fetches_before_isr_asked(
@@ -756,8 +773,8 @@ class Lookahead:
         """Return whether a fetch is seen, from an index on, before the leader asks for an ISR."""
         requests = self._isrs_asked.get((leader, partition, leader_epoch), [])
         fetches = self._asked.get((follower, leader, partition), [])
-        request = bisect_left(requests, index, key=lambda item: item[0])
-        fetch = bisect_left(fetches, index, key=lambda item: item[0])
+        request = bisect_left(requests, index, key=itemgetter(0))
+        fetch = bisect_left(fetches, index, key=itemgetter(0))
         if request == len(requests) or fetch == len(fetches):
             return False
         return fetches[fetch][0] < requests[request][0]
@@ -770,7 +787,7 @@ class Lookahead:
         From an index on, while no link sees the follower fetch, though that epoch began without it.
         """
         sent, leader = self._sent.get((follower, source), []), leader_of(source)
-        later = bisect_left(sent, index, key=lambda item: item[0])
+        later = bisect_left(sent, index, key=itemgetter(0))
         end = sent[later][0] if later < len(sent) else len(self._times)
         return any(
             state.leader_epoch > leader_epoch
@@ -799,7 +816,9 @@ class Lookahead:
 
     def later(self, number: Number) -> int | None:
         """Return the index of the first message after a request on its connection."""
-        return next((at for at, known in self._on[number[0]] if known > number[1]), None)
+        places, latest = self._on[number[0]]
+        at = bisect_right(latest, number[1])
+        return places[at] if at < len(places) else None
 
     def told_until(
         self, leader: int, partition: TopicPartition, index: int, end: int
@@ -822,11 +841,11 @@ class Lookahead:
         One that the links did not record asks as the last one before it did; it is None here.
         """
         asked = self._asked.get((follower, leader, partition), [])
-        at = bisect_left(asked, index, key=lambda item: item[0])
+        at = bisect_left(asked, index, key=itemgetter(0))
         if at:
             yield None, asked[at - 1][2]
         fetches = self._fetches_of[follower, partition]
-        for place, said, number in fetches[bisect_left(fetches, index, key=lambda item: item[0]) :]:
+        for place, said, number in _since(fetches, index):
             if place >= end:
                 return
             yield number, said
@@ -858,7 +877,7 @@ class Lookahead:
     ) -> Iterator[tuple[int, Number, FetchAnswered]]:
         """Yield a leader's answers to Fetches of a partition: (index, number, answer)."""
         answers = self._answers.get((leader, partition), [])
-        for at, number, _ in answers[bisect_left(answers, index, key=lambda item: item[0]) :]:
+        for at, number, _ in _since(answers, index):
             if number in self.responses:
                 said = self.responses[number].partitions.get(partition)
                 if isinstance(said, FetchAnswered):
@@ -904,6 +923,10 @@ class Lookahead:
             for at, sent in self._told[leader]
         )
 
+    def is_client_answered(self, operation: str, index: int) -> bool:
+        """Return whether a client has the answer to a produce from an index on."""
+        return self._client_answered.get(operation, -1) >= index
+
     def is_told_before_answering(self, broker: int, operation: str, index: int) -> bool:
         """Return whether a broker hears of leaders, from an index on, before a client's answer."""
         answered = self._client_answered.get(operation)
@@ -925,8 +948,8 @@ class Lookahead:
     def is_told_before_asking(self, follower: int, source: int, index: int) -> bool:
         """Return whether a follower hears of partitions, from an index on, before it asks again."""
         items = self._of_pair.get((follower, source), [])
-        at = bisect_left(items, index, key=lambda item: item[0])
-        asks = next((place for place, what in items[at:] if isinstance(what, RequestSeen)), None)
+        requests = (place for place, what in _since(items, index) if isinstance(what, RequestSeen))
+        asks = next(requests, None)
         return any(
             what.states or what.stopped
             for place, what in self._told.get(follower, ())
@@ -949,7 +972,7 @@ class Lookahead:
         recorded.
         """
         items = self._of_pair.get((follower, source), [])
-        at = bisect_left(items, index, key=lambda item: item[0])
+        at = bisect_left(items, index, key=itemgetter(0))
         epochs = {
             partition: asks.leader_epoch
             for partition, asks in asked
@@ -965,6 +988,12 @@ class Lookahead:
             if index <= place < items[at][0]
             for state in sent.states
         )
+
+
+def _since(items: Sequence[_Item], index: int) -> Iterator[_Item]:
+    """Yield what was noted from an index on; each item begins with its own index."""
+    for place in range(bisect_left(items, index, key=itemgetter(0)), len(items)):
+        yield items[place]
 
 
 def tells_leader(sent: ControlSent, state: PartitionState) -> bool:

@@ -48,12 +48,17 @@ def step_at_once(state: State, lookahead: Lookahead, index: int) -> World | None
     return None
 
 
-def needed(changes: dict[Component, object], lookahead: Lookahead) -> dict[Component, object]:
+def needed(
+    changes: dict[Component, object], lookahead: Lookahead, index: int
+) -> dict[Component, object]:
     """Return changes of components without what nothing that is still to come looks at.
 
     Left out are what a broker answered to its controller, if no answer was seen; a request that its
-    thread has given up, once the leader has done with it, if no answer was seen; and what is in an
-    answer that was not seen.
+    thread has given up, once the leader has done with it, if no answer was seen; what is in an
+    answer that was not seen; and what a client's produce was answered, if the client has its answer
+    or gets none.
+
+    `index` is of the first observation that is not taken yet.
     """
     kept = dict(changes)
     for component, value in changes.items():
@@ -62,6 +67,8 @@ def needed(changes: dict[Component, object], lookahead: Lookahead) -> dict[Compo
         elif component[0] == "exchanges" and isinstance(value, tuple):
             seen = (_as_needed(item, lookahead) for item in value)
             kept[component] = tuple(exchange for exchange in seen if exchange is not None) or None
+        elif component[0] == "answer" and not lookahead.is_client_answered(component[1], index):
+            kept[component] = None
     return kept
 
 

@@ -12,13 +12,14 @@ point, in another order. Where two such searches come no further either, the obs
 point is taken as one that no state explains. Otherwise it is a suspect, and not proved.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
-from heapq import heappop, heappush
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.controller.recorded import unexplained
@@ -59,6 +60,10 @@ _UNTIL_UNLIKELY = 500
 """States that may explain no more of a run until an unlikely branch is searched."""
 PATIENCE = 4_000
 """States that may do so until a search begins anew in another order, which has half of them."""
+KEPT = 2_500
+"""So many branches are kept, the newest ones; a search may have as many again before it forgets."""
+_BLOCK = 256
+"""So many states of an explanation are made at a time."""
 _BACK = (20, 100, 500)
 """Observations and decisions before the furthest point, from where the next searches begin."""
 _CONFIRMED_BY = 2
@@ -77,19 +82,168 @@ class _Node(NamedTuple):
     state: State
 
 
-class _Step(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Step:
     """Way to a node: the notes on it, and the node before.
 
     Attributes:
+        node: Its state is `EMPTY` where the search has left the step behind.
+        changes: What the step changed.
         is_late: Whether there is little hope that it leads to the end of the record.
         dead_end: Why it cannot lead there, or "".
     """
 
     node: _Node
-    notes: tuple[object, ...]
-    before: "_Step | None"
+    notes: tuple[object, ...] = ()
+    before: "_Step | None" = None
+    changes: Mapping[Component, Any] = field(default_factory=dict)
     is_late: bool = False
     dead_end: str = ""
+
+    def remember(self) -> None:
+        """Have its state again, by all that was changed before."""
+        changes: dict[Component, Any] = {}
+        step: _Step | None = self
+        while step is not None:
+            changes = {**step.changes, **changes}
+            step = step.before
+        self.node = self.node._replace(state=EMPTY.changed(changes))
+
+
+class _Path(Sequence[Reached]):
+    """An explanation: the state after each step, with what of the record was taken.
+
+    States are made anew where they are asked for, a block of them at a time.
+    """
+
+    def __init__(self, record: Record, steps: Sequence[_Step]) -> None:
+        self._record, self._steps = record, steps
+        self._begins: list[State] = []
+        self._block, self._states = -1, list[State]()
+        state = EMPTY
+        for index, step in enumerate(steps):
+            state = state.changed(step.changes)
+            if index % _BLOCK == 0:
+                self._begins.append(state)
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    @overload
+    def __getitem__(self, index: int) -> Reached: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Reached]: ...
+    def __getitem__(self, index: int | slice) -> Reached | Sequence[Reached]:
+        """Return a state with its step."""
+        if isinstance(index, slice):
+            return [self[place] for place in range(len(self))[index]]
+        place = range(len(self))[index]
+        step = self._steps[place]
+        promised = tuple(note for note in step.notes if isinstance(note, Promise))
+        return Reached(self._state(place), self._item(place), promised)
+
+    def nodes(self) -> "_Nodes":
+        """Return the same states, each with how much of each order was taken."""
+        return _Nodes(self, self._steps)
+
+    def _item(self, place: int) -> Seen | Decided | None:
+        node, before = self._steps[place].node, self._steps[max(place - 1, 0)].node
+        if node.seen > before.seen:
+            return self._record.seen[before.seen]
+        return self._record.decided[before.decided] if node.decided > before.decided else None
+
+    def _state(self, place: int) -> State:
+        block = place // _BLOCK
+        if block != self._block:
+            self._block, self._states = block, [self._begins[block]]
+            for step in self._steps[block * _BLOCK + 1 : (block + 1) * _BLOCK]:
+                self._states.append(self._states[-1].changed(step.changes))
+        return self._states[place % _BLOCK]
+
+
+class _Nodes(Sequence[tuple[State, int, int]]):
+    """States of an explanation, with the numbers of observations and decisions taken by then."""
+
+    def __init__(self, path: _Path, steps: Sequence[_Step]) -> None:
+        self._path, self._steps = path, steps
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[State, int, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[State, int, int]]: ...
+    def __getitem__(
+        self, index: int | slice
+    ) -> tuple[State, int, int] | Sequence[tuple[State, int, int]]:
+        """Return a state with both numbers."""
+        if isinstance(index, slice):
+            return [self[place] for place in range(len(self))[index]]
+        node = self._steps[index].node
+        return self._path[index].state, node.seen, node.decided
+
+
+class _Branches:
+    """Branches of a depth-first search, the newest last, and the nodes that it has seen.
+
+    What lies far behind the newest branch is forgotten, so that memory does not grow with a run.
+
+    Attributes:
+        has_forgotten: Whether a branch was forgotten that may have led elsewhere.
+    """
+
+    def __init__(self, first: _Step) -> None:
+        self.has_forgotten = False
+        self._stack: deque[tuple[_Step, Iterator[_Step]]] = deque()
+        self._late: list[tuple[int, int, _Step]] = []
+        self._visited: dict[int, set[_Node]] = {}
+        self._number = 0
+        self.is_new(first.node)
+
+    def is_new(self, node: _Node) -> bool:
+        """Return whether a node is seen for the first time."""
+        visited = self._visited.setdefault(_depth(node), set())
+        before = len(visited)
+        visited.add(node)
+        return len(visited) > before
+
+    def push(self, step: _Step, following: Iterator[_Step]) -> None:
+        """Go on with a step."""
+        self._stack.append((step, following))
+        if len(self._stack) > 2 * KEPT:
+            self._forget()
+
+    def push_late(self, step: _Step) -> None:
+        """Go on with a step when nothing else leads further."""
+        self._number += 1
+        heappush(self._late, (-_depth(step.node), -self._number, step))
+
+    def pop_late(self) -> _Step | None:
+        """Return the late step that explains the most, of equal ones the newest."""
+        return heappop(self._late)[-1] if self._late else None
+
+    def next(self) -> _Step | None:
+        """Return the next step of the newest branch; None ends the branch."""
+        following = next(self._stack[-1][1], None)
+        if following is None:
+            self._stack.pop()
+        return following
+
+    def __bool__(self) -> bool:
+        return bool(self._stack)
+
+    def _forget(self) -> None:
+        """Forget all but the newest branches, and nodes that only forgotten ones lead to."""
+        while len(self._stack) > KEPT:
+            step, _ = self._stack.popleft()
+            step.node = step.node._replace(state=EMPTY)
+        self.has_forgotten = True
+        least = min(_depth(step.node) for step, _ in self._stack)
+        self._late = [late for late in self._late if -late[0] >= least]
+        heapify(self._late)
+        for depth in [depth for depth in self._visited if depth < least]:
+            del self._visited[depth]
 
 
 def follow(
@@ -129,7 +283,8 @@ def follow(
     while at is not None:
         steps.append(at)
         at = at.before
-    notes = [note for step in reversed(steps) for note in step.notes]
+    steps.reverse()
+    notes = [note for step in steps for note in step.notes]
     if emptied is not None:
         copied = sorted({(note.label, note.broker) for note in notes if isinstance(note, Copied)})
         emptied = replace(emptied, explained=tuple(copied))
@@ -138,12 +293,11 @@ def follow(
         state, more = _left_alone(search, last.node)
         notes += more
     prediction = prediction_of(state, notes, _snapshots(notes))
-    path = [*search.reached(reversed(steps))]
+    path = _Path(record, steps)
     prediction = replace(prediction, moments=replica_moments(path))
     if search.is_complete:
         decisive = unavoidable(path, search.generations, is_compacted=record.is_compacted)
-        nodes = [step.node for step in reversed(steps)]
-        spared = spared_by(record, [(at.state, at.seen, at.decided) for at in nodes], decisive)
+        spared = spared_by(record, path.nodes(), decisive)
         prediction = replace(prediction, unavoidable=spared, never_rests=decisive.never_rests)
     return replace(
         prediction,
@@ -203,7 +357,7 @@ class _Search:
         given: dict[Component, Any] = {("deletes", topic): True for topic in record.deleting}
         for partition, offset in record.remote_deleted.items():
             given["remotely deleted", partition] = offset
-        self._furthest = _Step(_Node(0, 0, EMPTY.changed(given)), (), None)
+        self._furthest = _Step(_Node(0, 0, EMPTY.changed(given)), changes=given)
         self._deepest: list[_Node] = []
         self._dead_ends: list[_Step] = []
         self.is_complete = self._is_end(self._furthest.node)
@@ -220,35 +374,39 @@ class _Search:
         return self._furthest
 
     def _search_depth_first(self) -> None:
-        stack = [self._next(self._furthest)]
-        visited = {self._furthest.node}
-        late: list[tuple[int, int, _Step]] = []
+        branches = _Branches(self._furthest)
+        branches.push(self._furthest, self._next(self._furthest))
         since = 0
-        while (stack or late) and not self._is_over(self._patience):
+        while not self._is_over(self._patience):
             since = max(since, self._progress)
-            if late and (not stack or self.looked_at - since >= _UNTIL_UNLIKELY):
-                stack.append(self._next(heappop(late)[-1]))
-                since = self.looked_at
-            following = next(stack[-1], None)
-            if following is None:
-                stack.pop()
-            elif following.node not in visited:
-                visited.add(following.node)
+            if not branches or self.looked_at - since >= _UNTIL_UNLIKELY:
+                late = branches.pop_late()
+                if late is not None:
+                    branches.push(late, self._next(late))
+                    since = self.looked_at
+                elif not branches:
+                    break
+            following = branches.next()
+            if following is not None and branches.is_new(following.node):
                 self._look_at(following)
                 if following.is_late and not following.dead_end:
-                    heappush(late, (-_depth(following.node), -self.looked_at, following))
+                    branches.push_late(following)
                 elif not following.dead_end:
-                    stack.append(self._next(following))
+                    branches.push(following, self._next(following))
+        # All that was left here is not all that there is.
+        self.gave_up |= branches.has_forgotten and not self.is_complete
 
     def _search_anew(self, back: int) -> None:
         """Search from some observations before the furthest point, in an order that is drawn.
 
         What explains the most goes first, likely or not, and of equal states the newest.
         """
-        step, draw = self._furthest, Random(back)
-        least = _depth(step.node) - back
+        draw = Random(back)
+        least = _depth(self._furthest.node) - back
+        step = self._furthest
         while step.before is not None and _depth(step.node) > least:
             step = step.before
+        step.remember()
         self.gave_up, self._progress = False, self.looked_at
         visited = {step.node}
         branches: list[tuple[int, int, Iterator[_Step]]] = []
@@ -283,7 +441,7 @@ class _Search:
         elif _depth(node) >= _depth(self._furthest.node):
             if _depth(node) > _depth(self._furthest.node):
                 self._furthest, self._progress = following, self.looked_at
-                self._deepest = []
+                self._deepest, self._dead_ends = [], []
             self._deepest.append(node)
         self.is_complete = self._is_end(node)
 
@@ -322,18 +480,6 @@ class _Search:
                     source=item.source, what=type(item.what).__name__, why=step.dead_end
                 )
 
-    def reached(self, steps: Iterable[_Step]) -> Iterator[Reached]:
-        """Yield the state after each step, with what of the record was taken."""
-        for step in steps:
-            node, before = step.node, step.before
-            item: Seen | Decided | None = None
-            if before is not None and node.seen > before.node.seen:
-                item = self.record.seen[before.node.seen]
-            elif before is not None and node.decided > before.node.decided:
-                item = self.record.decided[before.node.decided]
-            promised = tuple(note for note in step.notes if isinstance(note, Promise))
-            yield Reached(node.state, item, promised)
-
     def _is_end(self, node: _Node) -> bool:
         return node.seen == len(self.record.seen) and node.decided == len(self.record.decided)
 
@@ -362,14 +508,16 @@ class _Search:
     def _step(self, before: _Step, world: World, seen: int, decided: int) -> _Step:
         state = before.node.state
         is_late, dead_end = False, ""
+        changes: dict[Component, Any] = {}
         if world.changes:
-            changes = needed(world.changes, self.lookahead)
+            changes = needed(world.changes, self.lookahead, seen)
             state = state.changed(changes)
             is_late = world.is_unlikely or is_out_of_reach(
                 state, changes, self.lookahead, before.node.seen
             )
             dead_end = never_answered(state, changes, self.lookahead, seen)
-        return _Step(_Node(seen, decided, state), tuple(world.notes), before, is_late, dead_end)
+        node = _Node(seen, decided, state)
+        return _Step(node, tuple(world.notes), before, changes, is_late, dead_end)
 
     def _order(self, node: _Node) -> tuple[bool, ...]:
         """Return which of the two orders may go on, the likelier first: True for decisions."""

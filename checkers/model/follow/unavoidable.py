@@ -134,8 +134,8 @@ def _unavoidable(
     brokers: tuple[int, ...],
     offsets: Sequence[int],
 ) -> Unavoidable:
-    known = [reached.item for reached in path[: index + 1] if reached.item is not None]
-    last = known[-1] if known else None
+    items = (path[place].item for place in range(index, -1, -1))
+    last = next((item for item in items if item is not None), None)
     return Unavoidable(
         topic=partition.topic,
         partition=partition.partition,

@@ -23,6 +23,7 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values import events
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, PredictedProduce
 from kchaos.checkers.model.values.replica import Replica
+from kchaos.checkers.model.values.shared import Shared
 
 
 def happen(world: World, event: events.Event, generations: Mapping[int, Generation]) -> None:
@@ -366,11 +367,11 @@ def _observe(world: World, event: events.HighWatermarkObserved) -> None:
     """
     partition = acts.TopicPartition(event.topic, event.partition)
     high_watermark = event.high_watermark
-    possible: tuple[int, ...] = ()
+    possible: Shared[int] = Shared()
     if world.replica(event.broker, partition) is not None:
         possible = world.checkpoint(event.broker, partition).possible
     if high_watermark in possible:
-        later = possible[possible.index(high_watermark) :]
+        later = Shared(possible[possible.index(high_watermark) :])
         world.put(
             ("checkpoint", event.broker, partition),
             Checkpoint(known=high_watermark, possible=later, is_observed=True),

@@ -73,11 +73,12 @@ transitions note it beside.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kchaos.checkers.acts import StartBroker, TopicPartition
 from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.model.values.shared import Shared
 
 Component = tuple[Any, ...]
 Read = Callable[[Component], Any]
@@ -95,7 +96,7 @@ class Checkpoint:
     """
 
     known: int = 0
-    possible: tuple[int, ...] = (0,)
+    possible: Shared[int] = field(default_factory=lambda: Shared((0,)))
     is_observed: bool = False
 
 

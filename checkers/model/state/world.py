@@ -142,7 +142,7 @@ class World:
                 ("checkpoint", broker, partition),
                 Checkpoint(
                     known=checkpoint.known,
-                    possible=(*checkpoint.possible, offset),
+                    possible=checkpoint.possible.with_items((offset,)),
                     is_observed=checkpoint.is_observed,
                 ),
             )

@@ -1,11 +1,15 @@
 """One replica's log: batches as they are on disk, and an end offset that may differ from them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.producers import NO_SNAPSHOT, ProducerMark, ProducerSnapshot
+from kchaos.checkers.model.values.shared import Shared
 from kchaos.checkers.segments.batch import Record, join_payload_digests, payload_digest
+
+_LAST_OFFSET = attrgetter("last_offset")
 
 
 class OffsetOutOfRange(Exception):
@@ -36,7 +40,7 @@ class Log:
         producers: What the broker's process found of producers when it began.
     """
 
-    batches: tuple[PredictedBatch, ...] = ()
+    batches: Shared[PredictedBatch] = field(default_factory=Shared)
     log_start_offset: int = 0
     log_end_offset: int = 0
     segment_starts: tuple[int, ...] = ()
@@ -64,7 +68,7 @@ class Log:
                 f"first offset {offset} is less than the next offset {self.log_end_offset}"
             )
         return Log(
-            batches=(*self.batches, *batches),
+            batches=self.batches.with_items(batches),
             log_start_offset=self.log_start_offset,
             log_end_offset=batches[-1].last_offset + 1,
             segment_starts=(*self.segment_starts, *rolls),
@@ -85,7 +89,7 @@ class Log:
     def local_batches(self) -> tuple[PredictedBatch, ...]:
         """Return what is on the local disk."""
         if not self.local_start_offset:
-            return self.batches
+            return self.batches[:]
         return tuple(
             batch for batch in self.batches if batch.base_offset >= self.local_start_offset
         )
@@ -104,7 +108,11 @@ class Log:
             )
         if offset == self.log_end_offset:
             return ()
-        return tuple(batch for batch in self.batches if batch.last_offset >= offset)
+        return self.batches[self.batches.place(offset, _LAST_OFFSET) :]
+
+    def before(self, offset: int) -> Shared[PredictedBatch]:
+        """Return the batches that end before an offset."""
+        return self.batches.first(self.batches.place(offset, _LAST_OFFSET))
 
     def truncate_to(self, target_offset: int) -> "Log":
         """Return the log without the batches that reach to or beyond the target, ending there.
@@ -115,7 +123,7 @@ class Log:
         if target_offset >= self.log_end_offset:
             return self
         return Log(
-            batches=tuple(batch for batch in self.batches if batch.last_offset < target_offset),
+            batches=self.before(target_offset),
             log_start_offset=min(self.log_start_offset, target_offset),
             log_end_offset=target_offset,
             segment_starts=tuple(start for start in self.segment_starts if start < target_offset),
@@ -129,8 +137,7 @@ class Log:
 
     def lose_tail(self, log_end_offset: int) -> "Log":
         """Return the log without its batches from an offset on, as a power loss leaves it."""
-        kept = tuple(batch for batch in self.batches if batch.last_offset < log_end_offset)
-        return replace(self, batches=kept).reload()
+        return replace(self, batches=self.before(log_end_offset)).reload()
 
     def reload(self) -> "Log":
         """Return the log with the end offset that is on disk, as a broker finds it at its start."""

@@ -4,15 +4,18 @@ Read from kafka.log.ProducerStateManager and ProducerAppendInfo, 0.11.0.0, 1.1.1
 3.8.0.
 """
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from kchaos.checkers.json_form import SOMETIMES
+from kchaos.checkers.model.values.shared import Shared
 
 NO_EPOCH = -1
 NO_SEQUENCE = -1
 _LARGEST_SEQUENCE = (1 << 31) - 1
+MOST_REMEMBERED = 5
+"""So many batches of a producer the releases know that remember the most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,9 @@ class MarkedBatch(Protocol):
         """None where no producer has an id."""
 
 
+_Batch = TypeVar("_Batch", bound=MarkedBatch)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentBatch:
     """One batch that a log remembers of a producer; sequences and offsets are inclusive."""
@@ -78,7 +84,7 @@ class ProducerState:
 
     Attributes:
         producer_epoch: Of its last batch or marker, -1 where the log has none.
-        batches: Of that epoch, in their order; how many a release remembers it says itself.
+        batches: The last ones of that epoch, in their order, `MOST_REMEMBERED` at most.
         coordinator_epoch: Of its last marker, or -1.
         first_offset: Where its transaction began that has not ended here, or None.
     """
@@ -119,11 +125,7 @@ NO_SNAPSHOT = ProducerSnapshot()
 
 
 def loaded_snapshot(
-    batches: Sequence[MarkedBatch],
-    before: ProducerSnapshot,
-    end_offset: int,
-    *,
-    forgets_fenced: bool,
+    batches: Shared[_Batch], before: ProducerSnapshot, end_offset: int, *, forgets_fenced: bool
 ) -> ProducerSnapshot:
     """Return what a process that begins knows: of each producer one batch, the last.
 
@@ -144,34 +146,40 @@ def loaded_snapshot(
 
 
 def producer_state(
-    batches: Iterable[MarkedBatch], producer_id: int, snapshot: ProducerSnapshot = NO_SNAPSHOT
+    batches: Shared[_Batch], producer_id: int, snapshot: ProducerSnapshot = NO_SNAPSHOT
 ) -> ProducerState:
     """Return what a log with these batches knows of a producer (ProducerStateManager.update)."""
-    state = dict(snapshot.states).get(producer_id, ProducerState())
-    for batch in batches:
-        mark = batch.producer
-        if mark is None or mark.producer_id != producer_id:
-            continue
-        if batch.base_offset < snapshot.end_offset:
-            continue
-        if mark.producer_epoch != state.producer_epoch:
-            state = replace(state, producer_epoch=mark.producer_epoch, batches=())
-        if mark.coordinator_epoch is not None:
-            state = replace(state, coordinator_epoch=mark.coordinator_epoch, first_offset=None)
-            continue
-        sent = SentBatch(
-            first_sequence=mark.base_sequence,
-            last_sequence=_last_sequence(mark.base_sequence, batch),
-            base_offset=batch.base_offset,
-            last_offset=batch.last_offset,
+    begin = dict(snapshot.states).get(producer_id, ProducerState())
+    step = partial(_after, producer_id=producer_id, since=snapshot.end_offset)
+    return batches.fold((producer_id, snapshot), begin, step)
+
+
+def _after(
+    state: ProducerState, batch: MarkedBatch, *, producer_id: int, since: int
+) -> ProducerState:
+    mark = batch.producer
+    if mark is None or mark.producer_id != producer_id or batch.base_offset < since:
+        return state
+    known = state.batches if mark.producer_epoch == state.producer_epoch else ()
+    if mark.coordinator_epoch is not None:
+        return ProducerState(
+            producer_epoch=mark.producer_epoch,
+            batches=known,
+            coordinator_epoch=mark.coordinator_epoch,
         )
-        is_first = mark.is_transactional and state.first_offset is None
-        state = replace(
-            state,
-            batches=(*state.batches, sent),
-            first_offset=batch.base_offset if is_first else state.first_offset,
-        )
-    return state
+    sent = SentBatch(
+        first_sequence=mark.base_sequence,
+        last_sequence=_last_sequence(mark.base_sequence, batch),
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+    )
+    is_first = mark.is_transactional and state.first_offset is None
+    return ProducerState(
+        producer_epoch=mark.producer_epoch,
+        batches=(*known[1 - MOST_REMEMBERED :], sent),
+        coordinator_epoch=state.coordinator_epoch,
+        first_offset=batch.base_offset if is_first else state.first_offset,
+    )
 
 
 def _last_sequence(base_sequence: int, batch: MarkedBatch) -> int:

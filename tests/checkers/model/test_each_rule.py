@@ -79,6 +79,7 @@ from kchaos.checkers.model.values.requests import (
     UpdateMetadata,
 )
 from kchaos.checkers.model.values.requests import LeaderAndIsr as LeaderToldAndIsr
+from kchaos.checkers.model.values.shared import Shared
 from kchaos.studies.explore.actions import AskToStop, EndSession, Kill, LetStop, MoveController
 from kchaos.studies.explore.bounds import PARTITION, Faults, Machine
 from kchaos.studies.explore.move_lists import Setup, play
@@ -256,7 +257,7 @@ def recovers_zero(known: Generation) -> bool:
 def follower_log(*, fetch_offset: int, high_watermark: int) -> FollowerLog:
     return FollowerLog(
         end_of_epoch=lambda _: UNDEFINED,
-        log=Log(batches=(), log_end_offset=9),
+        log=Log(log_end_offset=9),
         fetch_offset=fetch_offset,
         high_watermark=high_watermark,
     )
@@ -267,7 +268,7 @@ def log_start_after_an_answer(known: Generation) -> int:
     world = World(EMPTY)
     happen(world, start(1, "2.4.1")[0], {1: known})
     batches = batches_of(("a", "b", "c"), base_offset=0, leader_epoch=0, magic=2, codec="none")
-    log = Log(batches=batches, log_end_offset=3)
+    log = Log(batches=Shared(batches), log_end_offset=3)
     world.put_replica(1, T, Replica(log=log, role=Role.FOLLOWER, leader=0, high_watermark=3))
     fetch = FetchState(fetch_offset=3, state=FetcherState.FETCHING, leader_epoch=0)
     world.put_thread(1, 0, FetcherThread().with_fetch(T, fetch))
@@ -345,7 +346,7 @@ def answered(known: Generation) -> tuple[str, bool]:
     asked = PartitionRequest(
         leader_epoch=2, carries_leader_epoch=True, fetch_offset=3, requested_epoch=1
     )
-    log = Log(batches=(), log_end_offset=9, log_start_offset=5)
+    log = Log(log_end_offset=9, log_start_offset=5)
     answer = known.answer_diverging(EpochEnd(0, 2), asked, Replica(log=log))
     assert answer is not None
     return answer.error, answer.diverging is not None
@@ -385,11 +386,11 @@ def answered_before_truncating(known: Generation) -> tuple[int, FetcherState]:
 
 
 def high_watermark_at_divergence(known: Generation) -> int:
-    behind = Replica(log=Log(batches=(), log_end_offset=3), high_watermark=1)
+    behind = Replica(log=Log(log_end_offset=3), high_watermark=1)
     asked = PartitionRequest(
         leader_epoch=1, carries_leader_epoch=True, fetch_offset=3, requested_epoch=0
     )
-    leader = Replica(log=Log(batches=(), log_end_offset=2), high_watermark=2)
+    leader = Replica(log=Log(log_end_offset=2), high_watermark=2)
     answer = known.answer_diverging(EpochEnd(0, 1), asked, leader)
     assert answer is not None
     return known.high_watermark_at_divergence(behind, answer)
@@ -935,7 +936,7 @@ def local_start_after_rebuilding(known: Generation) -> int:
             (value,), base_offset=offset, leader_epoch=epoch, magic=2, codec="none"
         )
     )
-    log = Log(batches=batches, log_end_offset=3)
+    log = Log(batches=Shared(batches), log_end_offset=3)
     world.put_replica(0, T, Replica(log=log, entries=EPOCHS_0_1, high_watermark=3))
     become_leader(world, 0, T, state(0, 1, (0,)))
     copied = RemoteSegment(

@@ -20,6 +20,7 @@ from kchaos.checkers.model.values.log import (
     missing,
     unlike,
 )
+from kchaos.checkers.model.values.shared import Shared
 from kchaos.checkers.segments.batch import Record, payload_digest
 
 
@@ -145,7 +146,7 @@ def test_logs_are_unlike_in_the_batches_that_only_one_of_them_has_from_where_bot
         (11, 2),
         (11, 3),
     }
-    shorter = Log(batches=same.batches[1:], log_start_offset=11, log_end_offset=26)
+    shorter = Log(batches=Shared(same.batches[1:]), log_start_offset=11, log_end_offset=26)
     assert unlike(same, shorter) == set()
     assert [each.base_offset for each in unlike(same, replace(shorter, log_start_offset=5))] == [0]
 

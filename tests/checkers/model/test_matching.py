@@ -7,6 +7,7 @@ from kchaos.checkers.model.follow.observations import Files
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.replica import Replica
+from kchaos.checkers.model.values.shared import Shared
 
 SOME_BROKER: Any = object()
 
@@ -14,7 +15,7 @@ SOME_BROKER: Any = object()
 def differ(seen: tuple[int, ...], possible: tuple[int, ...]) -> str:
     """How files with batches of one record differ from a replica, of which both have offsets."""
     log = Log(
-        batches=tuple(
+        batches=Shared(
             PredictedBatch(base_offset=at, last_offset=at, leader_epoch=0, magic=2, payload="")
             for at in possible
         )

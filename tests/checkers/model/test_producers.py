@@ -18,6 +18,7 @@ from kchaos.checkers.model.values.producers import (
     producer_state,
     sent_before,
 )
+from kchaos.checkers.model.values.shared import Shared
 from tests.support.model_timelines import replica, state, write
 from tests.support.rule_timelines import AFTER, pair, restarted_after
 
@@ -152,7 +153,7 @@ def test_a_truncation_below_its_end_takes_a_snapshot_away() -> None:
     assert loaded.append(log.truncate_fully_and_start_at(1).batches).producers.end_offset == 1
     assert loaded.truncate_to(1).producers.end_offset == 1
     assert loaded.truncate_to(0).producers == NO_SNAPSHOT
-    assert loaded_snapshot((), loaded.producers, 0, forgets_fenced=False) == NO_SNAPSHOT
+    assert loaded_snapshot(Log().batches, loaded.producers, 0, forgets_fenced=False) == NO_SNAPSHOT
 
 
 def test_a_new_epoch_begins_with_sequence_0_and_a_marker_may_bump_it() -> None:
@@ -163,13 +164,13 @@ def test_a_new_epoch_begins_with_sequence_0_and_a_marker_may_bump_it() -> None:
 
 def test_the_last_batches_alone_are_remembered_and_sequences_begin_anew_after_the_largest() -> None:
     events = [sent(f"{number}", number) for number in range(6)]
-    batches = replica(predict((*pair("2.8.2"), *events, AFTER)), 0).batches
+    batches = Shared(replica(predict((*pair("2.8.2"), *events, AFTER)), 0).batches)
     state = producer_state(batches, 7)
 
     first, second = (
         ProducerMark(producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in (0, 1)
     )
-    assert sent_before(state, second, 1, 5) == state.batches[1]
+    assert sent_before(state, second, 1, 5) == state.batches[0]
     assert sent_before(state, first, 1, 5) is None
     assert producer_state(batches, 8).producer_epoch == -1
     largest = replace(state.batches[-1], last_sequence=(1 << 31) - 1)

@@ -26,6 +26,7 @@ from kchaos.checkers.model.values.replica import (
     Role,
 )
 from kchaos.checkers.model.values.requests import MOVED_TO_TIER, PartitionRequest, RemoteSegment
+from kchaos.checkers.model.values.shared import Shared
 from tests.support.model_timelines import start, state
 
 T = TopicPartition("t", 0)
@@ -79,7 +80,7 @@ def led_by_b(release: str, *remote: RemoteSegment) -> World:
             happen(world, event, {})
     world.put(("assignment", T), (0, 1))
     world.put(("topics",), (T,))
-    log = Log(batches=B_LOG, log_end_offset=3)
+    log = Log(batches=Shared(B_LOG), log_end_offset=3)
     world.put_replica(0, T, Replica(log=log, entries=B_EPOCHS, high_watermark=3))
     become_leader(world, 0, T, state(0, 1, (0,)))
     world.put(("remote", T), remote)
@@ -165,7 +166,7 @@ def test_only_since_kafka_15695_a_rebuilt_follower_knows_where_its_local_log_beg
     assert tier.rebuild(world, 1, 0, T, segment)
     rebuilt = world.known_replica(1, T)
     assert (rebuilt.entries, rebuilt.high_watermark) == (B_EPOCHS, 2)
-    assert (rebuilt.log.batches, rebuilt.log.log_end_offset) == (B_LOG[:2], 2)
+    assert (rebuilt.log.batches[:], rebuilt.log.log_end_offset) == (B_LOG[:2], 2)
     assert tier.local_start(rebuilt) == begins
 
 
@@ -217,7 +218,7 @@ def rebuilt_follower(release: str, high_watermark: int = 3) -> World:
     follower(world)
     assert tier.rebuild(world, 1, 0, T, SHIPPED_BY_B)
     replica = world.known_replica(1, T)
-    log = replace(replica.log, batches=B_LOG, log_end_offset=3)
+    log = replace(replica.log, batches=Shared(B_LOG), log_end_offset=3)
     world.put_replica(1, T, replace(replica, log=log, high_watermark=high_watermark))
     return world
 

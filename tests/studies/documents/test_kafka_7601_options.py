@@ -8,6 +8,7 @@ import pytest
 
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.model.values.shared import Shared
 from kchaos.studies.documents import Comparison, Result, SearchBounds
 from kchaos.studies.documents.kafka_7601 import compare, machine
 from kchaos.studies.documents.kafka_7601_columns import NEW, OLD, PROPOSED, formats, served
@@ -45,7 +46,9 @@ def batches(*magics: int, first: int = 0) -> tuple[PredictedBatch, ...]:
 
 
 def log_of(*magics: int, segment_starts: tuple[int, ...] = ()) -> Log:
-    return Log(batches=batches(*magics), log_end_offset=len(magics), segment_starts=segment_starts)
+    return Log(
+        batches=Shared(batches(*magics)), log_end_offset=len(magics), segment_starts=segment_starts
+    )
 
 
 def test_the_document_s_scenario_diverges_and_every_option_ends_that(compared: Comparison) -> None:
