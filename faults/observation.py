@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from kchaos.checkers.observations import BrokerSeen, MetadataRead
+from kchaos.checkers import observations
+from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Broker, Cluster
 from kchaos.clusters.links import LinkRecord
 from kchaos.clusters.system.interrupts import check_interrupt
@@ -81,7 +82,7 @@ def await_registered(cluster: Cluster, broker: int, *, above_czxid: int) -> Brok
 
 def await_metadata_read(
     cluster: Cluster, broker: int, *, timeout_s: float, since: int | None = None
-) -> MetadataRead:
+) -> observations.MetadataRead:
     """Wait until a broker has taken up all that KRaft's controllers have decided until now.
 
     Its heartbeats name the offset up to which it has read the metadata log. It changes by what one
@@ -116,7 +117,7 @@ def await_metadata_read(
         since=since,
         abort=check_interrupt,
     )
-    return MetadataRead(broker=broker, position=position, offsets=tuple(offsets))
+    return observations.MetadataRead(broker=broker, position=position, offsets=tuple(offsets))
 
 
 def _await(

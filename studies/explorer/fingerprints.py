@@ -10,7 +10,7 @@ each process.
 import dataclasses
 import enum
 import hashlib
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cache
 from typing import cast
 
@@ -45,6 +45,8 @@ def _encode(value: Value) -> bytes:
         return _framed(b"b", value)
     if isinstance(value, tuple):
         return _framed(b"t", b"".join(map(_encode, value)))
+    if isinstance(value, Sequence) and isinstance(value, Hashable):
+        return _framed(b"q", b"".join(map(_encode, value)))
     if isinstance(value, frozenset):
         return _framed(b"f", b"".join(sorted(map(_encode, value))))
     if isinstance(value, enum.Enum) or dataclasses.is_dataclass(value):
@@ -69,8 +71,8 @@ def _fields(value: Value) -> Iterator[Value]:
 def _none_for(value: Value) -> RuleError:
     return RuleError(
         f"{value!r} is a {type(value).__qualname__}, which has no fingerprint: components and "
-        "values are made of None, bool, int, str, bytes, enum members, tuples, frozensets and "
-        "frozen dataclasses"
+        "values are made of None, bool, int, str, bytes, enum members, immutable sequences, "
+        "frozensets and frozen dataclasses"
     )
 
 

@@ -50,7 +50,7 @@ class Permutation:
 class System:
     """A state space, as its first state and what can happen.
 
-    Values are immutable and hashable: None, bool, int, str, bytes, enum members, and tuples,
+    Values are immutable and hashable: None, bool, int, str, bytes, enum members, and sequences,
     frozensets and frozen dataclasses of these.
 
     Attributes:

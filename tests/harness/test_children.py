@@ -194,7 +194,7 @@ def test_children_that_play_are_asked_to_end(
     player.stop()
     thread.join(30)
     assert [type(error) for error in ended] == [KeyboardInterrupt]
-    with pytest.raises(RuntimeError, match="no play is started"):
+    with pytest.raises(RuntimeError, match="no run is started any more"):
         player.play(SCENARIOS[1])
 
 
