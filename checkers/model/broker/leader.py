@@ -758,8 +758,7 @@ def complete_produces(world: World, broker_id: int, partition: TopicPartition) -
         if is_enough:
             world.notes += [
                 Promise(partition, batch.base_offset, batch.payload)
-                for batch in replica.log.batches
-                if answered.base_offset <= batch.base_offset < answered.required_offset
+                for batch in replica.log.between(answered.base_offset, answered.required_offset)
             ]
         world.answer(
             PredictedProduce(

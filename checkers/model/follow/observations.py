@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
+from typing import TypeGuard
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.controller.knowledge import RecordedDecisions
@@ -337,7 +338,7 @@ Observation = (
 )
 
 
-def is_action(what: object) -> bool:
+def is_action(what: object) -> TypeGuard[events.Action]:
     """Return whether an item is an action, not an observation."""
     return not isinstance(what, Observation)
 

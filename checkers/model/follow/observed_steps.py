@@ -107,6 +107,7 @@ def take(  # noqa: C901
             _isr_answered(world, what)
         case observations.ClientAnswered():
             _client_answered(world, what, lookahead)
+            world.put(("answer", what.operation), None)
         case observations.CopyBegun() | observations.CopyEnded():
             _copy(world, what)
         case events.RemoteCopy() | events.TierRead() | events.Snapshot():

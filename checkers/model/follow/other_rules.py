@@ -10,10 +10,11 @@ of what brokers do at once. Where the run's own rules do not do the harm again, 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from operator import itemgetter
 
 from kchaos.checkers import acts
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model.follow.observations import Record, Seen, is_action
+from kchaos.checkers.model.follow.observations import Record, is_action
 from kchaos.checkers.model.follow.unavoidable import Decisive, ask_anew
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.generation import Generation
@@ -129,12 +130,16 @@ class _Ends:
     def begin(self, start: tuple[State, int, int]) -> None:
         """Go from that state on, which has taken so many observations and decisions."""
         self._state, seen, decided = start
-        rest: list[Seen | events.Decided] = [
-            *(item for item in self._record.seen[seen:] if is_action(item.what)),
-            *self._record.decided[decided:],
+        rest: list[tuple[float, events.Event]] = [
+            (each.time, each.what) for each in self._record.seen[seen:] if is_action(each.what)
         ]
-        rest.sort(key=lambda item: item.time)
-        self._rest = [item.what for item in rest if not isinstance(item.what, events.Snapshot)]
+        rest += [
+            (each.time, each.what)
+            for each in self._record.decided[decided:]
+            if not isinstance(each.what, events.Snapshot)
+        ]
+        rest.sort(key=itemgetter(0))
+        self._rest = [event for _, event in rest]
 
     def badly(self, exchange: Exchange) -> bool:
         """Return whether each decision is allowed by these rules and the harm is done.
@@ -152,7 +157,7 @@ class _Ends:
             raise _Unknown from error
         for event in self._rest:
             try:
-                state, notes = left_alone_after(state, event, generations)  # type: ignore[arg-type]
+                state, notes = left_alone_after(state, event, generations)
             except ModelError as error:
                 raise _Unknown from error
             if any(isinstance(note, DisallowedDecision) for note in notes):

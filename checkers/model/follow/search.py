@@ -105,7 +105,8 @@ class _Step:
         changes: dict[Component, Any] = {}
         step: _Step | None = self
         while step is not None:
-            changes = {**step.changes, **changes}
+            for component, value in step.changes.items():
+                changes.setdefault(component, value)
             step = step.before
         self.node = self.node._replace(state=EMPTY.changed(changes))
 

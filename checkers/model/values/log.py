@@ -9,6 +9,7 @@ from kchaos.checkers.model.values.producers import NO_SNAPSHOT, ProducerMark, Pr
 from kchaos.checkers.model.values.shared import Shared
 from kchaos.checkers.segments.batch import Record, join_payload_digests, payload_digest
 
+_BASE_OFFSET = attrgetter("base_offset")
 _LAST_OFFSET = attrgetter("last_offset")
 
 
@@ -109,6 +110,11 @@ class Log:
         if offset == self.log_end_offset:
             return ()
         return self.batches[self.batches.place(offset, _LAST_OFFSET) :]
+
+    def between(self, begin: int, end: int) -> tuple[PredictedBatch, ...]:
+        """Return the batches whose base offset is `begin` or more, and less than `end`."""
+        place = self.batches.place
+        return self.batches[place(begin, _BASE_OFFSET) : place(end, _BASE_OFFSET)]
 
     def before(self, offset: int) -> Shared[PredictedBatch]:
         """Return the batches that end before an offset."""

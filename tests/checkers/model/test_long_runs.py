@@ -1,5 +1,6 @@
 """The length of a run is no limit: what lies behind is forgotten, and each step costs the same."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow import search
 from kchaos.checkers.model.follow.observations import FetchAnswered, Record, ResponseSeen
+from kchaos.checkers.model.follow.unavoidable import Reached
+from kchaos.checkers.model.values.prediction import ReplicaMoment
 from tests.support.loaded_record import loaded_record
 from tests.support.work import calls_of
 
@@ -74,3 +77,19 @@ def test_a_run_of_twice_the_length_takes_about_twice_the_work() -> None:
     short, long = loaded_record(50), loaded_record(100)
 
     assert calls_of(lambda: follow(long)) < 2.5 * calls_of(lambda: follow(short))
+
+
+def test_a_state_does_not_grow_by_the_clients_that_have_their_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes: list[int] = []
+
+    def noting(path: Sequence[Reached]) -> tuple[ReplicaMoment, ...]:
+        sizes.append(len(path[-1].state.components()))
+        return ()
+
+    monkeypatch.setattr(search, "replica_moments", noting)
+    for produces in (20, 40):
+        follow(loaded_record(produces, partitions=1))
+
+    assert sizes[0] == sizes[1]
