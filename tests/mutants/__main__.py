@@ -2,10 +2,8 @@
 
 `python -m tests.mutants`: every kind over the golden runs of all releases; `--release` and `--kind`
 choose, `--in-turn` changes each run in its share of ways, `--seed` draws other places. With
-`--table` the table in docs/mutants.md is written anew; with `--spark` all mutants are judged by
-Spark as well, and both must say the same. Exit code 1 if a
-change is believed that is not in `tests.mutants.survivors`, if a harmless one raises an alarm, or
-if Spark disagrees.
+`--table` the table in docs/mutants.md is written anew. Exit code 1 if a change is believed that is
+not in `tests.mutants.survivors`, or if a harmless one raises an alarm.
 """
 
 import argparse
@@ -17,7 +15,6 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from tests.golden.stored import OTHER_NAMES, RELEASES, unpacked
-from tests.mutants.agreement_with_spark import disagreements_with_spark
 from tests.mutants.kinds import KINDS
 from tests.mutants.suite import Judged, in_turn, judged_mutants, kinds_named, share, wrong
 from tests.mutants.survivors import OF_TIERED, SURVIVORS
@@ -39,7 +36,6 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--thorough", action="store_true", help="search every run to its end")
     parser.add_argument("--table", action="store_true")
-    parser.add_argument("--spark", action="store_true")
     given = parser.parse_args()
     releases = given.release or list(names)
     kinds = kinds_named(given.kind)
@@ -59,12 +55,6 @@ def main() -> int:
             for name in SURVIVORS
             if name not in believed
         ]
-    if given.spark:
-        compared = 0
-        for number, disagreements in disagreements_with_spark(wanted, given.seed):
-            compared += number
-            problems += disagreements
-        print(f"{compared} of these mutants were judged by Spark too")
     print(_summary(judged))
     print("\n".join(problems) or "nothing was believed that is not in the list, and no false alarm")
     if given.table:

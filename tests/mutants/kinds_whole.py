@@ -12,68 +12,8 @@ SEEN, OUTCOME = "observations.jsonl", "outcome.json"
 _ANOTHER = {"1.1.1": "1.1.0", "2.0.1": "2.0.0", "2.8.2": "2.8.1", "3.9.1": "3.9.0"}
 
 
-def _every_line(name: str, field: str, file: str) -> None:
-    def mutate(run: RunCopy) -> str:
-        lines = run.lines(file)
-        if not any(field in line for line in lines):
-            raise NotApplicableError(f"no line has {field}")
-        run.write_lines(file, [{k: v for k, v in line.items() if k != field} for line in lines])
-        return file
-
-    add(f"whole: {name}", mutate)
-
-
 def _of_final(run: RunCopy) -> str:
     return f"snapshots/{run.final()}/snapshot.json"
-
-
-def _without(name: str, field: str, file: str | Callable[[RunCopy], str]) -> None:
-    def mutate(run: RunCopy) -> str:
-        return run.edit_json(
-            file if isinstance(file, str) else file(run), lambda value: value.pop(field)
-        )
-
-    add(f"whole: {name}", mutate)
-
-
-_every_line("no action says when it began", "began", ACTIONS)
-_every_line("no client says its timestamps", "timestamp_ms", "history.jsonl")
-_every_line("no client says what is a probe", "probe", "history.jsonl")
-_every_line("no message has a number", "sequence", LINKS)
-_every_line("no message has a version", "api_version", LINKS)
-_every_line("no observation says its step", "step", SEEN)
-_without("a snapshot without its zxid", "zxid", _of_final)
-_without("no jars", "jars", ABOUT)
-_without("no start", "started_at", ABOUT)
-_without("not why there are no links", "unlinked", ABOUT)
-_without("no version of kchaos", "kchaos", ABOUT)
-_without("no seed", "seed", SCENARIO)
-_without("no seconds", "seconds", OUTCOME)
-
-
-def _no_field_of_brokers(name: str, *fields: str) -> None:
-    def mutate(run: RunCopy) -> str:
-        def edit(value: dict[str, Any]) -> None:
-            for broker in value["brokers"].values():
-                for field in fields:
-                    broker.pop(field)
-
-        return run.edit_json(_of_final(run), edit)
-
-    add(f"whole: {name}", mutate)
-
-
-_no_field_of_brokers("not how many files were copied", "files")
-_no_field_of_brokers("not when files were read", "read_from", "read_until")
-add(
-    "whole: an action without a field",
-    lambda run: run.edit_line(
-        ACTIONS,
-        lambda line: line["action"].pop("unclean_leader_election"),
-        lambda line: line["action"]["event"] == "StartBroker",
-        "StartBroker",
-    ),
-)
 
 
 @kind("whole: a snapshot without its zxid, with an ISR of the leader alone")
@@ -82,17 +22,6 @@ def _hidden(run: RunCopy) -> str:
 
     def edit(value: dict[str, Any]) -> None:
         value.pop("zxid", None)
-        value["states"][partition]["isr"] = [state["leader"]]
-
-    return run.edit_json(_of_final(run), edit)
-
-
-@kind("whole: a snapshot with a zxid of nothing, with an ISR of the leader alone")
-def _hidden_by_null(run: RunCopy) -> str:
-    partition, state = run.state_of_final()
-
-    def edit(value: dict[str, Any]) -> None:
-        value["zxid"] = None
         value["states"][partition]["isr"] = [state["leader"]]
 
     return run.edit_json(_of_final(run), edit)
