@@ -51,8 +51,9 @@ def test_brokers_do_what_the_case_says_and_what_the_model_predicts(
 def test_the_stored_run_of_a_case_shows_what_it_says_and_what_the_model_predicts(
     name: str, tmp_path: Path
 ) -> None:
+    results = stored.judged_as_stored(name, tmp_path / "judged", runs=stored.CASES)
     run = stored.unpacked(name, tmp_path, runs=stored.CASES)
-    check(run, name, run.read("run.json")["release"])
+    check(run, name, run.read("run.json")["release"], results)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Golden runs as they are stored: packed, sealed again, each with what it was judged to be."""
 
+import difflib
 import io
 import json
 import re
@@ -14,11 +15,15 @@ from kchaos.checkers.archives import extract
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.follow.observations import Record, RequestSeen
+from kchaos.checkers.model.follow.search import PATIENCE
 from kchaos.checkers.model.releases.status import status
 from kchaos.checkers.model.releases.versions import RELEASED
-from kchaos.checkers.record import record_of
-from kchaos.checkers.results import Results
+from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.record import predict_run, record_of
+from kchaos.checkers.results import Results, write_judgement
 from kchaos.checkers.run_directory import JUDGEMENTS, MANIFEST, RunDirectory
+from kchaos.harness.report.cause.causes import cause_of_run
+from kchaos.harness.report.loading import load
 
 RUNS = Path(__file__).with_name("runs")
 OTHERS = Path(__file__).with_name("others")
@@ -109,14 +114,54 @@ def write_expected(release: str, said: dict[str, Any], *, runs: Path = RUNS) -> 
     (runs / release / "expected.json").write_text(json.dumps(said, indent=1) + "\n")
 
 
-def said_of(run: RunDirectory, results: Results) -> dict[str, Any]:
+def judged_as_stored(
+    name: str, folder: Path, *, runs: Path = RUNS, patience: int = PATIENCE
+) -> Results:
+    """Judge a stored run once, in `folder`, and require that all who speak of it say what they did.
+
+    The judge and the model say what is in its expected.json. Where it has a cause.txt, the report
+    tells that as the cause of its finding; a sentence that changed: read it, and set it there.
+    """
+    run = unpacked(name, folder, runs=runs)
+    read: list[RunEvidence] = []
+
+    def predict(evidence: RunEvidence) -> Prediction:
+        read.append(evidence)
+        return predict_run(evidence, patience=patience)
+
+    results = judge(run, predict=predict)
+    _require_alike(
+        json.dumps(expected_of(name, runs=runs), indent=1),
+        json.dumps(said_of(run, results, *read), indent=1),
+        why(results),
+    )
+    cause = runs / name / "cause.txt"
+    if cause.is_file():
+        write_judgement(run, results)
+        steps = cause_of_run(load(run))
+        told = [f"{'decisive: ' if step.is_fatal else ''}{step.text}" for step in steps]
+        _require_alike(cause.read_text().rstrip("\n"), "\n".join(told), "")
+    return results
+
+
+def _require_alike(stored: str, now: str, why_now: str) -> None:
+    changed = difflib.unified_diff(
+        stored.splitlines(), now.splitlines(), "stored", "now", lineterm="", n=0
+    )
+    assert stored == now, "\n".join([*changed, why_now])
+
+
+def said_of(
+    run: RunDirectory, results: Results, evidence: RunEvidence | None = None
+) -> dict[str, Any]:
     """Return what the judge and the model say of a run, as plain JSON values.
 
-    `rounds` are the predicted questions for leader epochs with their answers, `truncations` what
-    followers cut off, and `questions` is how many requests of fetchers were followed.
+    `evidence` is the run's, if it was read already. `rounds` are the predicted questions for leader
+    epochs with their answers, `truncations` what followers cut off, and `questions` is how many
+    requests of fetchers were followed.
     """
     prediction = results.prediction
-    seen = record_of(RunEvidence(run)).seen
+    seen = record_of(evidence or RunEvidence(run)).seen
     return {
         "conforms": results.conforms,
         "safe": results.safe,

@@ -25,8 +25,10 @@ acknowledged when the links' record has ended, so nothing in it explains the ans
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -45,7 +47,7 @@ from kchaos.checkers.rules.transactions import logged_transactions
 from kchaos.checkers.run_directory import MANIFEST
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.reader import read_segment
-from tests.golden.stored import expected_of, recorded, said_of, unpacked
+from tests.golden.stored import expected_of, judged_as_stored, recorded, unpacked
 
 pytestmark = pytest.mark.slow
 
@@ -77,18 +79,34 @@ WRITTEN_WHILE_SETTLING = "3.9.1-written-while-settling"
 FORGOTTEN, FENCED = "2.2.2-forgotten", "2.5.1-forgotten"
 
 
+@cache
+def judged(name: str) -> k.Results:
+    """The results of a stored run, which are what was written down; a process judges it once."""
+    with TemporaryDirectory() as folder:
+        return judged_as_stored(name, Path(folder), runs=RUNS)
+
+
+def each(names: Iterable[str]) -> list[Any]:
+    """Runs by their names; one process has all tests that look at the results of one of them."""
+    return [pytest.param(name, marks=of_run(name), id=name) for name in names]
+
+
+def of_run(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.xdist_group(f"clients {name}")
+
+
 @pytest.mark.parametrize(
     "name",
-    [
-        *(*HEALTHY, TRANSACTIONS, *MOVED, *BOUNCED, WITHOUT_MARKERS, LOST, *HANGING, REFUSED),
-        *(*JAVA, *JAVA_LOST, *JAVA_TRANSACTIONS_LOST, BAD_INPUT, FORGOTTEN, FENCED),
-        *(MADE_WHILE_WRITING, ANSWERED_LATE, WRITTEN_WHILE_SETTLING),
-    ],
+    each(
+        [
+            *(*HEALTHY, TRANSACTIONS, *MOVED, *BOUNCED, WITHOUT_MARKERS, LOST, *HANGING, REFUSED),
+            *(*JAVA, *JAVA_LOST, *JAVA_TRANSACTIONS_LOST, BAD_INPUT, FORGOTTEN, FENCED),
+            *(MADE_WHILE_WRITING, ANSWERED_LATE, WRITTEN_WHILE_SETTLING),
+        ]
+    ),
 )
-def test_what_is_said_of_a_run_with_others_clients_stays(name: str, tmp_path: Path) -> None:
-    run = unpacked(name, tmp_path, runs=RUNS)
-
-    assert said_of(run, k.judge(run)) == expected_of(name, runs=RUNS)
+def test_what_is_said_of_a_run_with_others_clients_stays(name: str) -> None:
+    judged(name)
 
 
 @pytest.mark.parametrize(
@@ -119,12 +137,12 @@ def test_settling_pins_no_high_watermark_of_a_partition_that_others_still_write_
     assert {broker for partition, broker in pinned if partition.topic == "t"} == brokers
 
 
+@of_run(MADE_WHILE_WRITING)
 def test_a_broker_that_has_not_heard_of_a_topic_refuses_a_write_and_the_run_conforms(
     tmp_path: Path,
 ) -> None:
-    run = unpacked(MADE_WHILE_WRITING, tmp_path, runs=RUNS)
-    results = k.judge(run)
-    clients = RunEvidence(run).clients
+    results = judged(MADE_WHILE_WRITING)
+    clients = RunEvidence(unpacked(MADE_WHILE_WRITING, tmp_path, runs=RUNS)).clients
     assert clients is not None
 
     refused = [operation.error for operation in clients.operations if operation.error]
@@ -149,9 +167,9 @@ def _epoch_at(evidence: PartitionEvidence, offset: int) -> int:
     return next(batch.leader_epoch for batch in batches if batch.base_offset == offset)
 
 
-@pytest.mark.parametrize("name", HANGING)
-def test_a_late_batch_hangs_where_no_coordinator_is_asked(name: str, tmp_path: Path) -> None:
-    results = k.judge(unpacked(name, tmp_path, runs=RUNS))
+@pytest.mark.parametrize("name", each(HANGING))
+def test_a_late_batch_hangs_where_no_coordinator_is_asked(name: str) -> None:
+    results = judged(name)
 
     assert (results.conforms, results.safe) == (True, False)
     assert [finding.kind for finding in results.findings] == ["hanging-transaction"]
@@ -198,15 +216,17 @@ def test_a_fenced_producer_is_forgotten_without_kafka_9144_alone() -> None:
     assert not explains(green, generation_for("2.5.1", without=rule))
 
 
-def test_transactions_whose_markers_no_link_told_leave_conformance_unknown(tmp_path: Path) -> None:
-    results = k.judge(unpacked(WITHOUT_MARKERS, tmp_path, runs=RUNS))
+@of_run(WITHOUT_MARKERS)
+def test_transactions_whose_markers_no_link_told_leave_conformance_unknown() -> None:
+    results = judged(WITHOUT_MARKERS)
 
     assert (results.conforms, results.safe, results.findings) == (None, True, ())
     assert "transactions whose markers the links did not tell" in (results.unknown or "")
 
 
-def test_a_record_that_a_client_had_acknowledged_and_that_was_lost_is_named(tmp_path: Path) -> None:
-    results = k.judge(unpacked(LOST, tmp_path, runs=RUNS))
+@of_run(LOST)
+def test_a_record_that_a_client_had_acknowledged_and_that_was_lost_is_named() -> None:
+    results = judged(LOST)
 
     assert (results.conforms, results.safe) == (True, False)
     (lost,) = [finding for finding in results.findings if finding.kind == "committed-loss"]
@@ -214,9 +234,9 @@ def test_a_record_that_a_client_had_acknowledged_and_that_was_lost_is_named(tmp_
     assert "acknowledged to client 'kafka-python" in lost.message
 
 
-@pytest.mark.parametrize("name", JAVA_LOST)
-def test_what_kafka_s_own_producer_lost_is_named(name: str, tmp_path: Path) -> None:
-    (lost,) = _lost(name, k.judge(unpacked(name, tmp_path, runs=RUNS)))
+@pytest.mark.parametrize("name", each(JAVA_LOST))
+def test_what_kafka_s_own_producer_lost_is_named(name: str) -> None:
+    (lost,) = _lost(name, judged(name))
 
     expected = (12, 19) if name in JAVA_TAIL_LOST else (1, 20)
     assert (lost.topic, lost.first_offset, lost.last_offset) == ("t", *expected)
@@ -250,14 +270,13 @@ def test_which_of_kafka_s_own_producers_were_idempotent_is_told(name: str, tmp_p
     assert has_ids == {name in JAVA_IDEMPOTENT_LOST}
 
 
-@pytest.mark.parametrize("name", JAVA_TRANSACTIONS_LOST)
+@pytest.mark.parametrize("name", each(JAVA_TRANSACTIONS_LOST))
 def test_committed_transactions_that_were_lost_are_named(name: str, tmp_path: Path) -> None:
-    run = unpacked(name, tmp_path, runs=RUNS)
-    clients = RunEvidence(run).clients
+    clients = RunEvidence(unpacked(name, tmp_path, runs=RUNS)).clients
     assert clients is not None
     assert len([line for line in clients.lines if line.api == "EndTxn" and line.committed]) == 4
 
-    lost = _lost(name, k.judge(run))
+    lost = _lost(name, judged(name))
     # Between them are the markers.
     assert [(finding.first_offset, finding.last_offset) for finding in lost] == (
         [(12, 16), (18, 22)] if "tail" in name else [(1, 5), (7, 11), (13, 17), (19, 23)]

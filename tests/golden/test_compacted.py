@@ -38,13 +38,6 @@ def without(run: RunDirectory, offset: int, brokers: Iterable[int]) -> RunDirect
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_compacted_topic_that_nobody_waited_for_is_safe(name: str, tmp_path: Path) -> None:
-    results = judge(unpacked(name, tmp_path, runs=RUNS[name]))
-
-    assert (results.safe, results.findings, results.crashes) == (True, (), ())
-
-
-@pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize(
     ("brokers", "found"),
     [

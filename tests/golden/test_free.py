@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.availability import measure
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
@@ -12,7 +13,7 @@ from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.observations import FreeClientsStopped
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import read_segment
-from tests.golden.stored import expected_of, said_of, unpacked
+from tests.golden.stored import judged_as_stored, unpacked
 
 RUNS = Path(__file__).with_name("clients")
 NAME = "3.9.1-free"
@@ -25,18 +26,16 @@ def run(tmp_path: Path) -> RunDirectory:
 
 
 @pytest.mark.slow
-def test_it_conforms_and_all_that_its_clients_were_promised_is_there(run: RunDirectory) -> None:
-    results = judge(run)
+def test_it_conforms_and_all_that_its_clients_were_promised_is_there(tmp_path: Path) -> None:
+    results = judged_as_stored(NAME, tmp_path, runs=RUNS)
 
-    assert said_of(run, results) == expected_of(NAME, runs=RUNS)
     assert (results.conforms, results.safe) == (True, True)
 
 
 @pytest.mark.slow
 def test_its_outage_is_measured_and_over(run: RunDirectory) -> None:
-    availability = judge(run).availability
+    availability = measure(RunEvidence(run))
 
-    assert availability is not None
     (fault,) = availability.faults
     assert (fault.fault, fault.is_back) == ("KillBroker", True)
     assert 0 < (fault.service_back_s or 0) < 10

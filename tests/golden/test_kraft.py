@@ -25,7 +25,7 @@ from kchaos.checkers.segments.reader import read_segment
 from kchaos.checkers.verdict import NOT_PREDICTED
 from tests.golden.cut_by_hand import CUT, WHOLE
 from tests.golden.kraft_scenarios import LOST, SCENARIOS
-from tests.golden.stored import ENTRIES, KRAFT, expected_of, said_of, unpacked
+from tests.golden.stored import ENTRIES, KRAFT, expected_of, judged_as_stored, unpacked
 from tests.support.metadata_logs import FIRST_SEGMENT, rewritten
 
 ELIGIBLE, LAST, LINKED = "4.1.2-eligible-replicas", "3.9.1-last-replica", "4.4.0-linked"
@@ -45,11 +45,8 @@ def test_every_stored_kraft_run_is_looked_at() -> None:
 def test_a_real_kraft_run_without_links_is_unknown_for_one_reason(
     name: str, tmp_path: Path
 ) -> None:
-    run = unpacked(name, tmp_path, runs=KRAFT)
+    results = judged_as_stored(name, tmp_path, runs=KRAFT)
 
-    results = judge(run)
-
-    assert said_of(run, results) == expected_of(name, runs=KRAFT)
     assert (results.conforms, results.safe) == (None, name not in (LAST, CUT))
     assert (results.unknown, results.crashes) == (NOT_PREDICTED, ())
 
@@ -57,22 +54,16 @@ def test_a_real_kraft_run_without_links_is_unknown_for_one_reason(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PREDICTED)
 def test_a_real_kraft_run_with_links_is_as_predicted_to_its_end(name: str, tmp_path: Path) -> None:
-    run = unpacked(name, tmp_path, runs=KRAFT)
+    results = judged_as_stored(name, tmp_path, runs=KRAFT)
 
-    results = judge(run)
-
-    assert said_of(run, results) == expected_of(name, runs=KRAFT)
     assert (results.conforms, results.safe, results.unknown) == (True, True, None)
     assert (results.expected, results.crashes) == (True, ())
 
 
 @pytest.mark.slow
 def test_a_real_kraft_run_whose_log_was_cleaned_unseen_is_unknown_for_that(tmp_path: Path) -> None:
-    run = unpacked(CLEANED, tmp_path, runs=KRAFT)
+    results = judged_as_stored(CLEANED, tmp_path, runs=KRAFT)
 
-    results = judge(run)
-
-    assert said_of(run, results) == expected_of(CLEANED, runs=KRAFT)
     assert (results.conforms, results.safe, results.crashes) == (None, True, ())
     assert "log cleaner" in (results.unknown or "")
 
@@ -82,11 +73,8 @@ def test_a_real_kraft_run_whose_log_was_cleaned_unseen_is_unknown_for_that(tmp_p
 def test_a_lost_metadata_log_is_unsafe_although_its_copies_contradict_each_other(
     name: str, tmp_path: Path
 ) -> None:
-    run = unpacked(name, tmp_path, runs=KRAFT)
+    results = judged_as_stored(name, tmp_path, runs=KRAFT)
 
-    results = judge(run)
-
-    assert said_of(run, results) == expected_of(name, runs=KRAFT)
     assert (results.conforms, results.safe, results.crashes) == (None, False, ())
     (lost,) = (finding for finding in results.findings if finding.kind == "metadata-lost")
     assert (lost.topic, lost.evidence["records"]) == ("t", 3)
@@ -140,19 +128,10 @@ def test_damage_to_a_real_run_is_told(
     assert any(said in each for each in told), told
 
 
-@pytest.mark.slow
-def test_the_last_replica_takes_with_it_what_two_others_held_unless_one_was_eligible(
-    tmp_path: Path,
-) -> None:
-    kinds = {}
-    for name in (LAST, ELIGIBLE):
-        results = judge(unpacked(name, tmp_path, runs=KRAFT))
-        kinds[name] = {
-            finding.kind: (finding.first_offset, finding.last_offset)
-            for finding in results.findings
-        }
+def test_the_last_replica_takes_with_it_what_two_others_held_unless_one_was_eligible() -> None:
+    said = {name: expected_of(name, runs=KRAFT)["findings"] for name in (LAST, ELIGIBLE)}
 
-    assert kinds == {LAST: {"last-replica-loss": (5, 9)}, ELIGIBLE: {}}
+    assert said == {LAST: ["last-replica-loss t-0 on 0, 1, 2 at 5 to 9"], ELIGIBLE: []}
 
 
 @pytest.mark.parametrize("name", [ELIGIBLE, WHOLE])

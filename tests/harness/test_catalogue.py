@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.judge import judge
 from kchaos.checkers.run_line import line_of
 from kchaos.harness.campaign.campaign import judged
 from kchaos.harness.catalogue import CATALOGUE, entry_named, in_order, scenario_of
@@ -77,7 +76,7 @@ def test_the_stored_run_is_one_of_the_entry_as_it_stands_and_gives_what_it_says(
     cluster = with_points(scenario.cluster, scenario.steps)
     as_written = json.loads(json.dumps(replace(scenario, cluster=cluster).to_json()))
 
-    results = judge(run)
+    results = stored.judged_as_stored(folder.name, tmp_path / "judged", runs=folder.parent)
 
     assert (name, of_run.case, of_run.release) in candidates_for(name)
     assert of_run == Scenario.from_json(as_written)
