@@ -4,6 +4,7 @@ CheckError
 ├── RunDirectoryError    the run directory is torn, not sealed, or from a newer kchaos
 ├── ScenarioDataError    recorded data on disk does not have the documented shape
 ├── HistoryError         a file of operations of clients is none, or has a line that is none
+├── SegmentError         a directory is none that holds a partition; bad bytes are findings
 ├── CheckpointError      a small text file of a broker's does not have its documented shape
 ├── ModelError           an action that the model's own state makes impossible
 ├── ComparisonError      a comparison that does not exist or does not fit what was asked
@@ -57,3 +58,7 @@ class SparkError(CheckError):
 
 class SparkNotStarted(SparkError):
     """This machine does not get Spark started; the message has the end of its log."""
+
+
+class SegmentError(CheckError):
+    """A path cannot be read as a partition; the message names the path and the remedy."""

@@ -6,7 +6,7 @@ It chooses between the states that are possible (`checkers.model.follow.search`)
 from collections.abc import Iterator
 
 from kchaos.checkers import acts
-from kchaos.checkers.errors import CheckpointError, ModelError
+from kchaos.checkers.errors import CheckpointError, ModelError, SegmentError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.decisions import recorded_decisions
 from kchaos.checkers.evidence.given_settings import shortest_fetch_timeout_s, shortest_lag_s
@@ -30,7 +30,6 @@ from kchaos.checkers.model.follow.observations import (
 from kchaos.checkers.model.follow.search import PATIENCE
 from kchaos.checkers.model.values import events
 from kchaos.checkers.model.values.prediction import Prediction
-from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.segments.tier import FINISHED
 from kchaos.checkers.verdict import NOT_PREDICTED
 

@@ -90,3 +90,11 @@ class AwaitTimeout(ClusterError):
         self.timeout_s = timeout_s
         message = f"waited {timeout_s:g} s for {waited_for}; last seen: {last_seen}"
         super().__init__(f"{message}; {remedy}" if remedy else message)
+
+
+class LinkError(ClusterError):
+    """A link could not be made, or its record could not be written."""
+
+
+class RuleRefused(LinkError):
+    """A rule that the links could never decide, or that names a broker they do not know."""

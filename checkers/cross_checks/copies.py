@@ -14,7 +14,7 @@ from kchaos.checkers.acts import (
     StopBroker,
     TopicPartition,
 )
-from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.errors import CheckpointError, SegmentError
 from kchaos.checkers.evidence.actions import TimedEvent, is_internal
 from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
@@ -29,7 +29,6 @@ from kchaos.checkers.model.values.events import PartitionState, Snapshot, TopicC
 from kchaos.checkers.observations import Broker, Healed
 from kchaos.checkers.opening import entries
 from kchaos.checkers.segments.directory import read_segment_file, subdirectories
-from kchaos.checkers.segments.errors import SegmentError
 
 _APART_S = 60.0
 _META = "meta.properties"

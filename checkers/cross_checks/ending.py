@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.errors import SegmentError
 from kchaos.checkers.evidence.about import OUTCOME
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.segments.errors import SegmentError
 
 
 def ending_disagreements(evidence: RunEvidence) -> Iterator[str]:

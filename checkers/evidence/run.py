@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from kchaos.checkers.acts import LoseTail, StartBroker, StopBroker, TopicPartition, WipeLogDirectory
-from kchaos.checkers.errors import CheckpointError, ScenarioDataError
+from kchaos.checkers.errors import CheckpointError, ScenarioDataError, SegmentError
 from kchaos.checkers.evidence.about import (
     RUN,
     SCENARIO,
@@ -103,7 +103,6 @@ from kchaos.checkers.observations import (
     UncleanElectionAsked,
 )
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.segments.tier import FINISHED
 from kchaos.checkers.zookeeper_log import ZnodeChange, read_ensemble
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from math import inf
 
 from kchaos.checkers.acts import StartBroker, TopicPartition
+from kchaos.checkers.errors import SegmentError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier import RemoteEvent
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.values.events import TopicConfigured
 from kchaos.checkers.rules.offsets import Range, in_words, merged
-from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.segments.tier import FINISHED, STARTED, RemoteSegmentMetadata
 
 _NUMBER = re.compile(r"-?\d{1,18}")

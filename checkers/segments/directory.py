@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kchaos.checkers.errors import CheckpointError
+from kchaos.checkers.errors import CheckpointError, SegmentError
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.formats.batches import LARGEST_OFFSET
 from kchaos.checkers.formats.checkpoints import (
@@ -17,7 +17,6 @@ from kchaos.checkers.formats.checkpoints import (
 from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.epochs import epoch_findings
-from kchaos.checkers.segments.errors import SegmentError
 from kchaos.checkers.segments.reader import SegmentContents, read_segment
 
 _TAIL_KINDS = ("torn-tail", "zero-tail")

@@ -2,7 +2,7 @@
 
 from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.link_record import Fate, LinkRecord
-from kchaos.clusters.links.errors import LinkError, RuleRefused
+from kchaos.clusters.errors import LinkError, RuleRefused
 from kchaos.clusters.links.links import Links
 from kchaos.clusters.links.records import LinkCounts, LinkKey
 from kchaos.clusters.links.rules import Cut, Delay, Forgery, Hold, Match

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kchaos.checkers.acts import Direction
+from kchaos.clusters.errors import LinkError
 from kchaos.clusters.links import wire
 from kchaos.clusters.links.client_layouts import CLIENT_LAYOUTS, GROUP_LAYOUTS
 from kchaos.clusters.links.conversation import Endpoint
-from kchaos.clusters.links.errors import LinkError
 from kchaos.clusters.links.frames import Frame
 from kchaos.clusters.links.layout import Layout
 from kchaos.clusters.links.messages import correlation_id_of_response, read_header, skip_header_tags

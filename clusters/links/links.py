@@ -14,10 +14,10 @@ from typing import Self
 from kchaos.checkers import acts
 from kchaos.checkers.acts import Direction, ForgeAnswers
 from kchaos.checkers.formats.link_record import LinkRecord
+from kchaos.clusters.errors import LinkError, RuleRefused
 from kchaos.clusters.links.client_talk import ClientJournal, ClientSink, ClientTalk
 from kchaos.clusters.links.conversation import Conversation, Endpoint, RelayContext
 from kchaos.clusters.links.details import TopicNames
-from kchaos.clusters.links.errors import LinkError, RuleRefused
 from kchaos.clusters.links.fetches import Fetches
 from kchaos.clusters.links.records import LinkCounts, LinkJournal, LinkKey
 from kchaos.clusters.links.relay import Connection

@@ -10,8 +10,7 @@ from itertools import takewhile
 from kchaos.checkers.acts import Direction
 from kchaos.checkers.formats.api_keys import ApiKey, api_key_of
 from kchaos.checkers.formats.link_record import Fate, LinkRecord
-from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.links.errors import LinkError
+from kchaos.clusters.errors import AwaitTimeout, LinkError
 from kchaos.clusters.links.fetches import Fetches
 from kchaos.clusters.links.messages import Message
 from kchaos.clusters.system.standstill import awake_s

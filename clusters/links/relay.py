@@ -13,10 +13,12 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from kchaos.checkers.acts import Direction
+from kchaos.checkers.formats.link_record import Fate
 from kchaos.clusters.links.client_talk import ClientTalk, Passing
 from kchaos.clusters.links.conversation import Conversation, Endpoint, RelayContext
-from kchaos.clusters.links.flows import Delivery, Flow
 from kchaos.clusters.links.forging import can_be_forged, forged
 from kchaos.clusters.links.frames import (
     BUFFER_BYTES,
@@ -26,8 +28,44 @@ from kchaos.clusters.links.frames import (
     FrameStream,
 )
 from kchaos.clusters.links.messages import Message
-from kchaos.clusters.links.rules import Cut, Delay, Hold
+from kchaos.clusters.links.rules import Cut, Delay, HeldPlace, Hold
 from kchaos.clusters.links.wire import MalformedMessage
+
+
+class Flow:
+    """One direction of a connection. Whoever sends on it holds its lock.
+
+    ``stream`` is where it comes from, None before there is a connection. ``is_abandoned`` says
+    that its sender had hung up when a cut healed: nothing more is delivered.
+    """
+
+    def __init__(self, direction: Direction) -> None:
+        self.direction: Direction = direction
+        self.lock = threading.Lock()
+        self.stream: FrameStream | None = None
+        self.is_sending = False
+        self.is_abandoned = False
+
+
+@dataclass(slots=True)
+class Delivery:
+    """History of one message so far."""
+
+    fate: Fate = "passed"
+    was_cut: bool = False
+    place: HeldPlace | None = None
+    is_recorded: bool = False
+
+    @property
+    def has_waited(self) -> bool:
+        """Whether a rule has stopped it."""
+        return self.was_cut or self.fate != "passed"
+
+    def leave_place(self) -> None:
+        """Let the next message of the same hold go."""
+        if self.place is not None:
+            self.place.end()
+
 
 _CONNECT_TIMEOUT_S = 10.0
 _SMALL_BYTES = 64 * 1024

@@ -17,9 +17,8 @@ from kchaos.checkers import acts
 from kchaos.checkers.acts import FORGED_ERRORS, Direction, ForgeAnswers
 from kchaos.checkers.formats.api_keys import ApiKey, unknown_api
 from kchaos.checkers.formats.link_record import LinkRecord
-from kchaos.clusters.errors import AwaitTimeout
+from kchaos.clusters.errors import AwaitTimeout, RuleRefused
 from kchaos.clusters.links.details import METADATA_TOPIC
-from kchaos.clusters.links.errors import RuleRefused
 from kchaos.clusters.links.layouts import PARTITION_API_KEYS
 from kchaos.clusters.links.messages import Message, TopicPartition
 

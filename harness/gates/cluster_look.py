@@ -14,7 +14,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.api import Broker, Disconnectable
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.harness.gates import fetching, gates
-from kchaos.harness.gates.loops import fetch_loop
+from kchaos.harness.gates.fetching import fetch_loop
 from kchaos.harness.gates.replication import fetcher_failure
 from kchaos.harness.play.play import Play
 

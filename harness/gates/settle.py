@@ -30,8 +30,7 @@ from kchaos.harness.gates.replication import (
     log_ends,
     replicas_of,
 )
-from kchaos.harness.gates.settle_bound import settle_bound
-from kchaos.harness.gates.settled import Settled
+from kchaos.harness.gates.settled import Settled, settle_bound
 from kchaos.harness.gates.uninitialised import NobodyDecides, controller_works, uninitialised
 from kchaos.harness.play.play import Play
 

@@ -3,8 +3,7 @@
 It reads a run directory and one of its judgements, shows both, and decides nothing.
 """
 
-from kchaos.harness.report.page import render
+from kchaos.harness.report.page import render, write_report
 from kchaos.harness.report.text import text_report
-from kchaos.harness.report.writing import write_report
 
 __all__ = ["render", "text_report", "write_report"]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -11,6 +12,7 @@ import jinja2
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness.errors import HarnessError
 from kchaos.harness.report import answers
 from kchaos.harness.report.broker_states import story_names
 from kchaos.harness.report.cause.causes import cause_of
@@ -260,3 +262,23 @@ def _brokers(loaded: Loaded) -> list[Mapping[str, str]]:
         }
         for broker, each in sorted(loaded.run.brokers.items())
     ]
+
+
+def write_report(run: RunDirectory) -> Path:
+    """Write the newest judgement's page, and return its path: `report.html`.
+
+    The page is no evidence: it is in no manifest, and a newer one takes its place.
+
+    Raises:
+        HarnessError: The file cannot be written.
+        RunDirectoryError: A file of the run cannot be read.
+    """
+    judgements = run.judgements()
+    text = render(run, judgements[-1] if judgements else None)
+    try:
+        return run.write_report(text)
+    except OSError as error:
+        raise HarnessError(
+            f"the report cannot be written to {run.path}: {error}; "
+            "make it writable, or report on a copy of the run directory"
+        ) from error

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.errors import CheckError, CheckpointError
+from kchaos.checkers.errors import CheckError, CheckpointError, SegmentError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.snapshots import CopiedFiles, EpochEntries, StateSeen, TakenSnapshot
 from kchaos.checkers.model.values.prediction import PredictedReplica, Prediction
 from kchaos.checkers.segments.batch import Batch
-from kchaos.checkers.segments.errors import SegmentError
 from kchaos.harness.report.loading import Loaded
 from kchaos.harness.report.tier_drawing import RemoteView, remote_views
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.rules.fetch_loops import ANSWERS
 from kchaos.clusters.links import ApiKey, LinkRecord
-from kchaos.harness.gates.loops import fetch_loop
+from kchaos.harness.gates.fetching import fetch_loop
 from kchaos.harness.play.play import Play
 from tests.support.stand_ins import StandInCluster
 

@@ -7,7 +7,7 @@ import pytest
 
 from kchaos.harness.campaign.children import Children
 from kchaos.harness.commands.cli import run
-from kchaos.harness.gates.settle_bound import settle_bound
+from kchaos.harness.gates.settled import settle_bound
 from kchaos.harness.run.runner import RunOptions
 
 QUICK = {

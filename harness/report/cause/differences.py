@@ -8,10 +8,10 @@ from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.outcome import brokers_text
 from kchaos.checkers.rules.offsets import in_words
 from kchaos.checkers.segments.batch import Batch
-from kchaos.harness.report.cause.disk_faults import taken_from_disk
 from kchaos.harness.report.cause.elections import uncleanly
 from kchaos.harness.report.cause.epoch_questions import never_asked, question_text, questions_since
 from kchaos.harness.report.cause.isr_changes import together_in_sync
+from kchaos.harness.report.cause.losses import taken_from_disk
 from kchaos.harness.report.cause.story import (
     MOST_OPERATIONS,
     CauseStep,

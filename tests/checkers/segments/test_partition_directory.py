@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.errors import SegmentError
 from kchaos.checkers.formats.checkpoints import EpochEntry
 from kchaos.checkers.segments.directory import partition_directories, read_partition, segment_files
-from kchaos.checkers.segments.errors import SegmentError
 from tests.support.segment_encoder import Pair, batch, message
 
 PAIRS: list[Pair] = [(b"k", b"v")] * 5
