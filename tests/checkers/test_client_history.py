@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.client_history import client_history
 from kchaos.checkers.evidence.clients import CLIENTS, ClientBatch, ClientLine, ClientPartition
 from kchaos.checkers.evidence.history import record_payloads
@@ -20,10 +19,9 @@ from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.histories.anomalies import Anomaly, anomalies
 from kchaos.checkers.json_form import to_json
 from kchaos.checkers.judge import judge
-from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.rules.client_anomalies import NOT_TOLD, client_anomalies
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
-from tests.golden.stored import unpacked
+from tests.golden.stored import not_asked, unpacked
 from tests.support.clean_runs import clean_run
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "clients"
@@ -351,11 +349,6 @@ def test_what_comes_after_an_unclean_election_is_permitted(
     assert findings[0].kind == kind
     assert (findings[0].topic, findings[0].first_offset) == ("t", 12)
     assert ("unclean election of broker 1" in findings[0].message) is bool(after)
-
-
-def not_asked(_evidence: RunEvidence) -> Prediction:
-    """In place of the model, which has nothing to say about what consumers get."""
-    raise CheckError("the model was not asked")
 
 
 def test_a_run_in_which_a_fetch_passed_over_a_record_is_unsafe(tmp_path: Path) -> None:

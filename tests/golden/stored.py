@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.archives import extract
+from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.follow.observations import Record, RequestSeen
@@ -178,6 +179,11 @@ def said_of(
         ],
         "questions": sum(isinstance(item.what, RequestSeen) for item in seen),
     }
+
+
+def not_asked(_evidence: RunEvidence) -> Prediction:
+    """Take the model's place, which searches for long, and says nothing of promises or reads."""
+    raise CheckError("the model was not asked")
 
 
 def why(results: Results) -> str:

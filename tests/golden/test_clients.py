@@ -42,12 +42,11 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, generation_for
 from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.rules.transactions import logged_transactions
 from kchaos.checkers.run_directory import MANIFEST
 from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.reader import read_segment
-from tests.golden.stored import expected_of, judged_as_stored, recorded, unpacked
+from tests.golden.stored import expected_of, judged_as_stored, not_asked, recorded, unpacked
 
 pytestmark = pytest.mark.slow
 
@@ -293,12 +292,7 @@ def _damaged(name: str, folder: Path, damage: Callable[[Path], None]) -> k.Resul
     (run.path / MANIFEST).unlink()
     damage(run.path)
     k.RunDirectory(run.path).seal()
-    return k.judge(k.RunDirectory.open(run.path), predict=_not_asked)
-
-
-def _not_asked(_evidence: RunEvidence) -> Prediction:
-    """In place of the model, which has nothing to say about promises and searches for long."""
-    raise k.CheckError("the model was not asked")
+    return k.judge(k.RunDirectory.open(run.path), predict=not_asked)
 
 
 def test_a_late_answer_must_have_the_offset_at_which_the_copies_have_the_record(

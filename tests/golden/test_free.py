@@ -5,15 +5,13 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.availability import measure
-from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
-from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.observations import FreeClientsStopped
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import read_segment
-from tests.golden.stored import judged_as_stored, unpacked
+from tests.golden.stored import judged_as_stored, not_asked, unpacked
 
 RUNS = Path(__file__).with_name("clients")
 NAME = "3.9.1-free"
@@ -76,15 +74,10 @@ def test_a_record_that_no_disk_has_any_more_is_lost_to_the_client_that_wrote_it(
         segment.write_bytes(content[: batches[-2].position])
     RunDirectory(run.path).seal()
 
-    results = judge(RunDirectory.open(run.path), predict=_not_asked)
+    results = judge(RunDirectory.open(run.path), predict=not_asked)
 
     assert results.safe is False
     lost = [finding for finding in results.findings if finding.kind == "committed-loss"]
     assert lost
     assert {finding.partition for finding in lost} == {partition}
     assert any(client in finding.message for finding in lost)
-
-
-def _not_asked(_evidence: RunEvidence) -> Prediction:
-    """In place of the model, which has nothing to say about promises and searches for long."""
-    raise CheckError("the model was not asked")
