@@ -43,7 +43,6 @@ from kchaos.checkers.evidence.history import (
     produces,
     said,
 )
-from kchaos.checkers.evidence.hits import read_hits
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.led_from import (
     LedEpoch,
@@ -77,7 +76,7 @@ from kchaos.checkers.evidence.zookeeper import (
     topic_ids,
 )
 from kchaos.checkers.formats.partition_names import topic_partition
-from kchaos.checkers.formats.point_hit import PointHit
+from kchaos.checkers.formats.point_hit import HITS, PointHit
 from kchaos.checkers.metadata_log import LeaderChange, LogEntry
 from kchaos.checkers.model.values.events import (
     DeleteRecords,
@@ -503,8 +502,8 @@ class RunEvidence:
 
     @cached_property
     def hits(self) -> tuple[PointHit, ...]:
-        """hits.jsonl; empty where no broker ran with an agent."""
-        return read_hits(self.files)
+        """hits.jsonl, in the order of its lines; empty where no broker ran with an agent."""
+        return tuple(self.files.lines(PointHit, HITS))
 
     @cached_property
     def leader_views(self) -> tuple[LeaderView, ...]:

@@ -7,6 +7,7 @@ from typing import Literal
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.json_form import NOT_WRITTEN
 
+HITS = "hits.jsonl"
 FETCH_BEGUN = "fetch-begun"
 """A leader is about to read its logs for a fetch, and says whose."""
 FETCH_COUNTED = "fetch-counted"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from kchaos.checkers import observations
 from kchaos.checkers.evidence.about import OUTCOME, BrokerAbout, Outcome, RunAbout
-from kchaos.checkers.evidence.hits import HITS
 from kchaos.checkers.evidence.links import LINKS
+from kchaos.checkers.formats.point_hit import HITS
 from kchaos.checkers.json_form import to_json
 from kchaos.checkers.run_directory import FORMAT, MANIFEST, RunDirectory
 from kchaos.checkers.signatures import digest_of, sign
