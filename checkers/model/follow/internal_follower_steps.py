@@ -36,10 +36,12 @@ def at_follower(
 ) -> Iterator[World]:
     """Yield worlds in which a fetcher handles a response, truncates, or asks as before."""
     world = World(state)
+    waiting = exchange.awaited(world, broker_id, source)
+    if waiting is not None and waiting.stage is not Stage.DELIVERED and waiting.api == FETCH:
+        return
     thread = world.thread(broker_id, source)
     if thread is None or thread.is_dead:
         return
-    waiting = exchange.awaited(world, broker_id, source)
     if waiting is not None:
         yield from _waiting(state, broker_id, source, waiting, lookahead, index)
     elif exchange.go_on_without_asking(world, broker_id, source):

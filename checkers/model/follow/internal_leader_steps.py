@@ -16,7 +16,7 @@ from kchaos.checkers.model.follow.observations import FetchAnswered, ResponseSee
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
-from kchaos.checkers.model.values.replica import Role
+from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import Exchange, FetchAnswer, Stage
 
 
@@ -75,7 +75,8 @@ def at_leader(
         index: How many observations were taken.
     """
     step = _LeaderStep(state, follower, source, request, lookahead, index)
-    yield from _in_each_manner(step)
+    if request.stage is not Stage.WAITING or not _waits_on(step):
+        yield from _in_each_manner(step)
     leader_id, moved = step.leader_id, World(state)
     for partition, _ in request.asked:
         begin_later(moved, leader_id, partition, lookahead, index)
@@ -83,6 +84,28 @@ def at_leader(
         for world in _in_each_manner(step._replace(state=state.changed(moved.changes))):
             world.changes = {**moved.changes, **world.changes}
             yield world
+
+
+def _waits_on(step: _LeaderStep) -> bool:
+    """Return whether a waiting Fetch cannot be answered as was seen before a log has changed.
+
+    Its leader reads again as the wait ends, so the answer has the high watermark of then, and no
+    batch beyond the log end offset.
+    """
+    get, leader_id, seen, waits = step.state.lookup, step.leader_id, step.seen, False
+    if seen is None or seen.error_code:
+        return False
+    for partition, said in seen.partitions.items():
+        if not isinstance(said, FetchAnswered) or said.error_code or said.diverging is not None:
+            return False
+        replica: Replica | None = get(("replica", leader_id, partition))
+        waits = (
+            waits
+            or replica is None
+            or said.high_watermark != replica.high_watermark
+            or (said.last_offset is not None and said.last_offset >= replica.log.log_end_offset)
+        )
+    return waits
 
 
 def begin_later(

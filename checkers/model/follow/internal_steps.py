@@ -1,6 +1,6 @@
 """Internal steps of all kinds, likeliest first; those of no module of their own stand here."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kchaos.checkers.acts import FailLogDirectory, TopicPartition
@@ -43,10 +43,14 @@ def internal_steps(state: State, lookahead: Lookahead, index: int, decided: int)
     broker_ids: tuple[int, ...] = get(("brokers",)) or ()
     working = [broker_id for broker_id in broker_ids if get(("broker", broker_id)).is_working]
     for broker_id in working:
-        yield from _of_process(state, broker_id)
+        replicas = [
+            (partition, get(("replica", broker_id, partition)))
+            for partition in get(("partitions", broker_id)) or ()
+        ]
+        yield from _of_process(state, broker_id, replicas)
         if get(("control", broker_id)) is not None:
             yield from control_steps(state, broker_id, lookahead, index)
-        yield from _learn(state, broker_id, lookahead, index)
+        yield from _learn(state, broker_id, replicas, lookahead, index)
     followers = [(broker_id, get(("fetchers", broker_id))) for broker_id in broker_ids]
     for leader_id in working:
         for broker_id, fetchers in followers:
@@ -178,7 +182,9 @@ def _with_session(
     return other
 
 
-def _of_process(state: State, broker_id: int) -> Iterator[World]:
+def _of_process(
+    state: State, broker_id: int, replicas: Sequence[tuple[TopicPartition, Replica]]
+) -> Iterator[World]:
     """Yield worlds in which a broker registers, writes its checkpoint, or loses a disk."""
     get = state.lookup
     if get(("new epoch", broker_id)) is not None:
@@ -186,7 +192,8 @@ def _of_process(state: State, broker_id: int) -> Iterator[World]:
         outboxes.learn_epoch(told, broker_id)
         yield told
     broker: Broker = get(("broker", broker_id))
-    may_drop = broker.checkpoints and _has_unhosted(state, broker_id)
+    # A replica that no LeaderAndIsr has named is not in the next checkpoint file.
+    may_drop = broker.checkpoints and not all(replica.is_hosted for _, replica in replicas)
     written = World(state)
     if may_drop and process.write_checkpoint(written, broker_id):
         yield written
@@ -203,24 +210,26 @@ def _of_process(state: State, broker_id: int) -> Iterator[World]:
             yield unsure
 
 
-def _has_unhosted(state: State, broker_id: int) -> bool:
-    """Return whether a broker has a replica that is not in the next checkpoint file."""
-    get = state.lookup
-    for partition in get(("partitions", broker_id)) or ():
-        if not get(("replica", broker_id, partition)).is_hosted:
-            return True
-    return False
-
-
-def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> Iterator[World]:
+def _learn(
+    state: State,
+    broker_id: int,
+    replicas: Sequence[tuple[TopicPartition, Replica]],
+    lookahead: Lookahead,
+    index: int,
+) -> Iterator[World]:
     """Yield worlds in which a leader moves its high watermark, asks for an ISR, or learns of one.
 
     It also waits no longer for who has lagged too long outside the ISR.
     """
     broker: Broker = state(("broker", broker_id))
     asks = broker.generation.asks_controller_for_isr and lookahead.shows_isr_answers
-    get = state.lookup
-    for partition in get(("partitions", broker_id)) or ():
+    get, awaits = state.lookup, state.awaits
+    for partition, replica in replicas:
+        leads = replica.role is Role.LEADER
+        if not awaits:
+            if leads:
+                yield from _of_followers(state, broker, partition, replica, lookahead, index)
+            continue
         if get(("appended", broker_id, partition)):
             world = World(state)
             leader.settle_append(world, broker_id, partition)
@@ -230,8 +239,7 @@ def _learn(state: State, broker_id: int, lookahead: Lookahead, index: int) -> It
             world.put(("isr refused", broker_id, partition), None)
             leader.give_up_isr(world, broker_id, partition)
             yield world
-        replica: Replica = get(("replica", broker_id, partition))
-        if replica.role is Role.LEADER:
+        if leads:
             yield from _of_followers(state, broker, partition, replica, lookahead, index)
             if get(("asked to delete", partition)) is not None:
                 yield from _deletes(state, broker_id, partition, lookahead, index)

@@ -216,8 +216,10 @@ class Lookahead:
     ) -> int | None:
         """Return where a log is next seen to begin, from an index on, if that is further on."""
         items = self._begins.get((broker, partition), [])
-        starts = (start for _, start in _since(items, index))
-        return next((start for start in starts if start > log_start_offset), None)
+        for place in range(bisect_left(items, index, key=itemgetter(0)), len(items)):
+            if items[place][1] > log_start_offset:
+                return items[place][1]
+        return None
 
     def _note_request(self, index: int, what: RequestSeen) -> None:
         self._note_connection(index, what.number)

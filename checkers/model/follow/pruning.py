@@ -40,9 +40,14 @@ def step_at_once(state: State, lookahead: Lookahead, index: int) -> World | None
                 return step
             continue
         for source in get(("leaders", broker_id)) or ():
-            if get(("exchanges", broker_id, source)) is None:
+            for request in get(("exchanges", broker_id, source)) or ():
+                if request.is_awaited:
+                    break
+            else:
                 continue
-            step = _answered_nothing_new(state, broker_id, source, lookahead, index)
+            if request.stage is not Stage.DELIVERED or request.was_paused:
+                continue
+            step = _answered_nothing_new(state, broker_id, source, request, lookahead, index)
             if step is not None:
                 return step
     return None
@@ -166,7 +171,7 @@ def _followers(state: State, broker_id: int) -> frozenset[int]:
 
 
 def _answered_nothing_new(
-    state: State, broker_id: int, source: int, lookahead: Lookahead, index: int
+    state: State, broker_id: int, source: int, waiting: Exchange, lookahead: Lookahead, index: int
 ) -> World | None:
     """Return the world after a response that changes nothing for its follower, or None.
 
@@ -174,9 +179,6 @@ def _answered_nothing_new(
     asks again.
     """
     world = World(state)
-    waiting = exchange.awaited(world, broker_id, source)
-    if waiting is None or waiting.stage is not Stage.DELIVERED or waiting.was_paused:
-        return None
     if lookahead.is_told_before_asking(broker_id, source, index):
         return None
     if any(

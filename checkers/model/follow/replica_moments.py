@@ -4,11 +4,12 @@
 **Does not verify**: moments of which the run shows nothing have the time of what was seen before.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.follow.unavoidable import Reached
+from kchaos.checkers.model.state.state import Component
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.prediction import PredictedBatch, ReplicaMoment
 from kchaos.checkers.model.values.replica import Replica
@@ -52,19 +53,32 @@ def replica_moments(path: Iterable[Reached]) -> tuple[ReplicaMoment, ...]:
     time = None
     for reached in path:
         time = time if reached.item is None else reached.item.time
+        if time is None:
+            continue
         world = World(reached.state)
-        for broker_id in world.broker_ids() if time is not None else ():
-            is_running = world.running(broker_id) is not None
-            for partition in world.partitions(broker_id):
-                replica = world.replica(broker_id, partition)
-                if replica is not None and time is not None:
-                    _note(seen.setdefault((broker_id, partition), []), time, replica, is_running)
+        for broker_id, partition in sorted(_changed(world, reached.changed)):
+            replica = world.replica(broker_id, partition)
+            if replica is not None:
+                is_running = world.running(broker_id) is not None
+                _note(seen.setdefault((broker_id, partition), []), time, replica, is_running)
     moments = (
         _moment(broker_id, partition, was)
         for (broker_id, partition), of_replica in seen.items()
         for was in _thinned(of_replica)
     )
     return tuple(sorted(moments, key=lambda moment: moment.time))
+
+
+def _changed(
+    world: World, changed: Mapping[Component, Any]
+) -> Iterator[tuple[int, TopicPartition]]:
+    """Yield the replicas that may look otherwise since these components have changed."""
+    for component in changed:
+        if component[0] == "replica":
+            yield component[1:]
+        elif component[0] == "broker":
+            for partition in world.partitions(component[1]):
+                yield component[1], partition
 
 
 def _note(of_replica: list[_Was], time: float, replica: Replica, is_running: bool) -> None:

@@ -64,6 +64,7 @@ KEPT = 2_500
 """So many branches are kept, the newest ones; a search may have as many again before it forgets."""
 _BLOCK = 256
 """So many states of an explanation are made at a time."""
+_UNHASHED = State({})
 _BACK = (20, 100, 500)
 """Observations and decisions before the furthest point, from where the next searches begin."""
 _CONFIRMED_BY = 2
@@ -121,10 +122,11 @@ class _Path(Sequence[Reached]):
         self._record, self._steps = record, steps
         self._begins: list[State] = []
         self._block, self._states = -1, list[State]()
-        state = EMPTY
+        state, changes = _UNHASHED, dict[Component, Any]()
         for index, step in enumerate(steps):
-            state = state.changed(step.changes)
+            changes.update(step.changes)
             if index % _BLOCK == 0:
+                state, changes = state.changed(changes), {}
                 self._begins.append(state)
 
     def __len__(self) -> int:
@@ -141,7 +143,7 @@ class _Path(Sequence[Reached]):
         place = range(len(self))[index]
         step = self._steps[place]
         promised = tuple(note for note in step.notes if isinstance(note, Promise))
-        return Reached(self._state(place), self._item(place), promised)
+        return Reached(self._state(place), self._item(place), promised, step.changes)
 
     def nodes(self) -> "_Nodes":
         """Return the same states, each with how much of each order was taken."""

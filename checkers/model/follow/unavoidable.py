@@ -9,6 +9,7 @@ and whether no member of the ISR has a batch that was promised.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kchaos.checkers import acts
@@ -37,11 +38,13 @@ class Reached(NamedTuple):
     Attributes:
         item: What of the record was taken then; None of a step that leaves no trace.
         promised: What was acknowledged with acks=all then.
+        changed: The components that the step changed, None of one that is gone.
     """
 
     state: State
     item: Seen | events.Decided | None = None
     promised: tuple[Promise, ...] = ()
+    changed: Mapping[Component, Any] = MappingProxyType({})
 
 
 class _Wrong(NamedTuple):

@@ -147,18 +147,18 @@ class State:
 
     Attributes:
         lookup: The same as calling the state, without a frame of Python; a search asks often.
+        awaits: Of how many components the first item of the name is in `_AWAITING`.
     """
 
-    __slots__ = ("_components", "_hash", "lookup")
+    __slots__ = ("_components", "_hash", "awaits", "lookup")
 
     lookup: Read
 
     def __init__(self, components: Mapping[Component, Any]) -> None:
         self._components = dict(components)
         self.lookup = self._components.get
-        self._hash = 0
-        for item in self._components.items():
-            self._hash ^= hash(item)
+        self._hash: int | None = None
+        self.awaits = sum(component[0] in _AWAITING for component in self._components)
 
     def __call__(self, component: Component) -> Any:
         """Return the value of a component, None without one."""
@@ -168,6 +168,10 @@ class State:
         return isinstance(other, State) and self._components == other._components
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = 0
+            for item in self._components.items():
+                self._hash ^= hash(item)
         return self._hash
 
     def components(self) -> Mapping[Component, Any]:
@@ -175,23 +179,34 @@ class State:
         return dict(self._components)
 
     def changed(self, changes: Mapping[Component, Any]) -> "State":
-        """Return the state with these components changed."""
+        """Return the state with these components changed.
+
+        Its hash is made of this state's, if that was asked for; else it is made when it is.
+        """
         components = dict(self._components)
-        value = self._hash
+        value, awaits = self._hash, self.awaits
         for component, after in changes.items():
             before = components.get(component)
-            if before is not None:
-                value ^= hash((component, before))
+            if component[0] in _AWAITING:
+                awaits += (after is not None) - (before is not None)
+            if value is not None:
+                value ^= 0 if before is None else hash((component, before))
+                value ^= 0 if after is None else hash((component, after))
             if after is None:
                 components.pop(component, None)
             else:
                 components[component] = after
-                value ^= hash((component, after))
         state = State.__new__(State)
         state._components = components
         state.lookup = components.get
         state._hash = value
+        state.awaits = awaits
         return state
 
+
+_AWAITING = frozenset(
+    ("appended", "asked to delete", "isr answer", "isr change", "isr refused"),
+)
+"""The first items of names of components that a leader's next step takes up."""
 
 EMPTY = State({})
