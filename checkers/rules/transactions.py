@@ -4,6 +4,9 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import accumulate
+from math import inf
 
 from kchaos.checkers.evidence.clients import CommittedRead
 from kchaos.checkers.evidence.history import Operation
@@ -35,12 +38,6 @@ class LoggedTransaction:
     def first_offset(self) -> int:
         """Where it begins."""
         return self.batches[0][0]
-
-    def is_undecided(self, high_watermark: int) -> bool:
-        """Return whether a replica with that high watermark takes the transaction as open."""
-        return self.first_offset < high_watermark and (
-            self.marker_offset is None or self.marker_offset >= high_watermark
-        )
 
 
 def logged_transactions(
@@ -239,6 +236,7 @@ def committed_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding
     by_offset = {
         first: transaction for transaction in transactions for first, _ in transaction.batches
     }
+    stable = _StableOffsets(evidence, transactions)
     told: dict[int, tuple[list[float], list[int]]] = {}
     for read in sorted(evidence.committed_reads, key=lambda read: read.answered_at):
         if evidence.copied_from is not None and read.answered_at > evidence.copied_from:
@@ -247,72 +245,100 @@ def committed_reads(evidence: PartitionEvidence, side: Side) -> Iterator[Finding
         least = min(marks[bisect_left(times, read.asked_at)], read.high_watermark)
         times.append(read.answered_at)
         marks.append(max(marks[-1], read.high_watermark))
-        yield from _last_stable_offset(evidence, read, transactions, least)
+        yield from _last_stable_offset(evidence, read, stable, least)
         yield from _given(evidence, read, by_offset)
 
 
-def last_stable_offset(transactions: Sequence[LoggedTransaction], high_watermark: int) -> int:
-    """Return what a leader with these transactions in its log says at a high watermark."""
-    undecided = (
-        transaction.first_offset
-        for transaction in transactions
-        if transaction.is_undecided(high_watermark)
-    )
-    return min(undecided, default=high_watermark)
+class _StableOffsets:
+    """Last stable offsets that a leader with these transactions in its log may say."""
+
+    def __init__(
+        self, evidence: PartitionEvidence, transactions: Sequence[LoggedTransaction]
+    ) -> None:
+        changes: dict[int, list[LoggedTransaction]] = {}
+        for transaction in transactions:
+            changes.setdefault(transaction.first_offset + 1, []).append(transaction)
+            if transaction.marker_offset is not None:
+                changes.setdefault(transaction.marker_offset + 1, [])
+        # From each of these high watermarks on, up to the next: where the first undecided begins.
+        self._begins = sorted(changes)
+        self._undecided: list[int | None] = []
+        open_ones: list[tuple[int, float]] = []
+        for high_watermark in self._begins:
+            for transaction in changes[high_watermark]:
+                end = inf if transaction.marker_offset is None else transaction.marker_offset
+                heappush(open_ones, (transaction.first_offset, end))
+            while open_ones and open_ones[0][1] < high_watermark:
+                heappop(open_ones)
+            self._undecided.append(open_ones[0][0] if open_ones else None)
+        markers = [each.marker_offset for each in transactions if each.marker_offset is not None]
+        self._edges = sorted({*self._begins, *markers})
+        self._edges_of: dict[int, list[int]] = {}
+        for edge in self._edges:
+            self._edges_of.setdefault(self.at(edge), []).append(edge)
+        self._ends = max(
+            (each.batches[-1].last_offset + 1 for each in evidence.replicas if each.batches),
+            default=0,
+        )
+        asked: dict[int, list[float]] = {}
+        for marker in sorted(evidence.markers or (), key=lambda marker: marker.asked_at):
+            asked.setdefault(marker.producer_id, []).append(marker.asked_at)
+        there: list[tuple[float, int]] = []
+        for each in transactions:
+            times = asked.get(each.producer_id, [])
+            if each.marker_offset is not None:
+                is_asked = each.earlier_markers < len(times)
+                since = times[each.earlier_markers] if is_asked else inf
+                there.append((since, each.marker_offset))
+        there.sort()
+        self._there_from = [time for time, _ in there]
+        self._not_there = [*accumulate((end for _, end in reversed(there)), min)][::-1]
+
+    def at(self, high_watermark: int) -> int:
+        """Return what a leader says at a high watermark."""
+        place = bisect_right(self._begins, high_watermark) - 1
+        undecided = self._undecided[place] if place >= 0 else None
+        return high_watermark if undecided is None else undecided
+
+    def most(self, answered_at: float) -> int:
+        """Return the largest high watermark that a leader can have had when it answered.
+
+        A marker of which no coordinator had asked for by then was not there, nor what follows it.
+        """
+        place = bisect_right(self._there_from, answered_at)
+        return self._not_there[place] if place < len(self._not_there) else self._ends
+
+    def may_be(self, said: int, least: int, most: int) -> bool:
+        """Return whether a high watermark of `least` to `most`, both inclusive, has this one."""
+        if self.at(least) == said or (least <= said <= most and self.at(said) == said):
+            return True
+        edges = self._edges_of.get(said, [])
+        return bisect_left(edges, least) < bisect_right(edges, most)
+
+    def of(self, marks: Iterable[int], least: int, most: int) -> list[int]:
+        """Return those of `least` to `most`, where one may change, and of `marks` in between."""
+        return sorted(
+            {self.at(mark) for mark in (*self._edges, *marks, least, most) if least <= mark <= most}
+        )
 
 
 def _last_stable_offset(
-    evidence: PartitionEvidence,
-    read: CommittedRead,
-    transactions: Sequence[LoggedTransaction],
-    least: int,
+    evidence: PartitionEvidence, read: CommittedRead, stable: _StableOffsets, least: int
 ) -> Iterator[Finding]:
-    said = read.last_stable_offset
-    most = _most(evidence, read, transactions)
-    edges = {least, most, read.high_watermark, said}
-    for transaction in transactions:
-        edges.add(transaction.first_offset + 1)
-        if transaction.marker_offset is not None:
-            edges |= {transaction.marker_offset, transaction.marker_offset + 1}
-    possible = {
-        last_stable_offset(transactions, edge)
-        for edge in edges
-        if least <= edge <= max(most, least)
-    }
-    if said not in possible:
-        expected = last_stable_offset(transactions, read.high_watermark)
+    said, most = read.last_stable_offset, max(least, stable.most(read.answered_at))
+    if not stable.may_be(said, least, most):
         yield evidence.finding(
             "not-as-predicted",
             brokers=(read.broker,),
             message=f"broker {read.broker} told {read.client} the last stable offset {said} beside "
-            f"high watermark {read.high_watermark}; by its transactions it is {expected}",
+            f"high watermark {read.high_watermark}; by its transactions it is "
+            f"{stable.at(read.high_watermark)}",
             evidence={
                 "what": "last stable offset",
-                "predicted": sorted(possible),
+                "predicted": stable.of((read.high_watermark, said), least, most),
                 "observed": said,
             },
         )
-
-
-def _most(
-    evidence: PartitionEvidence, read: CommittedRead, transactions: Sequence[LoggedTransaction]
-) -> int:
-    """Return the largest high watermark that a leader can have had when it answered.
-
-    A marker of which no coordinator had asked for by then was not there, nor what follows it.
-    """
-    asked: dict[int, int] = {}
-    for marker in evidence.markers or ():
-        if marker.asked_at <= read.answered_at:
-            asked[marker.producer_id] = asked.get(marker.producer_id, 0) + 1
-    not_there = [
-        transaction.marker_offset
-        for transaction in transactions
-        if transaction.marker_offset is not None
-        and asked.get(transaction.producer_id, 0) <= transaction.earlier_markers
-    ]
-    ends = [replica.batches[-1].last_offset + 1 for replica in evidence.replicas if replica.batches]
-    return min(not_there, default=max(ends, default=0))
 
 
 def _given(

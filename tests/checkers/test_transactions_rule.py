@@ -13,6 +13,7 @@ from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.values.producers import ProducerMark
 from kchaos.checkers.rules.transactions import committed_reads, transactions_ended
 from tests.support.rule_evidence import acknowledged, batch, evidence, replica
+from tests.support.work import calls_of
 
 
 def data(base_offset: int, producer_id: int, *values: str, sequence: int = 0) -> BatchEvidence:
@@ -246,3 +247,18 @@ def test_what_was_told_while_disks_were_copied_is_not_compared() -> None:
     late = run(committed_reads=(read(6, 5, 901.0, given=((1, 1),)),))
 
     assert told(committed_reads(late, OBSERVED)) == []
+
+
+def test_reads_take_no_square_of_the_transactions() -> None:
+    def judge(count: int) -> None:
+        log, markers, reads = list[BatchEvidence](), list[Marker](), list[CommittedRead]()
+        for number in range(count):
+            marker = asked(7, 10.0 * number)
+            log += [data(2 * number, 7, "a", sequence=number), written(2 * number + 1, marker)]
+            markers.append(marker)
+            reads.append(read(2 * number + 1, 2 * number, 10.0 * number - 1))
+        judged = run(log, markers=tuple(markers), operations=(), committed_reads=tuple(reads))
+        assert told(committed_reads(replace(judged, copied_from=1e9), OBSERVED)) == []
+
+    judge(10)
+    assert calls_of(lambda: judge(200)) < 2.5 * calls_of(lambda: judge(100))

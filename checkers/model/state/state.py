@@ -204,9 +204,7 @@ class State:
         return state
 
 
-_AWAITING = frozenset(
-    ("appended", "asked to delete", "isr answer", "isr change", "isr refused"),
-)
+_AWAITING = frozenset(("appended", "asked to delete", "isr answer", "isr change", "isr refused"))
 """The first items of names of components that a leader's next step takes up."""
 
 EMPTY = State({})

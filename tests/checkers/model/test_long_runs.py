@@ -1,13 +1,21 @@
 """The length of a run is no limit: what lies behind is forgotten, and each step costs the same."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
 from kchaos.checkers.model import follow
-from kchaos.checkers.model.follow import search
-from kchaos.checkers.model.follow.observations import FetchAnswered, Record, ResponseSeen
+from kchaos.checkers.model.follow import internal_leader_steps, search
+from kchaos.checkers.model.follow.observations import (
+    ClientAnswered,
+    FetchAnswered,
+    FetchAsked,
+    Record,
+    RequestSeen,
+    ResponseSeen,
+    Seen,
+)
 from kchaos.checkers.model.follow.unavoidable import Reached
 from kchaos.checkers.model.values.prediction import ReplicaMoment
 from tests.support.loaded_record import loaded_record
@@ -93,3 +101,118 @@ def test_a_state_does_not_grow_by_the_clients_that_have_their_answers(
         follow(loaded_record(produces, partitions=1))
 
     assert sizes[0] == sizes[1]
+
+
+def with_changed(record: Record, place: int, change: Callable[[Seen], Seen | None]) -> Record:
+    """The record with the first item from a place on changed of which the change makes another."""
+    for index in range(place, len(record.seen)):
+        changed = change(record.seen[index])
+        if changed is not None:
+            seen = (*record.seen[:index], changed, *record.seen[index + 1 :])
+            return replace(record, seen=seen)
+    raise AssertionError("nothing to change")
+
+
+def of_answer(item: Seen, **changes: Callable[[FetchAnswered], object]) -> Seen | None:
+    """An answer with records of which each field is changed like this; None for anything else."""
+    what = item.what
+    if not isinstance(what, ResponseSeen):
+        return None
+    for partition, said in what.partitions.items():
+        if isinstance(said, FetchAnswered) and said.last_offset is not None:
+            fields = {name: change(said) for name, change in changes.items()}
+            partitions = {**what.partitions, partition: replace(said, **fields)}  # type: ignore[arg-type]
+            return replace(item, what=replace(what, partitions=partitions))
+    return None
+
+
+def fetched_further(item: Seen) -> Seen | None:
+    """A Fetch from an offset later; None for anything else."""
+    what = item.what
+    if not isinstance(what, RequestSeen):
+        return None
+    for partition, asked in what.partitions.items():
+        if isinstance(asked, FetchAsked):
+            later = replace(asked, fetch_offset=asked.fetch_offset + 1)
+            partitions = {**what.partitions, partition: later}
+            return replace(item, what=replace(what, partitions=partitions))
+    return None
+
+
+def acknowledged_elsewhere(item: Seen) -> Seen | None:
+    """An acknowledgement of an offset later; None for anything else."""
+    what = item.what
+    if not isinstance(what, ClientAnswered):
+        return None
+    return replace(item, what=replace(what, base_offset=what.base_offset + 1))
+
+
+def acknowledged_early(record: Record, place: int) -> Record:
+    """The record with an acknowledgement right behind its produce, from a place on."""
+    answers = (
+        (index, item)
+        for index, item in enumerate(record.seen)
+        if index > place + 1 and isinstance(item.what, ClientAnswered)
+    )
+    for index, item in answers:
+        sent = next(
+            at
+            for at, each in enumerate(record.seen)
+            if getattr(each.what, "operation", None) == getattr(item.what, "operation", "")
+        )
+        if place < sent:
+            before, between = record.seen[: sent + 1], record.seen[sent + 1 : index]
+            early = replace(item, time=record.seen[sent].time)
+            return replace(record, seen=(*before, early, *between, *record.seen[index + 1 :]))
+    raise AssertionError("nothing was acknowledged")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(
+            lambda item: of_answer(item, base_offset=lambda said: (said.last_offset or 0) + 1),
+            id="a lost batch",
+        ),
+        pytest.param(
+            lambda item: of_answer(item, last_leader_epoch=lambda said: 1), id="a wrong epoch"
+        ),
+        pytest.param(
+            lambda item: of_answer(item, high_watermark=lambda said: said.high_watermark + 1),
+            id="a high watermark one too high",
+        ),
+        pytest.param(fetched_further, id="a Fetch beyond the follower's end"),
+        pytest.param(acknowledged_elsewhere, id="a wrong offset"),
+    ],
+)
+def test_a_change_of_what_was_seen_in_a_quiet_stretch_is_not_explained(
+    change: Callable[[Seen], Seen | None],
+) -> None:
+    record = loaded_record(30, partitions=3)
+
+    assert follow(record).emptied_by is None
+    assert follow(with_changed(record, 100, change), patience=200).emptied_by is not None
+
+
+def test_a_record_that_is_acknowledged_before_a_follower_has_it_is_not_explained() -> None:
+    record = loaded_record(30, partitions=3)
+
+    assert follow(acknowledged_early(record, 100), patience=200).emptied_by is not None
+
+
+def test_a_fetch_that_has_to_wait_on_leads_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = loaded_record(30, partitions=3)
+    quick = follow(record)
+    waits = internal_leader_steps._waits_on
+    kept = []
+
+    def noting(step: internal_leader_steps._LeaderStep) -> bool:
+        if waits(step):
+            kept.append(list(internal_leader_steps._in_each_manner(step)))
+        return False
+
+    monkeypatch.setattr(internal_leader_steps, "_waits_on", noting)
+
+    assert follow(record) == quick
+    assert kept
+    assert not any(kept)
