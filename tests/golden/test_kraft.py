@@ -3,8 +3,9 @@
 They were played and stored as the other golden runs. In most a follower is killed and comes back.
 In `3.9.1-last-replica` and `4.1.2-eligible-replicas` two of three replicas are stopped, and the
 last one is killed and loses half of its ten records: on 3.9.1 it leads again, and on 4.1.2, with
-eligible leader replicas, another one does, which has them all. Of the two of `cut_by_hand` one lost
-what no act says, after an unclean election whose leader had every record.
+eligible leader replicas, another one does, which has them all. In
+`4.1.2-deltas-published-as-one` a broker takes up three new topics at once. Of the two of
+`cut_by_hand` one lost what no act says, after an unclean election whose leader had every record.
 """
 
 import shutil
@@ -18,6 +19,8 @@ import pytest
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.metadata_image import UNASSIGNED
 from kchaos.checkers.judge import judge
+from kchaos.checkers.model import follow
+from kchaos.checkers.model.follow import internal_control_steps
 from kchaos.checkers.model.values.events import BrokerRegistered, EligibleReplicas
 from kchaos.checkers.rules.quorum import decisions_of_controllers, quorum_decisions
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
@@ -25,12 +28,18 @@ from kchaos.checkers.segments.reader import read_segment
 from kchaos.checkers.verdict import NOT_PREDICTED
 from tests.golden.cut_by_hand import CUT, WHOLE
 from tests.golden.kraft_scenarios import LOST, SCENARIOS
-from tests.golden.stored import ENTRIES, KRAFT, expected_of, judged_as_stored, unpacked
+from tests.golden.stored import ENTRIES, KRAFT, expected_of, judged_as_stored, recorded, unpacked
 from tests.support.metadata_logs import FIRST_SEGMENT, rewritten
 
+AS_ONE = "4.1.2-deltas-published-as-one"
 ELIGIBLE, LAST, LINKED = "4.1.2-eligible-replicas", "3.9.1-last-replica", "4.4.0-linked"
 UNLINKED = ("3.3.2", "3.9.1", "4.1.2-three-controllers", ELIGIBLE, LAST, CUT, WHOLE)
-PREDICTED = (LINKED, "4.1.2-moved-by-others", *(each for each in SCENARIOS if each not in LOST))
+PREDICTED = (
+    LINKED,
+    AS_ONE,
+    "4.1.2-moved-by-others",
+    *(each for each in SCENARIOS if each not in LOST),
+)
 CLEANED = "3.9.1-cleaned"
 IN_KRAFT = ("KAFKA-14296", "KAFKA-14616", "KAFKA-19522", "KIP-966-last-known-leader")
 """Entries whose stored run is one of KRaft."""
@@ -58,6 +67,20 @@ def test_a_real_kraft_run_with_links_is_as_predicted_to_its_end(name: str, tmp_p
 
     assert (results.conforms, results.safe, results.unknown) == (True, True, None)
     assert (results.expected, results.crashes) == (True, ())
+
+
+@pytest.mark.slow
+def test_an_answer_amid_several_new_topics_is_explained_only_by_deltas_that_are_published_as_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A topic of the last delta is led by then, and one of the first is not known yet."""
+    record = recorded(AS_ONE, runs=KRAFT)
+    monkeypatch.setattr(internal_control_steps, "_published_together", lambda *_: ())
+
+    emptied = follow(record, patience=1_000).emptied_by
+
+    assert emptied is not None
+    assert "possible was" in emptied.why
 
 
 @pytest.mark.slow

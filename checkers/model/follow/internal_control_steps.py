@@ -98,7 +98,10 @@ def _published_together(
 
     It loads what is committed together when it has published what it loaded before
     (KafkaRaftClient.ListenerContext.nextExpectedOffset and MetadataLoader.handleCommit, 4.1.2). A
-    heartbeat that shows the first delta alone was sent between the two.
+    heartbeat that shows the first delta alone was sent between the two. The metadata cache has all
+    of the new image before the first replica changes, and replicas change in no certain order
+    (BrokerMetadataPublisher.onMetadataUpdate and ReplicaManager.applyLocalLeadersDelta, 3.3.2 and
+    3.8.0): so a partition of the second delta may be led before one of the first.
     """
     numbers = list(dict.fromkeys(part.number for part in waiting))
     if len(numbers) < 2:
@@ -108,11 +111,6 @@ def _published_together(
     if shown is not None and shown.is_alone:
         return
     parts = [part for part in waiting if part.number in (first, second)]
-    named = [
-        {_named(part.request) for part in parts if part.number == each} for each in numbers[:2]
-    ]
-    if not named[0] & named[1] - {None}:
-        return  # It is as if the broker handled the one right after the other.
     left = [part for part in World(state).received(broker_id) if part not in parts]
     world = World(state)
     world.put_received(broker_id, (*left, *_as_one(parts, second)))
