@@ -33,7 +33,8 @@ from kchaos.checkers.model.values.requests import (
 FETCH = "Fetch"
 OFFSET_FOR_LEADER_EPOCH = "OffsetForLeaderEpoch"
 LIST_OFFSETS = "ListOffsets"
-_NOT_TOLD = "UNKNOWN_TOPIC_OR_PARTITION"
+NOT_TOLD = FetchAnswer(error="UNKNOWN_TOPIC_OR_PARTITION")
+"""Answer about a partition that the leader's metadata cache does not have."""
 
 
 def awaited(world: World, broker_id: int, source: int) -> Exchange | None:
@@ -204,7 +205,7 @@ def look(
         elif partition in but:
             continue
         elif partition in refused:
-            answers.append((partition, FetchAnswer(error=_NOT_TOLD)))
+            answers.append((partition, NOT_TOLD))
         elif exchange.api == FETCH:
             fetched = leading.read(world, leader, partition, asked)
             answers.append((partition, _without_records(fetched, partition in withheld)))
@@ -368,7 +369,7 @@ def answer_waiting(
     answers = []
     for partition, asked in exchange.asked:
         if partition in exchange.refused:
-            answers.append((partition, FetchAnswer(error=_NOT_TOLD)))
+            answers.append((partition, NOT_TOLD))
         else:
             fetched = leading.read(world, leader, partition, asked)
             answers.append((partition, _without_records(fetched, partition in withheld)))

@@ -330,8 +330,9 @@ def _asks_as_before(step: _ControlStep, told: PartitionState) -> bool:
     """Return whether a follower's next Fetch is of an older leader epoch than it is told now.
 
     It was made before then. A partition that it does not name is fetched in the epoch in which the
-    session has it. A broker that is told of no leader goes on in the older epoch
-    (kafka.server.ReplicaManager.makeFollowers, 2.8.2), so that tells nothing.
+    session has it; one that the session does not have is not fetched from that leader yet. A broker
+    that is told of no leader goes on in the older epoch (kafka.server.ReplicaManager.makeFollowers,
+    2.8.2), so that tells nothing.
     """
     if told.leader == -1:
         return False
@@ -345,6 +346,9 @@ def _asks_as_before(step: _ControlStep, told: PartitionState) -> bool:
         asked = step.lookahead.unchanged[item.number].get(partition) if named is None else named
         epoch = asked.leader_epoch if isinstance(asked, FetchAsked) else None
         if epoch is not None and epoch < told.leader_epoch:
+            return True
+        is_new = asked is None and leader_of(source) == told.leader
+        if is_new and step.lookahead.is_sent_before_answer(item, step.part.number):
             return True
     return False
 

@@ -489,6 +489,11 @@ class Lookahead:
         at = bisect_left(sent, index)
         return at < len(sent) and sent[at] < end
 
+    def is_sent_before_answer(self, sent: RequestSeen, control: Number) -> bool:
+        """Return whether a request is sent before its broker answers a control request."""
+        answered = self._answered.get(control)
+        return answered is None or self._asked_at[sent.number] < answered
+
     def refused_before(
         self, leader: int, partition: TopicPartition, request: Number, index: int
     ) -> Iterator[RequestSeen]:

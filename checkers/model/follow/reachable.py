@@ -11,13 +11,19 @@ from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.matching import answers_as_seen
+from kchaos.checkers.model.follow.matching import answer_as_seen, answers_as_seen
 from kchaos.checkers.model.follow.observations import FetchAnswered, ResponseSeen
 from kchaos.checkers.model.state.state import Component, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.replica import Role
-from kchaos.checkers.model.values.requests import Exchange, PartitionRequest, Stage, UpdateMetadata
+from kchaos.checkers.model.values.requests import (
+    Answer,
+    Exchange,
+    PartitionRequest,
+    Stage,
+    UpdateMetadata,
+)
 
 _NOT_KNOWN = frozenset(
     {
@@ -49,7 +55,9 @@ def is_out_of_reach(
 def never_answered(
     state: State, changes: Mapping[Component, Any], lookahead: Lookahead, index: int
 ) -> str:
-    """Return why a Fetch that is known to have been answered unseen cannot be any more, or "".
+    """Return why a Fetch can be answered no more, as was seen or unseen, or "".
+
+    A partition that a leader has refused, it does not read again: it answers with that error.
 
     A later message on its connection tells that it was answered: a fetcher has one request in
     flight on a connection, and closes it where that fails (`matching.is_on`). The links
@@ -63,7 +71,9 @@ def never_answered(
     """
     world = World(state)
     for follower, source, leader_id, request in _touched(world, changes):
-        why = _is_stuck(world, follower, source, leader_id, request, lookahead, index)
+        why = _refuses_what_is_answered(request, lookahead) or _is_stuck(
+            world, follower, source, leader_id, request, lookahead, index
+        )
         if why:
             return why
     return ""
@@ -84,6 +94,21 @@ def _touched(
                 for source in world.sources(follower, leader_id):
                     for request in world.exchanges(follower, source):
                         yield follower, source, leader_id, request
+
+
+def _refuses_what_is_answered(request: Exchange, lookahead: Lookahead) -> str:
+    """Return how a Fetch's answer differs by a partition that its leader has refused, or "".
+
+    A leader refuses unknown partitions when the request arrives (KafkaApis.handleFetchRequest), and
+    an error that it read ends the wait (ReplicaManager.fetchMessages, 1.1.1, 2.8.2 and 3.8.0).
+    """
+    seen = None if request.number is None else lookahead.responses.get(request.number)
+    if seen is None or seen.error_code or not request.is_at_leader or request.api != FETCH:
+        return ""
+    refused: dict[TopicPartition, Answer] = dict.fromkeys(request.refused, exchange.NOT_TOLD)
+    refused.update({known: answer for known, answer in request.answers if answer.error})
+    differing = (answer_as_seen(known, answer, seen)[1] for known, answer in refused.items())
+    return next(filter(None, differing), "")
 
 
 def _is_stuck(

@@ -205,6 +205,28 @@ def test_a_broker_reads_a_connection_s_next_produce_when_it_has_answered_the_one
     assert possible(world, Lookahead(record)) == ["a", "b"]
 
 
+@pytest.mark.parametrize("stage", [Stage.READ, Stage.WAITING])
+def test_a_partition_that_was_refused_is_answered_with_nothing_else(stage: Stage) -> None:
+    """What is refused beside it says nothing about it."""
+
+    def why(error_code: int) -> str:
+        seen = reply(high_watermark=0, last_offset=None)
+        said = {T: replace(seen.partitions[T], error_code=error_code)}
+        said[U] = replace(seen.partitions[T], error_code=3)
+        lookahead = to_come(replace(seen, partitions=said))
+        state = world.state(EMPTY)
+        return never_answered(state, {("exchanges", 1, 0): world.exchanges(1, 0)}, lookahead, 0)
+
+    world = fetching(release="2.8.2")
+    refused = frozenset({T, U})
+    world.put_exchanges(
+        1, 0, (replace(FETCH, asked=((T, ASKED), (U, ASKED)), stage=stage, refused=refused),)
+    )
+
+    assert why(3) == ""
+    assert why(0) == "t-0: error 0, possible was UNKNOWN_TOPIC_OR_PARTITION"
+
+
 def fetches(fetch_offset: int, last_fetched_epoch: int | None) -> RequestSeen:
     """Broker 1 asks its next leader."""
     anew = FetchAsked(
@@ -356,6 +378,23 @@ def test_a_broker_leaves_a_leader_after_the_unseen_fetch_whose_answer_is_seen() 
     assert told_at(0, replace(answered, partitions={}), handled, leader=-1) == [False]
     assert told_at(1, answered, handled, leader=-1) == [False]
     assert told_at(0, handled, answered, leader=-1) == [False]
+
+
+def test_a_follower_sends_a_fetch_without_a_partition_before_it_follows_it() -> None:
+    without, handled = (
+        fetch_of(U, 1),
+        ControlAnswered(number=NUMBER, api="LeaderAndIsr", broker=1, error_code=0, errors={}),
+    )
+
+    assert told_at(0, without, handled) == [True]
+    assert told_at(0, handled, without) == [False]
+    assert told_at(0, fetch_of(T, 2), handled) == [False]
+    assert told_at(0, without, handled, leader=-1) == [False]
+
+
+def fetch_of(partition: TopicPartition, leader_epoch: int) -> RequestSeen:
+    said = {partition: fetch_from_0(leader_epoch)}
+    return replace(asked(8, 0), partitions=said, is_full=True)
 
 
 def test_a_follower_stops_fetching_after_it_has_learnt_what_it_ends_with() -> None:
