@@ -51,8 +51,10 @@ def exit_code_for_histories(valid: Iterable[bool | None]) -> int:
     return FINDING if False in answers else UNKNOWN if None in answers else AS_EXPECTED
 
 
-def exit_code_beside(results: "Results", status: int) -> int:
+def exit_code_beside(results: "Results", status: int | None) -> int:
     """Return the exit code for a judged cluster beside a command with this exit status.
+
+    `status` is None for a command that was stopped, of which nobody knows what it would have said.
 
     1 for what should not have happened to the cluster, 2 where nobody knows whether it is safe;
     else the command's own status. Where the model could not follow all that clients did, safety
@@ -60,7 +62,7 @@ def exit_code_beside(results: "Results", status: int) -> int:
     """
     if results.safe is False or results.conforms is False:
         return FINDING
-    if results.safe is None:
+    if results.safe is None or status is None:
         return UNKNOWN
     return status if status >= 0 else INTERNAL
 

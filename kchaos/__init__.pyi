@@ -39,6 +39,8 @@ from kchaos.faults.errors import NoEffect as NoEffect
 from kchaos.faults.errors import NotAvailable as NotAvailable
 from kchaos.faults.view import BrokerView as BrokerView
 from kchaos.faults.view import ClusterView as ClusterView
+from kchaos.harness.campaign.live import ActingFault as ActingFault
+from kchaos.harness.campaign.live import Chaos as Chaos
 from kchaos.harness.catalogue import CATALOGUE as CATALOGUE
 from kchaos.harness.catalogue import scenario_of as scenario_of
 from kchaos.harness.catalogue.entry import Entry as Entry
@@ -53,8 +55,6 @@ from kchaos.harness.play.play import Play as Play
 from kchaos.harness.player.draw import Draw as Draw
 from kchaos.harness.player.drawing import draw as draw
 from kchaos.harness.player.view import View as View
-from kchaos.harness.pytest_plugin.live import ActingFault as ActingFault
-from kchaos.harness.pytest_plugin.live import Chaos as Chaos
 from kchaos.harness.pytest_plugin.shared import SharedCluster as SharedCluster
 from kchaos.harness.run.runner import RunOptions as RunOptions
 from kchaos.harness.run.runner import play as play

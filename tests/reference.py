@@ -16,8 +16,8 @@ from kchaos.checkers.findings import KINDS, Question
 from kchaos.checkers.outcome import SENTENCES
 from kchaos.clusters.agent.points import POINTS
 from kchaos.faults import FAULTS
+from kchaos.harness.campaign.live import Chaos
 from kchaos.harness.pytest_plugin import fixtures
-from kchaos.harness.pytest_plugin.live import Chaos
 from kchaos.harness.steps.scenario_steps import STEPS
 
 PAGE = Path(__file__).parent.parent / "docs/reference.md"

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=opt.Command,
-    examples=("kchaos up --kafka 3.9.1", "kchaos up --kafka 2.8.2 --judge -- ./my_test.sh"),
+    examples=(
+        "kchaos up --kafka 3.9.1",
+        "kchaos up --kafka 2.8.2 --judge -- ./my_test.sh",
+        "kchaos up --kafka 3.9.1 --judge --mix restarts --seed 7 -- mvn test",
+    ),
 )
 @click.option(
     "--kafka",
@@ -41,10 +45,41 @@ if TYPE_CHECKING:
     help="Of a KRaft cluster.",
 )
 @click.option(
+    "--property",
+    "properties",
+    type=opt.ReadBy("NAME=VALUE", opt.property_in),
+    multiple=True,
+    help="A setting of every broker, such as min.insync.replicas=2; may be repeated.",
+)
+@click.option(
     "--judge",
     is_flag=True,
     help="Run a command beside the cluster, with its addresses in KCHAOS_BOOTSTRAP_SERVERS and "
-    "BOOTSTRAP_SERVERS; then judge what its clients were promised.",
+    "BOOTSTRAP_SERVERS; then judge what its clients were promised. At KCHAOS_CONTROL the command "
+    "injects and heals faults.",
+)
+@click.option(
+    "--mix",
+    type=click.Choice(opt.FREE_MIX_NAMES),
+    metavar="MIX",
+    help="With --judge: faults by the seed's clock until the command ends, mostly of one kind: "
+    f"{', '.join(opt.FREE_MIX_NAMES)}.",
+)
+@click.option("--seed", type=opt.SEED, help="With --mix: the seed of the faults.  [default: any]")
+@click.option(
+    "--for",
+    "for_s",
+    type=opt.DURATION,
+    help="With --judge: the most time that the command may take, such as 10m; then it is stopped, "
+    "and the exit code is 1 or 2.",
+)
+@click.option(
+    "--topic",
+    "topics",
+    type=opt.ReadBy("NAME[:PARTITIONS[:REPLICAS]]", opt.topic_in),
+    multiple=True,
+    help="With --judge: a topic that is there before the command; may be repeated.  [default: with "
+    "--mix the topic t]",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @opt.runs_directory
@@ -55,17 +90,23 @@ def up(
     zookeepers: int,
     mode: Mode | None,
     controllers: int,
+    properties: tuple[tuple[str, str], ...],
     judge: bool,
+    mix: str | None,
+    seed: int | None,
+    for_s: float | None,
+    topics: tuple[tuple[str, int, int], ...],
     command: tuple[str, ...],
     options: "RunOptions",
 ) -> int | None:
     """Start a cluster to try things on; Ctrl-C ends it.
 
-    With --judge -- COMMAND it ends with the command. The exit code is 1 if something was lost or
-    is not as it should be, 2 if nobody knows, and else the command's own.
+    With --judge -- COMMAND it ends with the command. Faults that act then are healed, and replicas
+    settle. The exit code is 1 if something was lost or is not as it should be, 2 if nobody knows,
+    and else the command's own.
     """
     from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-    from kchaos.harness.commands.playground import judged_playground, playground
+    from kchaos.harness.commands.playground import Beside, judged_playground, playground
 
     of_brokers = kafkas * (brokers or 3) if len(kafkas) == 1 else kafkas
     if len(of_brokers) != (brokers or len(of_brokers)):
@@ -75,6 +116,10 @@ def up(
         )
     if judge != bool(command):
         raise click.UsageError("--judge and a command belong together: --judge -- ./my_test.sh")
+    if not judge and (topics or (mix, seed, for_s) != (None, None, None)):
+        raise click.UsageError("--mix, --seed, --for and --topic go with --judge -- COMMAND")
+    if seed is not None and mix is None:
+        raise click.UsageError("--seed is of the faults that --mix draws: give --mix too")
     spec = ClusterSpec(
         brokers=tuple(
             BrokerSpec(id=number, kafka=kafka) for number, kafka in enumerate(of_brokers)
@@ -82,16 +127,21 @@ def up(
         zookeepers=zookeepers,
         mode=mode,
         controllers=controllers,
+        properties=dict(properties),
     )
     if not judge:
         playground(
             spec, driver=options.driver, offline=options.offline, say=opt.sayer(), write=click.echo
         )
         return None
+    from kchaos.harness.campaign.schedules import any_seed
     from kchaos.harness.commands.show import result_lines
     from kchaos.harness.exits import exit_code_beside
 
-    results, status = judged_playground(spec, command, options=options, say=opt.sayer())
+    beside = Beside(
+        topics=topics, mix=mix or "", seed=any_seed() if seed is None else seed, for_s=for_s
+    )
+    results, status = judged_playground(spec, command, beside, options=options, say=opt.sayer())
     for line in result_lines(results, is_expected=False):
         click.echo(line)
     return exit_code_beside(results, status)

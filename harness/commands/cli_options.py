@@ -108,6 +108,30 @@ def seconds_in(text: str) -> float:
     return float(hours * 3600 + minutes * 60 + seconds)
 
 
+def topic_in(text: str) -> tuple[str, int, int]:
+    """Return name, partitions and replicas of a topic such as orders:6:3; 0 for what is left out.
+
+    Raises:
+        ValueError: It is none.
+    """
+    parts = re.fullmatch(r"([A-Za-z0-9._-]{1,249})(?::([1-9]\d{0,3}))?(?::([1-9]\d?))?", text)
+    if parts is None:
+        raise ValueError(f"{text!r} is no topic such as orders, orders:6 or orders:6:3")
+    return parts[1], int(parts[2] or 0), int(parts[3] or 0)
+
+
+def property_in(text: str) -> tuple[str, str]:
+    """Return name and value of a setting such as min.insync.replicas=2.
+
+    Raises:
+        ValueError: It is none.
+    """
+    name, is_set, value = text.partition("=")
+    if not is_set or not name.strip():
+        raise ValueError(f"{text!r} is no setting such as min.insync.replicas=2")
+    return name.strip(), value.strip()
+
+
 def bytes_in(text: str) -> int:
     """Return the bytes of a size such as 500M or 2G.
 
@@ -123,12 +147,13 @@ def bytes_in(text: str) -> int:
 SEED = ReadBy("SEED", seed_in)
 """A seed, which may name the version of kchaos for which it holds."""
 DURATION = ReadBy("DURATION", seconds_in)
-# Those of harness.player.candidates and walks, which import too much for `--help`.
+# Those of harness.player.candidates, free and walks, which import too much for `--help`.
 MIX_NAMES = (
     *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "formats"),
     *("disks", "throttles", "topics", "logs", "admin", "rare", "upgrades", "slow-disks"),
     *("walks", "wide-walks"),
 )
+FREE_MIX_NAMES = ("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds")
 kafkas_of_schedules = click.option(
     "--kafka",
     "kafkas",

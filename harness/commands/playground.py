@@ -1,30 +1,47 @@
 """`kchaos up`: a cluster to play with until Ctrl-C, or to judge beside a command of one's own."""
 
+import contextlib
+import math
 import os
 import shlex
+import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 from kchaos.checkers.children import dying_with_parent
 from kchaos.checkers.results import Results
 from kchaos.clusters.front.drivers import make_cluster
+from kchaos.clusters.front.ready import fetch
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.clusters.system.interrupts import interrupts_at_gates
 from kchaos.clusters.system.leftovers import work_directory
 from kchaos.clusters.system.waiting import await_until
-from kchaos.harness.campaign.campaign import judged
+from kchaos.harness.campaign.control import VARIABLE, Control
+from kchaos.harness.campaign.live import Chaos
 from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.errors import UsageError
-from kchaos.harness.play.play import Play
 from kchaos.harness.play.workload import BOOTSTRAP, cannot_run
-from kchaos.harness.run.ending import ends_run, finish
-from kchaos.harness.run.runner import RunOptions, begin
+from kchaos.harness.player.free import FreeRun, faults_beside, require_free
+from kchaos.harness.run.ending import ends_run
+from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.settings import check_settings
+from kchaos.harness.run.steps_checked import check_steps
+from kchaos.harness.seeds import seed_text
+from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
 
 _A_DAY_S = 24 * 3600.0
 _ENDING_S = 10.0
+_PROGRESS_S = 60.0
+_MOST_REPLICAS = 3
+_DEFAULT_TOPICS = (("t", 0, 0),)
+"""The topic that faults name where no other one is given; 0 for as many as brokers allow."""
+_NEVER: tuple[float, Step | None] = (math.inf, None)
 
 
 def playground(
@@ -72,14 +89,37 @@ def playground(
             write("stopping")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What a judged cluster has beside a command.
+
+    Attributes:
+        topics: Names with their numbers of partitions and of replicas, made before the command.
+        mix: Faults that come by the seed's clock until the command ends; "" for none.
+        seed: Theirs.
+        for_s: The most seconds that the command may take; then it is stopped.
+    """
+
+    topics: Sequence[tuple[str, int, int]] = ()
+    mix: str = ""
+    seed: int = 0
+    for_s: float | None = None
+
+
 def judged_playground(
-    spec: ClusterSpec, command: Sequence[str], *, options: RunOptions, say: Callable[[str], None]
-) -> tuple[Results, int]:
+    spec: ClusterSpec,
+    command: Sequence[str],
+    beside: Beside,
+    *,
+    options: RunOptions,
+    say: Callable[[str], None],
+) -> tuple[Results, int | None]:
     """Run a command beside a cluster; return the cluster's results and the exit status.
 
-    The command finds the brokers' addresses in `BOOTSTRAP`. They are those of links, so what its
-    clients were promised is judged, whichever clients they are. A topic that they name is made,
-    with a replica on each of up to three brokers.
+    The status is None for a command that was stopped because its time was over. The command finds
+    the brokers' addresses in `BOOTSTRAP`. They are those of links, so what its clients were
+    promised is judged, whichever clients they are. A topic that they name is made, with a replica
+    on each of up to three brokers. `campaign.control.VARIABLE` has the control address.
 
     The `spec` gets links for clients and the needs of gates. The `command` is a program and its
     arguments, with kchaos's own output.
@@ -87,13 +127,43 @@ def judged_playground(
     Raises:
         BrokerExited, AwaitTimeout: The cluster did not come up.
         ReleaseError, MachineError: It could not be started.
-        UsageError: There is no such program.
+        ScenarioError: A broker would refuse a setting.
+        UsageError: There is no such program, or no such faults for these brokers.
+        KeyboardInterrupt: Ctrl-C; everything is healed and stopped, the run stays unsealed.
     """
     if why := cannot_run(command):
         raise UsageError(f"nothing is started: {why}")
-    cluster_spec = replace(spec, client_links=True, properties=_judged_properties(spec))
-    release = next(broker.kafka for broker in spec.brokers)
-    scenario = Scenario(entry="up", case="", release=release, cluster=cluster_spec, steps=())
+    ids = tuple(broker.id for broker in spec.brokers)
+    topics = [_topic(*topic, ids) for topic in beside.topics or _DEFAULT_TOPICS[: bool(beside.mix)]]
+    distributions = {
+        kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say)
+        for kafka in sorted(spec.kafkas)
+    }
+    oldest = min((each.release for each in distributions.values()), key=release_of)
+    if beside.mix:
+        free = FreeRun(for_s=math.inf, workload=tuple(command))
+        require_free(free, beside.mix, oldest, mode=spec.mode)
+        say(f"faults: the mix {beside.mix}; --seed {seed_text(beside.seed)} draws the same again")
+    cluster_spec = replace(
+        spec,
+        client_links=True,
+        properties=_judged_properties(spec),
+        # Faults are drawn for a cluster whose first controller is known.
+        first_broker=ids[0] if beside.mix and len(ids) > 1 and not spec.is_kraft else None,
+    )
+    scenario = Scenario(
+        entry="up",
+        case=beside.mix,
+        release=spec.brokers[0].kafka,
+        cluster=cluster_spec,
+        steps=tuple(topics),
+        seed=beside.seed,
+        title=f"{shlex.join(command)} beside {beside.mix or 'no drawn'} faults",
+    )
+    check_steps(scenario)
+    releases = {kafka: each.release for kafka, each in distributions.items()}
+    for warning in check_settings(scenario, releases):
+        say(warning)
     started = time.time()
     with (
         interrupts_at_gates(),
@@ -102,21 +172,50 @@ def judged_playground(
             options.driver, cluster_spec, work_directory=work, offline=options.offline, say=say
         ) as cluster,
     ):
-        play = begin(scenario, cluster, options=options, started=started, say=say)
-        failure: Exception | None = None
-        status = 0
+        chaos = Chaos(
+            cluster,
+            entry=scenario.entry,
+            case=scenario.case,
+            release=scenario.release,
+            options=options,
+            started=started,
+            say=say,
+            seed=beside.seed,
+            title=scenario.title,
+        )
+        faults: Iterator[tuple[float, Step]] = iter(())
+        if beside.mix:
+            faults = faults_beside(
+                beside.seed, cluster_spec, topics, mix=beside.mix, release=oldest
+            )
+        status: int | None = 0
         try:
-            status = _run(command, cluster.bootstrap_servers, play)
-        except Exception as error:
-            if not ends_run(error):
+            chaos.perform(*topics)
+            status = _run(command, chaos, faults, for_s=beside.for_s, say=say)
+        except BaseException as error:
+            if not (isinstance(error, Exception) and ends_run(error)):
+                chaos.abandon()
+                say(f"the run stays unsealed in {chaos.path}")
                 raise
-            failure = error
-        run = finish(play, started=started, failure=failure, settle_bound_s=options.settle_bound_s)
-    return judged(run, say), status
+            chaos.give_up(error)
+        results = chaos.end()
+    return results, status
+
+
+def _topic(name: str, partitions: int, replicas: int, brokers: Sequence[int]) -> CreateTopic:
+    """Return a topic whose preferred leaders are the brokers in turn."""
+    if replicas > len(brokers):
+        raise UsageError(f"topic {name}: {replicas} replicas, and {len(brokers)} brokers")
+    replicas = replicas or min(_MOST_REPLICAS, len(brokers))
+    in_turn = [*brokers, *brokers]
+    firsts = [number % len(brokers) for number in range(partitions or len(brokers))]
+    return CreateTopic(
+        topic=name, assignment=tuple(tuple(in_turn[first : first + replicas]) for first in firsts)
+    )
 
 
 def _judged_properties(spec: ClusterSpec) -> Mapping[str, str]:
-    replicas = min(3, len(spec.brokers))
+    replicas = min(_MOST_REPLICAS, len(spec.brokers))
     return {
         **(QUICK_KRAFT if spec.is_kraft else QUICK),
         "replica.lag.time.max.ms": "10000",
@@ -126,36 +225,110 @@ def _judged_properties(spec: ClusterSpec) -> Mapping[str, str]:
     }
 
 
-def _run(command: Sequence[str], servers: Sequence[str], play: Play) -> int:
-    """Run a command to its end, or to this process's, and return its exit status."""
-    addresses = ",".join(servers)
-    environment = {**os.environ, **dict.fromkeys(BOOTSTRAP, addresses)}
-    play.say(f"{shlex.join(command)} with {BOOTSTRAP[0]}={addresses}")
-    try:
-        child = subprocess.Popen(command, env=environment, preexec_fn=dying_with_parent())
-    except OSError as error:
-        raise UsageError(f"{command[0]} cannot be run: {error.strerror}") from error
+def _run(
+    command: Sequence[str],
+    chaos: Chaos,
+    faults: Iterator[tuple[float, Step]],
+    *,
+    for_s: float | None,
+    say: Callable[[str], None],
+) -> int | None:
+    """Run a command to its end, or to this process's, and return its exit status.
 
-    def check_all() -> None:
-        for broker in play.cluster.brokers.values():
-            broker.check_running()
-
-    try:
-        await_until(
-            lambda: child.poll() is not None,
-            timeout_s=_A_DAY_S,
-            waiting_for=f"{command[0]} to end",
-            last_seen=lambda: "it runs",
-            abort=check_all,
-        )
-    finally:
-        if child.poll() is None:
-            child.terminate()
-            try:
-                child.wait(_ENDING_S)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+    It is None if its time was over first. Faults come at their moments, and a request at the
+    control address between two of them; none begins after the command has ended.
+    """
+    with Control(chaos) as control:
+        variables = {**dict.fromkeys(BOOTSTRAP, chaos.bootstrap), VARIABLE: control.address}
+        told = " ".join(f"{name}={variables[name]}" for name in (BOOTSTRAP[0], VARIABLE))
+        say(f"{shlex.join(command)} with {told}")
+        try:
+            child = subprocess.Popen(
+                command, env=os.environ | variables, preexec_fn=dying_with_parent()
+            )
+        except OSError as error:
+            raise UsageError(f"{command[0]} cannot be run: {error.strerror}") from error
+        try:
+            is_over = _beside(child, chaos, control, faults, for_s or math.inf, say)
+        finally:
+            if child.poll() is None:
+                _stop(child)
     code = child.returncode
-    play.say(f"it was killed by signal {-code}" if code < 0 else f"it ended with {code}")
-    return child.returncode
+    if is_over:
+        say(f"{command[0]} had not ended after {for_s:g} s and was stopped; its exit code is void")
+        return None
+    say(f"it was killed by signal {-code}" if code < 0 else f"it ended with {code}")
+    return code
+
+
+def _beside(
+    child: "subprocess.Popen[bytes]",
+    chaos: Chaos,
+    control: Control,
+    faults: Iterator[tuple[float, Step]],
+    for_s: float,
+    say: Callable[[str], None],
+) -> bool:
+    """Inject, heal and answer until a command ends; return whether its time was over first."""
+    began = time.monotonic()
+    told_s = 0.0
+    moment, fault = next(faults, _NEVER)
+    while True:
+        due_at = began + min(moment, for_s, told_s + _PROGRESS_S)
+        await_until(
+            partial(_is_due, child, control, due_at),
+            timeout_s=_A_DAY_S,
+            waiting_for="the command to end",
+            last_seen=lambda: "it runs",
+            abort=chaos.check,
+        )
+        after_s = time.monotonic() - began
+        if child.poll() is not None:
+            return False
+        if after_s >= for_s:
+            return True
+        if control.has_requests():
+            control.answer_next()
+        elif after_s >= moment:
+            assert fault is not None
+            why_not = chaos.attempt(fault)
+            say(_told(fault) + (f": not possible, {why_not}" if why_not else ""))
+            moment, fault = next(faults, _NEVER)
+        else:
+            told_s = after_s
+            left = "" if for_s == math.inf else f", and is stopped after {for_s:g} s"
+            say(f"the command has run for {after_s:.0f} s{left}")
+
+
+def _is_due(child: "subprocess.Popen[bytes]", control: Control, due_at: float) -> bool:
+    return child.poll() is not None or control.has_requests() or time.monotonic() >= due_at
+
+
+def _told(step: Step) -> str:
+    """Return one line for a fault, or for its end."""
+    if isinstance(step, Inject):
+        return f"{step.name}: {step.fault}"
+    return f"healed {step.name}" if isinstance(step, Heal) else str(step)
+
+
+def _stop(child: "subprocess.Popen[bytes]") -> None:
+    """End a command, and the processes that it has started and not left."""
+    family = [child.pid, *_descendants(child.pid)]
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in family:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_ENDING_S)
+        if child.poll() is not None:
+            return
+    child.wait()
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    """Yield the ids of all processes that descend from one."""
+    with contextlib.suppress(OSError):
+        for file in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in map(int, file.read_text().split()):
+                yield child
+                yield from _descendants(child)

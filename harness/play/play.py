@@ -38,6 +38,7 @@ class Play:
         watch: Notes when the machine let nothing run.
         slow_producers: Producer id and epoch of those that do not know that their time is over, by
             transactional id.
+        why_not: Why the last `IfPossible` was not possible; "" if it was.
     """
 
     cluster: Cluster
@@ -48,6 +49,7 @@ class Play:
     client_lines: ClientLines | None = None
     free_clients: dict[str, FreeClients | Workload] = field(default_factory=dict)
     slow_producers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    why_not: str = ""
     watch: StandstillWatch = field(init=False)
     recorder: Recorder = field(init=False)
     observer: Observer = field(init=False)

@@ -201,6 +201,32 @@ def _begin(
     return drawing, cluster
 
 
+def drawing_beside(
+    seed: int,
+    cluster: ClusterSpec,
+    topics: Sequence[CreateTopic],
+    *,
+    mix: str,
+    release: str,
+    left_out: Sequence[str],
+) -> "Drawing":
+    """Return the drawing of a seed for a cluster with these topics; kinds that are `left_out` are.
+
+    `mix` is one of `MIXES`, and `release` is what the brokers speak.
+    """
+    view = _view_of(cluster, release, release_of(release))
+    for topic in topics:
+        view = after(view, topic)
+    weights = step_weights_of(mix, is_kraft=cluster.is_kraft)
+    return Drawing(
+        random=Random(seed),
+        view=view,
+        weights={kind: 0.0 if kind in left_out else weight for kind, weight in weights.items()},
+        # The first step of a schedule would write.
+        number=1,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnKind:
     """A kind of step that is somebody's own: how often it is drawn, and which steps there are."""
@@ -559,5 +585,5 @@ class Drawing:
         return tuple(replicas[:least] for replicas in drawn)
 
     def _replicas(self) -> tuple[int, ...]:
-        number = self.random.choice((2, 3, 3))
+        number = min(self.random.choice((2, 3, 3)), len(self.view.brokers))
         return tuple(self.random.sample(self.view.brokers, number))

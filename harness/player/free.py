@@ -1,7 +1,8 @@
 """Schedules that come by the clock, while clients write and read without waiting for them."""
 
+import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -13,7 +14,7 @@ from kchaos.faults.api import Fault
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.workload import named_by
 from kchaos.harness.player.candidates import STEP_KINDS
-from kchaos.harness.player.drawing import draw, require_drawable
+from kchaos.harness.player.drawing import draw, drawing_beside, require_drawable
 from kchaos.harness.player.drawn_settings import ENTRY
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import Produce
@@ -117,6 +118,19 @@ def draw_free(
             StopClients(),
         ),
     )
+
+
+def faults_beside(
+    seed: int, cluster: ClusterSpec, topics: Sequence[CreateTopic], *, mix: str, release: str
+) -> Iterator[tuple[float, Step]]:
+    """Yield faults and their ends for a cluster of one's own, without an end.
+
+    Each comes with its moment, in seconds after the command's start. The same arguments and version
+    of kchaos give the same ones. `mix` is one of `FREE_MIXES`; `release` is the brokers' oldest.
+    """
+    drawing = drawing_beside(seed, cluster, topics, mix=mix, release=release, left_out=LEFT_OUT)
+    for moment in _moments(Random(f"free {seed}"), math.inf):
+        yield moment, drawing.next_step()
 
 
 def _for_producers(topic: CreateTopic, producers: int) -> CreateTopic:

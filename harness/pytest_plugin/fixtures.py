@@ -4,8 +4,10 @@ Imported in every pytest run of the environment: what is heavy is imported insid
 """
 
 import contextlib
+import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from kchaos.clusters.start.jvm_cluster import JvmCluster
-    from kchaos.harness.pytest_plugin.live import Chaos
+    from kchaos.harness.campaign.live import Chaos
     from kchaos.harness.pytest_plugin.shared import ClusterPool, SharedCluster
 
 CLUSTER: "pytest.StashKey[JvmCluster]" = pytest.StashKey()
@@ -33,6 +35,7 @@ CHAOS: "pytest.StashKey[Chaos]" = pytest.StashKey()
 _POOL: "pytest.StashKey[ClusterPool]" = pytest.StashKey()
 _STARTED = pytest.StashKey[float]()
 _RELEASE = "kafka_release"
+_NAME_LENGTH = 60
 
 
 def say(text: str) -> None:
@@ -185,19 +188,32 @@ def zookeeper(request: pytest.FixtureRequest, kafka_release: str) -> "KazooClien
 def chaos(request: pytest.FixtureRequest, kafka_cluster: "JvmCluster") -> "Iterator[Chaos]":
     """Provide a live run on `kafka_cluster`, whose operations are recorded, replayed and judged."""
     with quiet_imports():
-        from kchaos.harness.pytest_plugin.live import Chaos
+        from kchaos.harness.campaign.live import Chaos
+        from kchaos.harness.run.runner import RunOptions
 
     settings = settings_of(request.config)
+    release = kafka_cluster.spec.brokers[0].kafka
     live = Chaos(
         kafka_cluster,
-        node_id=request.node.nodeid,
-        release=kafka_cluster.spec.brokers[0].kafka,
+        entry=f"pytest-{_short_name(request.node.nodeid, release)}",
+        release=release,
+        options=RunOptions(
+            runs_directory=settings.runs_directory,
+            offline=settings.offline,
+            driver=settings.driver,
+            settle_bound_s=settle_bound_for(request.node, settings),
+            command=("pytest", request.node.nodeid),
+        ),
         seed=seed_for(request.node, settings),
-        settings=settings,
-        settle_bound_s=settle_bound_for(request.node, settings),
         started=request.node.stash[_STARTED],
         say=say,
     )
     request.node.stash[CHAOS] = live
     yield live
     live.abandon()
+
+
+def _short_name(node_id: str, release: str) -> str:
+    """Return the test's own name without the release, fit for a folder."""
+    name = node_id.rpartition("::")[2].replace(Path(release).name, "")
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")[:_NAME_LENGTH]

@@ -16,7 +16,7 @@ from kchaos.harness.pytest_plugin.options import settings_of
 if TYPE_CHECKING:
     from kchaos.checkers.findings import Finding
     from kchaos.checkers.results import Results
-    from kchaos.harness.pytest_plugin.live import Chaos
+    from kchaos.harness.campaign.live import Chaos
 
 _FAILED = pytest.StashKey[bool]()
 _INTERRUPTIONS = (KeyboardInterrupt, SystemExit, pytest.exit.Exception)

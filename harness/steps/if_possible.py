@@ -61,9 +61,11 @@ class IfPossible:
     def perform(self, play: Play) -> None:
         """Perform the step, or record why it is not possible."""
         started = time.monotonic()
+        play.why_not = ""
         try:
             self.do.perform(play)
         except NOT_NOW as error:
+            play.why_not = str(error)
             seconds = round(time.monotonic() - started, 3)
             name = type(self.do).__name__
             play.observed(

@@ -1,14 +1,12 @@
 """Warnings of a live run about the cluster that a test has made."""
 
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 import kchaos as k
-from kchaos.harness.pytest_plugin import live
-from kchaos.harness.pytest_plugin.options import PluginSettings
+from kchaos.harness.campaign import live
+from kchaos.harness.run.runner import RunOptions
 
 PROTOCOL = "inter.broker.protocol.version"
 
@@ -42,16 +40,11 @@ def said_of(
     play = SimpleNamespace(run=run, say=said.append, faults=SimpleNamespace(injections=injections))
     monkeypatch.setattr(live, "begin", lambda *_given, **_options: play)
     monkeypatch.setattr(live, "perform", lambda _play, _index, step: cluster.inject(step.fault))
-    settings: Any = PluginSettings(
-        releases=(), driver="local", runs_directory=Path(), keep="failed", seed=None, offline=True
-    )
     chaos = live.Chaos(
         cluster,  # type: ignore[arg-type]
-        node_id="test.py::test_roll",
+        entry="test_roll",
         release="1.1.1",
-        seed=1,
-        settings=settings,
-        settle_bound_s=None,
+        options=RunOptions(),
         started=0,
         say=said.append,
     )

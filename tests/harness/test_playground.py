@@ -15,13 +15,15 @@ from kchaos.harness.exits import FINDING, INTERNAL, UNKNOWN, exit_code_beside
         (True, None, 0, 0),
         (True, None, 3, 3),
         (True, True, -9, INTERNAL),
+        (True, True, None, UNKNOWN),
+        (False, True, None, FINDING),
         (False, True, 0, FINDING),
         (True, False, 0, FINDING),
         (None, None, 3, UNKNOWN),
     ],
 )
 def test_what_was_judged_comes_before_what_the_command_says(
-    safe: bool | None, conforms: bool | None, status: int, code: int
+    safe: bool | None, conforms: bool | None, status: int | None, code: int
 ) -> None:
     results = cast(Any, SimpleNamespace(safe=safe, conforms=conforms))
 

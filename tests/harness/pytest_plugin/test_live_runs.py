@@ -15,7 +15,7 @@ from kchaos.harness.errors import ScenarioError
 from kchaos.harness.run.scenario import read_scenario
 
 if TYPE_CHECKING:
-    from kchaos.harness.pytest_plugin.live import Chaos
+    from kchaos.harness.campaign.live import Chaos
 
 pytest_plugins = ("pytester",)
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("machine_cache")]

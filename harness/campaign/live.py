@@ -1,7 +1,6 @@
-"""A live run: a test takes a scenario's steps one by one, and asks for the verdict."""
+"""A live run: a test, or a command's faults, take steps one by one, and the verdict comes last."""
 
 import random
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,17 +19,17 @@ from kchaos.clusters.start.jvm_cluster import JvmCluster
 from kchaos.faults.api import Fault, Injection
 from kchaos.harness.campaign.campaign import judged
 from kchaos.harness.errors import HarnessError, RunUnknown, ScenarioError
+from kchaos.harness.gates.gates import check_causes_of_death
 from kchaos.harness.gates.replication import log_ends
 from kchaos.harness.play.client_lines import short_text
-from kchaos.harness.pytest_plugin.options import PluginSettings
 from kchaos.harness.run.ending import PLANNED, finish
 from kchaos.harness.run.runner import RunOptions, begin, perform
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.settings import unread_now
+from kchaos.harness.run.steps_checked import check_steps
 from kchaos.harness.steps.clients import AwaitAnswer, Produce, Read
+from kchaos.harness.steps.if_possible import IfPossible
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
-
-_NAME_LENGTH = 60
 
 
 class Chaos:
@@ -51,34 +50,29 @@ class Chaos:
         self,
         cluster: JvmCluster,
         *,
-        node_id: str,
+        entry: str,
         release: str,
-        seed: int,
-        settings: PluginSettings,
-        settle_bound_s: float | None,
+        options: RunOptions,
         started: float,
         say: Callable[[str], None],
+        seed: int = 0,
+        case: str = "",
+        title: str = "",
     ) -> None:
         self.cluster = cluster
         self.seed = seed
         self.random = random.Random(seed)
         self._scenario = Scenario(
-            entry=f"pytest-{_short_name(node_id, release)}",
-            case="",
+            entry=entry,
+            case=case,
             release=release,
             cluster=cluster.spec,
             steps=(),
             seed=seed,
+            title=title,
         )
         self._started = started
-        options = RunOptions(
-            runs_directory=settings.runs_directory,
-            offline=settings.offline,
-            driver=settings.driver,
-            settle_bound_s=settle_bound_s,
-            command=("pytest", node_id),
-        )
-        self._settle_bound_s = settle_bound_s
+        self._settle_bound_s = options.settle_bound_s
         self._play = begin(self._scenario, cluster, options=options, started=started, say=say)
         self._failure: Exception | None = None
         self._failed_step = 0
@@ -129,11 +123,29 @@ class Chaos:
         finally:
             self._tell_unread()
 
+    def attempt(self, step: Step) -> str:
+        """Perform a step if it is possible; return why it was not, or "".
+
+        One that turns out to be impossible is noted, and leaves the run as it was.
+
+        Raises:
+            ScenarioError: No cluster of this kind could take such a step; nothing is noted.
+            AwaitTimeout, ClusterError, FaultError, HarnessError: The run is unknown from now on.
+        """
+        tried = IfPossible(do=step)
+        check_steps(replace(self._scenario, steps=(tried,)))
+        self.perform(tried)
+        return self._play.why_not
+
     def _tell_unread(self) -> None:
         """Report brokers that others cannot read after a roll."""
         before, self._unread = self._unread, unread_now(self.cluster)
         if self._unread not in ("", before):
             self._play.say(self._unread)
+
+    def give_up(self, error: Exception) -> None:
+        """Record what went wrong after the last step; the run is unknown from now on."""
+        self._fail(len(self._scenario.steps) - 1, error)
 
     def _fail(self, index: int, error: Exception) -> None:
         """Record the first failure, which makes the run unknown even if the test catches it."""
@@ -185,7 +197,7 @@ class Chaos:
             ScenarioError: It was answered with an error, or there is no leader.
             AwaitTimeout: It was not answered in time.
         """
-        name = operation or self._new_name("produce")
+        name = operation or self.new_name("produce")
         self.perform(
             Produce(
                 operation=name,
@@ -240,7 +252,7 @@ class Chaos:
             return self._say("read", topic, partition, offset, value, key, 1, client, at)
         if key is not None or client or at is not None:
             raise ScenarioError("read: key, client and at need the value that was read")
-        name = operation or self._new_name("read")
+        name = operation or self.new_name("read")
         self.perform(
             Read(
                 operation=name,
@@ -296,7 +308,7 @@ class Chaos:
         """Record a test's statement on its own client."""
         if self._is_over:
             raise ScenarioError("the run has ended (verdict() ends it): say it before that")
-        name = self._new_name("acknowledged" if function == "produce" else "told-read")
+        name = self.new_name("acknowledged" if function == "produce" else "told-read")
         _refuse_what_no_client_is_told(name, topic, partition, offset, value, key, client)
         now = time.time()
         if at is not None and not self._started - 1 <= at <= now + 1:
@@ -328,7 +340,7 @@ class Chaos:
 
         As a context manager it heals on leaving; otherwise it acts until `heal` or the end.
         """
-        called = name or self._new_name(type(fault).__name__)
+        called = name or self.new_name(type(fault).__name__)
         self.perform(Inject(name=called, fault=fault))
         return ActingFault(self, called, self._play.faults.injections[called])
 
@@ -387,6 +399,29 @@ class Chaos:
     def acting(self) -> tuple[str, ...]:
         """The names of the faults that act, the oldest first."""
         return () if self._is_over else tuple(self._play.faults.acting)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a step has made the run unknown."""
+        return self._failure is not None
+
+    def injection(self, name: str) -> Injection:
+        """Return what was observed of the last fault that was injected under that name."""
+        return self._play.faults.injections[name]
+
+    def check(self) -> None:
+        """Check that nothing outside Kafka has ended a broker.
+
+        Raises:
+            BrokerExited: One was.
+        """
+        check_causes_of_death(self._play)
+
+    def topics(self) -> Mapping[str, Sequence[int]]:
+        """Return the partitions of each topic, Kafka's own ones left out. Raises as `state`."""
+        metadata = self._metadata()
+        named = (topic for topic in metadata.topics() if not is_internal(topic))
+        return {topic: sorted(metadata.assignment(topic)) for topic in sorted(named)}
 
     def _metadata(self) -> ClusterMetadata:
         if self._is_over:
@@ -473,7 +508,8 @@ class Chaos:
         """Where the run directory is."""
         return self._play.run.path
 
-    def _new_name(self, kind: str) -> str:
+    def new_name(self, kind: str) -> str:
+        """Return the kind with its next number in this run."""
         self._names[kind] = self._names.get(kind, 0) + 1
         return f"{kind}-{self._names[kind]}"
 
@@ -546,9 +582,3 @@ def _acks(acks: int | str) -> int:
     if acks not in known:
         raise ScenarioError(f'acks must be 1 or "all", not {acks!r}')
     return known[acks]
-
-
-def _short_name(node_id: str, release: str) -> str:
-    """Return the test's own name without the release, fit for a folder."""
-    name = node_id.rpartition("::")[2].replace(Path(release).name, "")
-    return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")[:_NAME_LENGTH]
