@@ -135,6 +135,8 @@ class Chaos:
         tried = IfPossible(do=step)
         check_steps(replace(self._scenario, steps=(tried,)))
         self.perform(tried)
+        if self._play.why_not and isinstance(step, Heal):
+            self._play.has_failed_heal = True
         return self._play.why_not
 
     def _tell_unread(self) -> None:

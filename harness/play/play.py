@@ -39,6 +39,8 @@ class Play:
         slow_producers: Producer id and epoch of those that do not know that their time is over, by
             transactional id.
         why_not: Why the last `IfPossible` was not possible; "" if it was.
+        has_failed_heal: Whether a fault of a live run could not be healed at once, as while another
+            fault kept its broker from the controllers.
     """
 
     cluster: Cluster
@@ -50,6 +52,7 @@ class Play:
     free_clients: dict[str, FreeClients | Workload] = field(default_factory=dict)
     slow_producers: dict[str, tuple[int, int]] = field(default_factory=dict)
     why_not: str = ""
+    has_failed_heal: bool = False
     watch: StandstillWatch = field(init=False)
     recorder: Recorder = field(init=False)
     observer: Observer = field(init=False)

@@ -177,7 +177,7 @@ def _come_to_rest(ending: _Ending, failure: Exception | None, settle_bound_s: fl
     count = len(ending.errors)
     with ending.trying():
         now.faults.heal_all(lambda: await_quiet_without_links(now))
-        if ending.outcome.ended_early:
+        if ending.outcome.ended_early or now.has_failed_heal:
             _start_once_more(now)
     if all(map(_is_kafka_s_own, ending.errors[count:])):
         with ending.trying():
