@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kchaos.checkers.acts import Mode
 from kchaos.checkers.run_line import RunLine
 from kchaos.clusters.front.ready import fetch
 from kchaos.clusters.kafka.distribution import Distribution
@@ -22,6 +23,7 @@ from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.seeds import seed_text
 from kchaos.harness.steps.scenario_steps import Inject
 from kchaos.harness.upgrades.notes import change_texts, rules_between
+from kchaos.harness.upgrades.pairs import mode_of
 from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade, phases, require_upgrade
 from kchaos.harness.upgrades.rendering import PAGE, headline, supported, write_sign_off
 from kchaos.harness.upgrades.sign_off import GREEN, RED, SignOff, sign_off
@@ -42,6 +44,8 @@ def upgrade_of(
     unsupported: bool,
     options: RunOptions,
     say: Callable[[str], None],
+    mode: Mode | None = None,
+    controllers: int = 1,
 ) -> Upgrade:
     """Return the upgrade of these releases or builds.
 
@@ -70,16 +74,19 @@ def upgrade_of(
                 f"the release that it follows, --to {nearest}"
             )
         claimed = nearest
+    older_release = _release(older[0], options, say)
     upgrade = Upgrade(
         older=older[0],
         newer=str(build) if build is not None else claimed,
-        older_release=_release(older[0], options, say),
+        older_release=older_release,
         newer_release=claimed,
         back=back,
         one_roll=one_roll,
         mix=mix,
         stepped=stepped,
         workload=() if workload is None else command_in(workload),
+        mode=mode_of(release_of(older_release), release_of(claimed), mode),
+        controllers=controllers,
     )
     require_upgrade(upgrade, unsupported=unsupported)
     return upgrade
@@ -188,6 +195,8 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
     """Command that plays the same runs again."""
     words = ["kchaos", "upgrade", "--from", upgrade.older, "--to", upgrade.newer_release]
     words += ["--to-build", upgrade.newer] if upgrade.newer != upgrade.newer_release else []
+    words += ["--mode", "kraft"] if upgrade.is_kraft else []
+    words += ["--controllers", str(upgrade.controllers)] if upgrade.controllers > 1 else []
     words += ["--back"] * upgrade.back + ["--one-roll"] * upgrade.one_roll
     words += ["--fault", upgrade.mix] if upgrade.mix else []
     words += ["--stepped"] * upgrade.stepped
@@ -203,9 +212,11 @@ def plan_lines(upgrade: Upgrade, seed: int | None) -> list[str]:
     orders = _orders(draw_upgrade(seed, upgrade)) if seed is not None else {}
     for number, phase in enumerate(phases(upgrade), start=1):
         order = ", ".join(map(str, orders.get(phase.name, ()))) or "any order"
-        lines.append(f"{number}. {phase.name}: {phase.title}; brokers {order}")
-        lines += [f"     {name}={value}" for name, value in phase.properties]
-    if seed is not None:
+        kind = "controllers" if {*phase.nodes} & {*upgrade.quorum} else "brokers"
+        nodes = f"; {kind} {order}" if phase.nodes else ""
+        lines.append(f"{number}. {phase.name}: {phase.title}{nodes}")
+        lines += [f"     {name}={value}" for name, value in (*phase.properties, *phase.levels)]
+    if seed is not None and not upgrade.is_kraft:
         first = draw_upgrade(seed, upgrade).cluster.first_broker
         lines.append(f"broker {first} is the controller at first")
     gained, missing = rules_of(upgrade)
@@ -226,7 +237,12 @@ def plan_json(upgrade: Upgrade, seed: int | None) -> str:
         "pair": upgrade.pair,
         "unsupported": upgrade.why_unsupported,
         "phases": [
-            {"name": phase.name, "title": phase.title, "properties": dict(phase.properties)}
+            {
+                "name": phase.name,
+                "title": phase.title,
+                "properties": dict(phase.properties),
+                "levels": dict(phase.levels),
+            }
             for phase in phases(upgrade)
         ],
         "gained": gained,

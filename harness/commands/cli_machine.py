@@ -36,14 +36,7 @@ if TYPE_CHECKING:
 @click.option("--brokers", type=click.IntRange(1), help="[default: 3, or one for each --kafka]")
 @click.option("--zookeepers", type=click.IntRange(1), default=1, show_default=True)
 @opt.mode
-@click.option(
-    "--controllers",
-    type=click.Choice(["1", "3"]),
-    default="1",
-    show_default=True,
-    callback=lambda _context, _option, value: int(value),
-    help="Of a KRaft cluster.",
-)
+@opt.controllers
 @click.option(
     "--property",
     "properties",

@@ -223,6 +223,14 @@ mode = click.option(
     help="Where a cluster keeps its metadata, where its releases have both.  [default: ZooKeeper "
     "before 4.0]",
 )
+controllers = click.option(
+    "--controllers",
+    type=click.Choice(["1", "3"]),
+    default="1",
+    show_default=True,
+    callback=lambda _context, _option, value: int(value),
+    help="Of a KRaft cluster.",
+)
 trust = click.option(
     "--trust",
     is_flag=True,

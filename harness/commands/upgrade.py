@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,6 +23,7 @@ UPGRADE_MIXES = (
     examples=(
         "kchaos upgrade --from 2.8.2 --to 3.9.1 --plan",
         "kchaos upgrade --from 2.8.2 --to 3.9.1 --runs 20",
+        "kchaos upgrade --from 3.9.1 --to 4.4.0 --controllers 3",
     ),
 )
 @click.option(
@@ -54,6 +55,8 @@ UPGRADE_MIXES = (
     is_flag=True,
     help="Binaries and protocol in one roll, which skips the old protocol; needs --unsupported.",
 )
+@opt.mode
+@opt.controllers
 @click.option(
     "--fault",
     "mix",
@@ -97,6 +100,8 @@ def upgrade(
     build: Path | None,
     back: bool,
     one_roll: bool,
+    mode: Any,
+    controllers: int,
     mix: str | None,
     stepped: bool,
     workload: str | None,
@@ -111,10 +116,11 @@ def upgrade(
 ) -> int:
     """Run Kafka's upgrade procedure under clients, and judge it. A page to sign off is written.
 
-    New binaries go to one broker after the other at the old protocol. Then the protocol is raised,
-    and then the message format where an old one was kept. The seed draws the orders, the place of
-    the controller and the faults. Exit codes: 0 green, 1 red, 2 unknown; 64 what Kafka does not
-    support.
+    With ZooKeeper new binaries go to one broker after the other at the old protocol. Then the
+    protocol is raised, and then the message format where an old one was kept. With KRaft new
+    binaries go to controllers, then to brokers, and then feature levels are raised. The seed draws
+    the orders, the place of the controller and the faults. Exit codes: 0 green, 1 red, 2 unknown;
+    64 what Kafka does not support.
     """
     from kchaos.harness.campaign.schedules import any_seed
     from kchaos.harness.campaign.upgrade import (
@@ -140,6 +146,8 @@ def upgrade(
         unsupported=unsupported,
         options=options,
         say=say,
+        mode=mode,
+        controllers=controllers,
     )
     if plan:
         click.echo(plan_json(meant, seed) if as_json else "\n".join(plan_lines(meant, seed)))

@@ -16,7 +16,7 @@ from kchaos.clusters.errors import MachineError
 from kchaos.clusters.kafka.distribution import resolve
 from kchaos.clusters.releases import KRAFT_RELEASES, TESTED_RELEASES, release_of
 from kchaos.harness.printable import wrapped
-from kchaos.harness.upgrades.notes import RuleChange, change_texts
+from kchaos.harness.upgrades.notes import RuleChange, change_texts, level_texts
 
 _COLUMNS = ("compared", "played", "neither", "with KRaft", "in cache")
 _NOTES = (
@@ -95,6 +95,9 @@ def difference_lines(older: str, newer: str, changes: Sequence[RuleChange]) -> l
         if of_zookeeper:
             lines += wrapped(f"and what is about ZooKeeper's controller: {', '.join(of_zookeeper)}")
         lines.append("")
+    if levels := level_texts(release_of(older), release_of(newer)):
+        lines += ["Feature levels of a cluster with KRaft, from a new one of each:"]
+        lines += [line for text in levels for line in wrapped(text)] + [""]
     texts = change_texts(release_of(older), release_of(newer))
     lines += ["Kafka's upgrade notes say, of brokers and of what clients are promised:"]
     for text in texts or ["nothing"]:

@@ -135,6 +135,9 @@ def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> tuple[str
         broker.id: _Broker(release=first[broker.id], properties={**common, **broker.properties})
         for broker in spec.brokers
     }
+    # They start on the newest release, with the settings of all brokers.
+    newest = _Broker(release=max(first.values()), properties=common)
+    controllers = dict.fromkeys(spec.controller_ids, newest)
     if why_not := mode_refused(spec, first) or misspelt(spec, first):
         raise ScenarioError(why_not)
     for broker, started in brokers.items():
@@ -159,7 +162,8 @@ def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> tuple[str
                 topics[change.topic] = after
                 _refuse(where, tiered_topic_refused(after, is_tiered=spec.tiered))
             case RollBroker() as change:
-                _check_broker(where, brokers, change, releases)
+                nodes = controllers if change.broker in controllers else brokers
+                _check_broker(where, nodes, change, releases)
                 told = {id_: (now.release, now.properties) for id_, now in brokers.items()}
                 if not spec.is_kraft and (why := unread_protocol(told)):
                     unread.setdefault(why, f"from {where} on: {why}")

@@ -4,13 +4,14 @@ Of the notable changes that `docs/upgrade.html` lists these are the ones of brok
 clients are promised. Streams, Connect, tools and classes are left out.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.versions import LOOKED_UP, parse_version
-from kchaos.clusters.releases import Release, release_of
+from kchaos.clusters.releases import METADATA_VERSION, Release, release_of
 from kchaos.harness.errors import UsageError
 from kchaos.harness.upgrades.pairs import NOTES, OF_4
 
@@ -151,6 +152,31 @@ def change_texts(older: Release, newer: Release) -> list[str]:
     return [
         f"{change.release}{f' ({change.name})' if change.name else ''}: {change.text}"
         for change in changes_between(older, newer)
+    ]
+
+
+LEVELS: Mapping[str, str] = {
+    METADATA_VERSION: "the records and requests of brokers and controllers (KIP-778)",
+    "eligible.leader.replicas.version": "from 1 on a partition below min.insync.replicas keeps "
+    "replicas that may lead without loss, and brokers' own min.insync.replicas counts no more "
+    "(KIP-966)",
+    "group.version": "from 1 on groups of consumers by KIP-848; replication is as before",
+    "transaction.version": "from 2 on each transaction has a producer epoch of its own, and its "
+    "partitions are added by the produce (KIP-890)",
+    "share.version": "from 1 on share groups, whose state is a topic (KIP-932); replication is as "
+    "before",
+    "streams.version": "from 1 on groups of Kafka Streams (KIP-1071); replication is as before",
+}
+"""What each feature of a KRaft cluster changes, for replication."""
+
+
+def level_texts(older: Release, newer: Release) -> list[str]:
+    """Return the feature levels that an upgrade with KRaft raises, and what each changes."""
+    levels = [release.feature_levels for release in (older, newer)]
+    return [
+        f"{name} {levels[0].get(name, 0)} to {levels[1].get(name, 0)}: {meaning}"
+        for name, meaning in LEVELS.items()
+        if all(levels) and levels[0].get(name, 0) != levels[1].get(name, 0)
     ]
 
 

@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kchaos.clusters.releases import Release
+from kchaos.checkers.acts import Mode
+from kchaos.clusters.releases import FIRST_KRAFT, METADATA_VERSION, Release
 from kchaos.harness.errors import UsageError
 
 _PAGE = "docs/upgrade.html"
 _OLDEST = "0.8"
 OF_4 = "https://kafka.apache.org/43/getting-started/upgrade"
+METADATA_CHANGES = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
+"""The metadata versions whose records are new: MetadataVersion.didMetadataChange, Kafka 4.4.0."""
 _ZOOKEEPER_3_8, _BEFORE_ZOOKEEPER_3_8 = (3, 6), (2, 4)
 
 
@@ -75,33 +78,48 @@ NOTES: Mapping[str, Notes] = {
 """The notes of each line that has any."""
 
 
-def require_playable(older: Release, newer: Release) -> None:
+def mode_of(older: Release, newer: Release, wanted: Mode | None) -> Mode:
+    """Return the wanted mode of a cluster that runs both releases, or the usual one of the two."""
+    return wanted or ("kraft" if "kraft" in (older.modes[0], newer.modes[0]) else "zookeeper")
+
+
+def require_playable(older: Release, newer: Release, mode: Mode = "zookeeper") -> None:
     """Refuse a pair that cannot be played, supported or not.
 
     Raises:
-        UsageError: A release has no ZooKeeper.
+        UsageError: A release has no such mode; the message has Kafka's rule and its source.
     """
-    if "zookeeper" in older.modes and "zookeeper" in newer.modes:
+    if mode in older.modes and mode in newer.modes:
         return
-    if "zookeeper" in older.modes:
+    lacks = older if mode not in older.modes else newer
+    if mode == "zookeeper":
         raise UsageError(
-            f"no cluster with ZooKeeper goes to {newer.text}: on 3.9 it has to go to KRaft "
-            f"first (upgrade notes of 4.0 and later, {OF_4}). kchaos runs upgrades up to 3.9"
+            f"no cluster with ZooKeeper runs {lacks.text}: on 3.9 it has to go to KRaft first "
+            f"(upgrade notes of 4.0 and later, {OF_4}). Say --mode kraft if it has KRaft"
         )
+    via = "" if newer.number < older.number else f", and from there to {newer.text}"
     raise UsageError(
-        f"{older.text} keeps its metadata in KRaft, and kchaos does not run upgrades of KRaft "
-        "clusters yet: from and to are releases up to 3.9"
+        f"no cluster with KRaft is upgraded from {lacks.text}: Kafka does that from {FIRST_KRAFT} "
+        "on, and earlier KRaft was a preview. A cluster with ZooKeeper goes to 3.9 first, there to "
+        f"KRaft{via} (upgrade notes of 4.0 and later, {OF_4})"
     )
 
 
 def why_unsupported(
-    older: Release, newer: Release, *, back: bool = False, one_roll: bool = False
+    older: Release,
+    newer: Release,
+    *,
+    back: bool = False,
+    one_roll: bool = False,
+    mode: Mode = "zookeeper",
 ) -> str:
     """Return why Kafka does not support a procedure between releases, with its source, or "".
 
     With `back` the new binaries are rolled back; with `one_roll` binaries and protocol change
-    together.
+    together. With KRaft only a downgrade may be unsupported (KIP-778).
     """
+    if mode == "kraft":
+        return _why_no_lower_level(older, newer)
     if newer.number < older.number:
         return _why_no_downgrade(older, newer)
     if newer.line == older.line:
@@ -126,6 +144,25 @@ def why_unsupported(
     return ""
 
 
+def _why_no_lower_level(older: Release, newer: Release) -> str:
+    """Return which metadata version stands in the way of a downgrade, or "".
+
+    FeatureControlManager refuses one if any version above the target, up to the one in force, has
+    metadata changes.
+    """
+    has, becomes = (release.feature_levels[METADATA_VERSION] for release in (older, newer))
+    changed = [version for version in METADATA_CHANGES if becomes < version <= has]
+    if not changed:
+        return ""
+    return (
+        f"{METADATA_VERSION} {has} of {older.line.line} cannot become {becomes} of "
+        f"{newer.line.line}, since metadata changed at {', '.join(map(str, changed))} "
+        "(MetadataVersion.didMetadataChange of Kafka 4.4.0; FeatureControlManager refuses it, and "
+        f"{OF_4} says so); --from {newer.text} --to {older.text} --mode kraft --back takes the "
+        "binaries back before levels are raised"
+    )
+
+
 def _why_no_downgrade(older: Release, newer: Release) -> str:
     notes = NOTES.get(older.line.line)
     if newer.line == older.line or notes is None:
@@ -140,8 +177,11 @@ def _why_no_downgrade(older: Release, newer: Release) -> str:
     return f"{newer.text} is older than {older.text}: {said}; {way}"
 
 
-def led_from(newer: Release) -> str:
+def led_from(newer: Release, mode: Mode = "zookeeper") -> str:
     """Return the releases from which Kafka's notes lead to one, with their source, or ""."""
+    if mode == "kraft":
+        place = OF_4 if newer.modes == ("kraft",) else NOTES[newer.line.line].place
+        return f"{place}, lead from {FIRST_KRAFT} on to {newer.line.line} with KRaft (KIP-778)"
     notes = NOTES.get(newer.line.line)
     if notes is None:
         return ""

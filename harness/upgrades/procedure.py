@@ -1,8 +1,9 @@
 """Kafka's documented procedure of an upgrade, as a scenario that is drawn from a seed.
 
-New binaries go to one broker after the other while the old inter-broker protocol is pinned; then
-the protocol is raised, then the message format where an old one was kept. On the way back the old
-binaries return before the protocol is raised.
+With ZooKeeper new binaries go to one broker after the other while the old inter-broker protocol is
+pinned; then the protocol is raised, then the message format where an old one was kept. With KRaft
+new binaries go to the controllers and then to the brokers, and then feature levels are raised one
+after the other. On the way back the old binaries return before protocol or levels are raised.
 """
 
 import shlex
@@ -10,15 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 
-from kchaos.clusters.releases import release_of
+from kchaos.checkers.acts import Mode
+from kchaos.clusters.releases import METADATA_VERSION, Release, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.faults import RollBroker, StopBroker
-from kchaos.harness.catalogue.settings import QUICK
+from kchaos.clusters.spec import FIRST_CONTROLLER, BrokerSpec, ClusterSpec
+from kchaos.faults import RollBroker, StopBroker, UpdateFeatures
+from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.workload import named_by
 from kchaos.harness.player.candidates import step_weights_of
-from kchaos.harness.player.drawing import Drawing, played
+from kchaos.harness.player.drawing import Drawing, check_mix, played
 from kchaos.harness.player.free import FREE_MIXES, LEFT_OUT
 from kchaos.harness.player.legal import after, refusal
 from kchaos.harness.player.view import new_view
@@ -31,22 +33,29 @@ from kchaos.harness.upgrades.pairs import require_playable, why_unsupported
 
 ENTRY = "upgrade"
 BINARIES, PROTOCOL_PHASE, FORMAT, BACK = "binaries", "protocol", "format", "back"
+CONTROLLERS, FEATURES, CONTROLLERS_BACK = "controllers", "features", "controllers-back"
 MIXES = (*FREE_MIXES, "disks", "topics")
 """The mixes of which faults may be drawn; the others need brokers that are set up for them."""
 TOPIC = "t"
 BROKERS = (0, 1, 2)
-PRODUCTION: Mapping[str, str] = {
-    **QUICK,
-    # Kafka's defaults, which scenarios leave off: a broker hands its partitions over before it
-    # stops, and the controller gives them back.
-    "controlled.shutdown.enable": "true",
-    "controlled.shutdown.max.retries": "3",
-    "controlled.shutdown.retry.backoff.ms": "5000",
+_BALANCED: Mapping[str, str] = {
+    # Kafka's default, which scenarios leave off: the controller gives partitions back.
     "auto.leader.rebalance.enable": "true",
     # Kafka looks every 300 s. A roll here takes seconds and not minutes, so it looks more often.
     "leader.imbalance.check.interval.seconds": "15",
     "replica.lag.time.max.ms": "30000",
     "min.insync.replicas": "2",
+}
+PRODUCTION: Mapping[Mode, Mapping[str, str]] = {
+    "zookeeper": {
+        **QUICK,
+        **_BALANCED,
+        # Kafka's defaults, too: a broker hands its partitions over before it stops.
+        "controlled.shutdown.enable": "true",
+        "controlled.shutdown.max.retries": "3",
+        "controlled.shutdown.retry.backoff.ms": "5000",
+    },
+    "kraft": {**QUICK_KRAFT, **_BALANCED},
 }
 """Settings of brokers beside those that gates need."""
 _OF_WORKLOADS = {"auto.create.topics.enable": "true", "default.replication.factor": "3"}
@@ -77,6 +86,8 @@ class Upgrade:
         mix: Of which faults are drawn in each phase; "" for none.
         stepped: Whether clients write between the rolls alone, and not all the time.
         workload: A command of the user's own that runs beside it; empty for none.
+        mode: Where the cluster keeps its metadata.
+        controllers: How many KRaft controllers there are.
     """
 
     older: str
@@ -88,6 +99,19 @@ class Upgrade:
     mix: str = ""
     stepped: bool = False
     workload: tuple[str, ...] = ()
+    mode: Mode = "zookeeper"
+    controllers: int = 1
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether KRaft controllers keep the metadata."""
+        return self.mode == "kraft"
+
+    @property
+    def quorum(self) -> tuple[int, ...]:
+        """The node ids of the KRaft controllers."""
+        count = self.controllers if self.is_kraft else 0
+        return tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + count))
 
     @property
     def names(self) -> tuple[str, str]:
@@ -109,7 +133,8 @@ class Upgrade:
         words = [self.older_release, "to", self.newer_release]
         words += ["build"] * (self.newer != self.newer_release)
         words += ["back"] * self.back + ["one-roll"] * self.one_roll + [self.mix] * bool(self.mix)
-        words += ["stepped"] * self.stepped
+        words += ["stepped"] * self.stepped + ["kraft"] * self.is_kraft
+        words += [f"{self.controllers}-controllers"] * (self.controllers > 1)
         words += [named_by(self.workload)] if self.workload else []
         return "-".join(words)
 
@@ -121,23 +146,30 @@ class Upgrade:
             release_of(self.newer_release),
             back=self.back,
             one_roll=self.one_roll,
+            mode=self.mode,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """One roll of every broker.
+    """One roll of every broker or KRaft controller, or feature levels that change.
 
     Attributes:
         kafka: What each becomes; "" where only settings change.
         properties: What each is set to.
         title: What happens, for people.
+        nodes: Brokers or controllers that are rolled.
+        levels: Feature levels, which are set one after the other.
+        is_downgrade: Whether these are lower than before.
     """
 
     name: str
     title: str
     kafka: str = ""
     properties: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[int, ...] = BROKERS
+    levels: tuple[tuple[str, int], ...] = ()
+    is_downgrade: bool = False
 
 
 def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
@@ -147,13 +179,24 @@ def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
         UsageError: The message says why, and what to do.
     """
     older, newer = release_of(upgrade.older_release), release_of(upgrade.newer_release)
-    require_playable(older, newer)
+    require_playable(older, newer, upgrade.mode)
     if upgrade.older == upgrade.newer:
         raise UsageError(f"from and to are both {upgrade.older}: there is nothing to upgrade")
     if upgrade.mix and upgrade.mix not in MIXES:
         raise UsageError(
             f"faults of the mix {upgrade.mix!r} are left out of upgrades; known: {', '.join(MIXES)}"
         )
+    if upgrade.mix:
+        check_mix(upgrade.mix, older.text, is_kraft=upgrade.is_kraft)
+    if upgrade.one_roll and upgrade.is_kraft:
+        raise UsageError(
+            "--one-roll is for clusters with ZooKeeper: with KRaft feature levels change by "
+            "kafka-features, and never by a roll (KIP-778)"
+        )
+    if upgrade.controllers > 1 and not upgrade.is_kraft:
+        raise UsageError("--controllers is for clusters with KRaft: say --mode kraft as well")
+    if upgrade.back and newer.number < older.number:
+        raise UsageError("--back is for upgrades: from a newer release to an older one it is all")
     if upgrade.one_roll and older.line == newer.line:
         raise UsageError(
             f"{older.text} and {newer.text} speak the same protocol: one roll is all there is"
@@ -163,8 +206,10 @@ def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
 
 
 def phases(upgrade: Upgrade) -> tuple[Phase, ...]:
-    """Return the rolls of an upgrade, in order."""
+    """Return the rolls of an upgrade, and changes of its feature levels, in order."""
     older, newer = release_of(upgrade.older_release), release_of(upgrade.newer_release)
+    if upgrade.is_kraft:
+        return _phases_with_kraft(upgrade, older, newer)
     was, becomes = older.protocol_version, newer.protocol_version
     name = f"the binaries become {newer.text}"
     if older.line == newer.line or newer.number < older.number:
@@ -196,10 +241,58 @@ def phases(upgrade: Upgrade) -> tuple[Phase, ...]:
     )
 
 
+def _phases_with_kraft(upgrade: Upgrade, older: Release, newer: Release) -> tuple[Phase, ...]:
+    """Return controllers, brokers and levels; all the other way round for a downgrade."""
+    is_downgrade = newer.number < older.number
+    becomes = f"binaries become {newer.text}"
+    rolls = (
+        Phase(
+            name=CONTROLLERS,
+            title=f"the controllers' {becomes}",
+            kafka=upgrade.newer,
+            nodes=upgrade.quorum,
+        ),
+        Phase(name=BINARIES, title=f"the brokers' {becomes}", kafka=upgrade.newer),
+    )
+    if upgrade.back:
+        return (*rolls, *_way_back(upgrade, older.text))
+    levels = levels_between(older, newer)
+    features = Phase(
+        name=FEATURES,
+        title=f"feature levels become those of {newer.line.line}, one after the other",
+        nodes=(),
+        levels=levels,
+        is_downgrade=is_downgrade,
+    )
+    order = (features, *reversed(rolls)) if is_downgrade else (*rolls, features)
+    return tuple(phase for phase in order if phase.nodes or phase.levels)
+
+
+def levels_between(older: Release, newer: Release) -> tuple[tuple[str, int], ...]:
+    """Return the feature levels that differ, as `kafka-features --release-version` gives them.
+
+    The metadata version is raised first and lowered last, since the others depend on it.
+    kraft.version is left out: it makes a static quorum dynamic (KAFKA-21426).
+    """
+    names = sorted({*older.feature_levels, *newer.feature_levels} - {METADATA_VERSION})
+    levels = [
+        (name, newer.feature_levels.get(name, 0))
+        for name in (METADATA_VERSION, *names)
+        if newer.feature_levels.get(name, 0) != older.feature_levels.get(name, 0)
+    ]
+    return tuple(levels if older.number < newer.number else reversed(levels))
+
+
 def _way_back(upgrade: Upgrade, older: str) -> tuple[Phase, ...]:
     if not upgrade.back:
         return ()
-    return (Phase(name=BACK, title=f"the binaries are {older} again", kafka=upgrade.older),)
+    whose = "brokers' " if upgrade.is_kraft else ""
+    back = Phase(name=BACK, title=f"the {whose}binaries are {older} again", kafka=upgrade.older)
+    title = f"the controllers' binaries are {older} again"
+    controllers = Phase(
+        name=CONTROLLERS_BACK, title=title, kafka=upgrade.older, nodes=upgrade.quorum
+    )
+    return (back, controllers) if upgrade.is_kraft else (back,)
 
 
 def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
@@ -214,9 +307,11 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
         release=upgrade.older,
         cluster=ClusterSpec(
             brokers=tuple(BrokerSpec(id=broker, kafka=upgrade.older) for broker in BROKERS),
-            first_broker=first_broker,
+            first_broker=None if upgrade.is_kraft else first_broker,
             client_links=not upgrade.stepped or bool(upgrade.workload),
-            properties={**PRODUCTION, **(_OF_WORKLOADS if upgrade.workload else {})},
+            mode="kraft" if upgrade.is_kraft else None,
+            controllers=upgrade.controllers,
+            properties={**PRODUCTION[upgrade.mode], **(_OF_WORKLOADS if upgrade.workload else {})},
         ),
         steps=tuple(rolls.steps()),
         seed=seed,
@@ -233,7 +328,11 @@ def _told(upgrade: Upgrade) -> str:
 def _weights(upgrade: Upgrade) -> Mapping[str, float]:
     """Return the weight of each kind of act in an upgrade."""
     left_out = {} if upgrade.stepped else dict.fromkeys(LEFT_OUT, 0.0)
-    return {**step_weights_of(upgrade.mix, is_kraft=False), **left_out} if upgrade.mix else {}
+    return (
+        {**step_weights_of(upgrade.mix, is_kraft=upgrade.is_kraft), **left_out}
+        if upgrade.mix
+        else {}
+    )
 
 
 class _Rolls:
@@ -252,6 +351,7 @@ class _Rolls:
                 first_broker=first_broker,
                 has_epochs=older.number >= _LEADER_EPOCHS,
                 unclean=False,
+                quorum=upgrade.quorum,
             ),
             weights=_weights(upgrade),
         )
@@ -268,28 +368,39 @@ class _Rolls:
             yield StartWorkload(command=self._upgrade.workload)
         for phase in phases(self._upgrade):
             yield Tell(text=f"{phase.name}: {phase.title}")
-            for broker in self._random.sample(BROKERS, len(BROKERS)):
-                yield from self._roll(phase, broker)
+            for node in self._random.sample(phase.nodes, len(phase.nodes)):
+                yield from self._act(
+                    RollBroker(
+                        broker=node,
+                        kafka=phase.kafka,
+                        properties=phase.properties,
+                        timeout_s=_ROLL_S,
+                    ),
+                    name=f"{phase.name}-{node}",
+                    needs=StopBroker(broker=node),
+                )
+            for level in phase.levels:
+                features = UpdateFeatures(levels=(level,), downgrade=phase.is_downgrade)
+                yield from self._act(features, name=f"{phase.name}-{level[0]}", needs=None)
         if self._upgrade.workload:
             yield StopClients(name="workload")
         if not self._upgrade.stepped:
             yield StopClients()
 
-    def _roll(self, phase: Phase, broker: int) -> Iterator[Step]:
-        """Yield faults before the roll, writes during it, and the way back into the ISR."""
+    def _act(
+        self, fault: RollBroker | UpdateFeatures, *, name: str, needs: StopBroker | None
+    ) -> Iterator[Step]:
+        """Yield faults before a roll or a new level, writes meanwhile, and the way into the ISR."""
         if self._upgrade.mix:
             for _ in range(self._random.randint(*_FAULTS)):
                 act = self._drawing.next_step()
                 # The first act of all writes, which clients may do already.
                 if self._upgrade.stepped or not isinstance(act, Produce):
                     yield from played(act, gated=True)
-            yield from self._heal_until_possible(broker)
+            yield from self._heal_until_possible(needs)
         if self._upgrade.stepped:
             yield from self._under_way()
-        roll = RollBroker(
-            broker=broker, kafka=phase.kafka, properties=phase.properties, timeout_s=_ROLL_S
-        )
-        yield self._done(Inject(name=f"{phase.name}-{broker}", fault=roll))
+        yield self._done(Inject(name=name, fault=fault))
         if self._upgrade.stepped:
             yield from self._answered()
         for name, _ in self._drawing.view.acting:
@@ -304,13 +415,19 @@ class _Rolls:
             topic=TOPIC, partitions=partitions, idempotent=self._idempotent, in_group=0, rate=RATE
         )
 
-    def _heal_until_possible(self, broker: int) -> Iterator[Step]:
-        """Heal the oldest faults while they prevent a clean stop of a broker."""
-        stop = Inject(name="stop", fault=StopBroker(broker=broker))
-        while refusal(self._drawing.view, stop) and self._drawing.view.acting:
+    def _heal_until_possible(self, stop: StopBroker | None) -> Iterator[Step]:
+        """Heal the oldest faults while they prevent a clean stop, or while a controller is away."""
+        while self._drawing.view.acting and self._is_prevented(stop):
             name = self._drawing.view.acting[0][0]
             yield IfPossible(do=self._done(Heal(name=name)))
             yield IfPossible(do=AwaitInSync())
+
+    def _is_prevented(self, stop: StopBroker | None) -> bool:
+        view = self._drawing.view
+        if stop is None or stop.broker in view.quorum:
+            # Whoever raises levels, or rolls a controller, sees to it that all of them are there.
+            return any(getattr(fault, "broker", None) in view.quorum for _, fault in view.acting)
+        return bool(refusal(view, Inject(name="stop", fault=stop)))
 
     def _done(self, step: Step) -> Step:
         self._drawing.view = after(self._drawing.view, step)

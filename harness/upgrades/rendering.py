@@ -13,10 +13,12 @@ from urllib.parse import quote
 import jinja2
 
 from kchaos.clusters.releases import release_of
+from kchaos.clusters.spec import FIRST_CONTROLLER
 from kchaos.harness.report.templates import templates
 from kchaos.harness.summary.rendering import write_whole
-from kchaos.harness.upgrades.pairs import led_from
-from kchaos.harness.upgrades.procedure import RATE
+from kchaos.harness.upgrades.notes import LEVELS
+from kchaos.harness.upgrades.pairs import OF_4, led_from
+from kchaos.harness.upgrades.procedure import BROKERS, PRODUCTION, RATE
 from kchaos.harness.upgrades.sign_off import (
     GREEN,
     RED,
@@ -81,6 +83,10 @@ def _shown(told: SignOff, folder: Path) -> dict[str, Any]:
         "seconds": _seconds,
         "phases": phases,
         "procedure": told.procedure,
+        "not_covered": not_covered(told),
+        "settings": sorted(PRODUCTION[told.upgrade.mode].items()),
+        "levels": levels_before_and_after(told),
+        "meanings": LEVELS,
         "findings": _findings(told),
         "runs": [_run(run, folder) for run in _worst_first(told.runs)],
         "sees_writes": any(row["without_write_s"] is not None for row in phases),
@@ -104,7 +110,7 @@ def reason(told: SignOff) -> str:
     if told.answer == GREEN:
         return (
             f"In {of} every broker was rolled in each phase, replicas agree and every promised "
-            "record is there. All went as the model of these releases predicts."
+            f"record is there. All went as the model of these releases predicts. {bound_text(runs)}"
         )
     if told.answer == UNKNOWN:
         missing = told.wanted - runs
@@ -116,6 +122,48 @@ def reason(told: SignOff) -> str:
         {finding.kind for run in told.runs if run.answer == RED for finding in run.findings}
     )
     return f"{_counted(told, RED)} red, by {', '.join(kinds) or 'what the model predicts'}."
+
+
+def bound_text(runs: int) -> str:
+    """Return the share of upgrades that may go wrong although so many runs were green.
+
+    With a share p of wrong ones all are green with probability (1-p)^runs; at the bound it is 5 %.
+    """
+    bound = 1 - 0.05 ** (1 / runs)
+    return f"At most {100 * bound:.0f} % of such upgrades go wrong (with 95 % confidence)."
+
+
+def not_covered(told: SignOff) -> list[str]:
+    """Return what no run shows, in sentences."""
+    upgrade = told.upgrade
+    texts = [
+        f"Other sizes: {len(BROKERS)} brokers, one topic, and {RATE:g} records a second.",
+        "Settings other than those below.",
+        "Upgrades of clients.",
+    ]
+    if not upgrade.workload:
+        texts.append("Transactions, consumer groups and share groups (--workload has its own).")
+    if not upgrade.mix:
+        texts.append("Faults beside the rolls (--fault).")
+    if not upgrade.is_kraft:
+        texts.append("The upgrade of ZooKeeper itself.")
+    else:
+        texts.append("kraft.version, and controllers that are brokers as well.")
+        texts += ["A controller that fails (--controllers 3)."] * (upgrade.controllers == 1)
+    return texts
+
+
+def levels_before_and_after(told: SignOff) -> list[tuple[str, int, int]]:
+    """Return each feature with its level before and after an upgrade with KRaft."""
+    if not told.upgrade.is_kraft:
+        return []
+    older = release_of(told.upgrade.older_release).feature_levels
+    rolls = [roll for run in told.runs[-1:] for phase in run.phases for roll in phase.rolls]
+    seen = rolls[-1].levels if rolls else {}
+    return [
+        (name, older.get(name, 0), seen.get(name, older.get(name, 0)))
+        for name in sorted({*older, *seen})
+    ]
 
 
 def _counted(told: SignOff, answer: str) -> str:
@@ -130,9 +178,15 @@ def supported(told: SignOff) -> str:
     """Return whether Kafka supports it, with the source."""
     if why := told.upgrade.why_unsupported:
         return f"Kafka does not support this: {why}."
-    if source := led_from(release_of(told.upgrade.newer_release)):
-        return f"Kafka supports it: {source}."
-    return "Both are of one release line."
+    older, newer = release_of(told.upgrade.older_release), release_of(told.upgrade.newer_release)
+    if older.line == newer.line:
+        return "Both are of one release line."
+    if newer.number < older.number:
+        return (
+            "Kafka supports it: no metadata version in between has metadata changes "
+            f"(MetadataVersion.didMetadataChange of Kafka 4.4.0; {OF_4})."
+        )
+    return f"Kafka supports it: {led_from(newer, told.upgrade.mode)}."
 
 
 def clients(told: SignOff) -> str:
@@ -196,6 +250,9 @@ def json_of(told: SignOff) -> dict[str, Any]:
         "supported": not told.upgrade.why_unsupported,
         "support": supported(told),
         "clients": clients(told),
+        "not_covered": not_covered(told),
+        "settings": dict(PRODUCTION[told.upgrade.mode]),
+        "levels": [list(row) for row in levels_before_and_after(told)],
         "upgrade": asdict(told.upgrade),
         "digests": dict(told.digests),
         "command": told.command,
@@ -285,20 +342,31 @@ def _rows(phase: PhaseOfRun, ids: Sequence[int]) -> list[dict[str, Any]]:
             "cells": [],
         }
     ]
+    before: Mapping[str, int] = {}
     for roll in phase.rolls:
         office = ", the controller" if roll.was_controller else ""
         rows.append(
             {
                 "at": roll.began,
                 "is_phase": False,
-                "what": f"broker {roll.broker}{office}",
-                "note": f"{roll.ended - roll.began:.1f} s",
+                "what": "feature level"
+                if roll.broker is None
+                else f"{'broker' if roll.broker < FIRST_CONTROLLER else 'controller'} "
+                f"{roll.broker}{office}",
+                "note": f"{roll.ended - roll.began:.1f} s{_levels_text(before, roll.levels)}",
                 "cells": [
                     (_cell_of(roll.brokers, broker), broker == roll.broker) for broker in ids
                 ],
             }
         )
+        before = roll.levels
     return rows
+
+
+def _levels_text(before: Mapping[str, int], levels: Mapping[str, int]) -> str:
+    """Return the feature levels that a phase's row before did not have."""
+    other = [f"{name} {level}" for name, level in levels.items() if before.get(name) != level]
+    return f"; {', '.join(other)}" if other else ""
 
 
 def _cell_of(brokers: Mapping[int, BrokerAt], broker: int) -> list[str]:
@@ -306,6 +374,7 @@ def _cell_of(brokers: Mapping[int, BrokerAt], broker: int) -> list[str]:
     at = brokers.get(broker)
     if at is None:
         return ["-"]
-    told = [at.release, f"protocol {at.protocol}"]
+    told = [at.release, *([f"protocol {at.protocol}"] if at.protocol else [])]
     told += [f"format {at.message_format}"] if at.message_format else []
-    return told + ([f"czxid {at.czxid}"] if at.czxid is not None else [])
+    name = "czxid" if at.protocol else "broker epoch"
+    return told + ([f"{name} {at.czxid}"] if at.czxid is not None else [])

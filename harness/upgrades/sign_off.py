@@ -11,7 +11,12 @@ from kchaos.checkers.evidence.about import marked
 from kchaos.checkers.evidence.observed import Observed, lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding, Question
-from kchaos.checkers.model.values.events import BrokerRegistered, ControllerElected, PartitionState
+from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
+    ControllerElected,
+    FeatureLevelSet,
+    PartitionState,
+)
 from kchaos.checkers.observations import Act, Injected, StepBegun, StepNotPossible
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import REPORT, RunDirectory
@@ -24,7 +29,7 @@ from kchaos.harness.upgrades.procedure import ENTRY, Phase, Upgrade, phases
 GREEN, RED, UNKNOWN = "green", "red", "unknown"
 BEFORE, ENDING = "before", "settling"
 _LOST = ("committed-loss", "last-replica-loss", "permitted-loss")
-_ROLL = "RollBroker"
+_ROLL, _LEVEL = "RollBroker", "UpdateFeatures"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,32 +38,35 @@ class BrokerAt:
 
     Attributes:
         release: With the digest's first digits, if it is a build of somebody's own.
-        protocol: The inter-broker protocol that it speaks.
+        protocol: The inter-broker protocol that it speaks; "" with KRaft.
         message_format: The one that it was told to write; "" for that of its protocol.
-        czxid: Its generation (KIP-380); None where nobody saw it.
+        czxid: Its generation (KIP-380), with KRaft its broker epoch; None where nobody saw it.
     """
 
     release: str
-    protocol: str
+    protocol: str = ""
     message_format: str = ""
     czxid: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rolled:
-    """One broker was rolled.
+    """One broker or KRaft controller was rolled, or a feature level changed.
 
     Attributes:
+        broker: Whoever was rolled; None for a feature level.
         began: Seconds since the run began; `ended` likewise.
         was_controller: Whether it held that office when its roll began.
         brokers: All of them after it.
+        levels: The feature levels after it, by the metadata log; none with ZooKeeper.
     """
 
-    broker: int
+    broker: int | None
     began: float
     ended: float
     was_controller: bool
     brokers: Mapping[int, BrokerAt]
+    levels: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,11 +283,14 @@ def _unfinished(evidence: RunEvidence, upgrade: Upgrade, run_phases: Sequence[Ph
     """Return why the run did not complete the upgrade, whatever its verdict, or ""."""
     if evidence.scenario.entry != ENTRY or evidence.scenario.case != upgrade.case:
         return f"it is no run of {upgrade.pair}"
-    rolls = {phase.name: {roll.broker for roll in phase.rolls} for phase in run_phases}
-    ids = {broker.id for broker in evidence.scenario.cluster.brokers}
+    rolls = {phase.name: phase.rolls for phase in run_phases}
     for phase in phases(upgrade):
-        if missing := sorted(ids - rolls.get(phase.name, set())):
+        done = rolls.get(phase.name, ())
+        if missing := sorted({*phase.nodes} - {roll.broker for roll in done}):
             return f"in the phase {phase.name} the brokers {missing} were not rolled"
+        levels = dict(done[-1].levels) if done else {}
+        if unset := [name for name, level in phase.levels if levels.get(name, 0) != level]:
+            return f"in the phase {phase.name} the levels of {', '.join(unset)} were not set"
     silent = [phase.name for phase in run_phases if phase.rolls and not phase.promised]
     return f"nothing was promised to a client in the phase {silent[0]}" if silent else ""
 
@@ -310,7 +321,7 @@ def _phases(
         injected = [*lines_of(within, Injected)]
         rolls = []
         for seen, fault in injected:
-            if fault.fault == _ROLL:
+            if fault.fault in (_ROLL, _LEVEL):
                 rolls.append(_rolled(evidence, seen, fault.effect, brokers, started))
                 brokers = dict(rolls[-1].brokers)
         yield PhaseOfRun(
@@ -329,7 +340,11 @@ def _phases(
             if measured is not None and sees_writes
             else None,
             generations=_generations(evidence, began, ended),
-            faults=[f"{fault.fault} {fault.name}" for _, fault in injected if fault.fault != _ROLL],
+            faults=[
+                f"{fault.fault} {fault.name}"
+                for _, fault in injected
+                if fault.fault not in (_ROLL, _LEVEL)
+            ],
             not_possible=len([*lines_of(within, StepNotPossible)]),
         )
 
@@ -343,7 +358,10 @@ def _first(evidence: RunEvidence, upgrade: Upgrade) -> dict[int, BrokerAt]:
         release = upgrade.older_release if ran is None else ran.release
         build = "" if ran is None else ran.build
         first[broker.id] = _at(release, build, cluster.properties_of(broker), None)
-    return first
+    if not upgrade.is_kraft:
+        return first
+    controllers = dict.fromkeys(upgrade.quorum, BrokerAt(release=upgrade.older_release))
+    return {id_: replace(at, protocol="") for id_, at in first.items()} | controllers
 
 
 def _rolled(
@@ -353,7 +371,22 @@ def _rolled(
     brokers: Mapping[int, BrokerAt],
     started: float,
 ) -> Rolled:
-    broker = int(effect.get("broker", -1))
+    others = {
+        other: replace(at, czxid=_czxid(evidence, other, seen.time))
+        for other, at in brokers.items()
+    }
+    levels = _levels(evidence, seen.time)
+    ended = round(seen.time - started, 1)
+    if "broker" not in effect:
+        return Rolled(
+            broker=None,
+            began=round(_begun(evidence, seen) - started, 1),
+            ended=ended,
+            was_controller=False,
+            brokers=others,
+            levels=levels,
+        )
+    broker = int(effect["broker"])
     before = brokers.get(broker)
     properties = {
         PROTOCOL: "" if before is None else before.protocol,
@@ -364,23 +397,37 @@ def _rolled(
     if was_newest and PROTOCOL not in effect:
         properties[PROTOCOL] = ""
     properties |= {name: str(effect[name]) for name in properties if effect.get(name)}
-    began = [
+    acts = [
         line.time
         for line, begun in lines_of(evidence.observed, Act)
         if line.step == seen.step and getattr(begun.act, "broker", None) == broker
     ]
+    began = min([seen.time, *acts])
     release, build = str(effect.get("release")), str(effect.get("build") or "")
-    others = {
-        other: replace(at, czxid=_czxid(evidence, other, seen.time))
-        for other, at in brokers.items()
-    }
+    at = _at(release, build, properties, effect.get("czxid"))
     return Rolled(
         broker=broker,
-        began=round(min([seen.time, *began]) - started, 1),
-        ended=round(seen.time - started, 1),
-        was_controller=_controller(evidence, min([seen.time, *began])) == broker,
-        brokers={**others, broker: _at(release, build, properties, effect.get("czxid"))},
+        began=round(began - started, 1),
+        ended=ended,
+        was_controller=_controller(evidence, began) == broker,
+        brokers={**others, broker: replace(at, protocol="") if levels else at},
+        levels=levels,
     )
+
+
+def _begun(evidence: RunEvidence, seen: Observed) -> float:
+    """Return when the step of an observation began."""
+    began = [line for line, _ in lines_of(evidence.observed, StepBegun) if line.step == seen.step]
+    return min([seen.time, *(line.time for line in began)])
+
+
+def _levels(evidence: RunEvidence, when: float) -> dict[str, int]:
+    """Return the feature levels at a time, by the metadata log; none with ZooKeeper."""
+    return {
+        timed.event.name: timed.event.level
+        for timed in evidence.decisions
+        if isinstance(timed.event, FeatureLevelSet) and timed.time <= when
+    }
 
 
 def _at(release: str, build: str, properties: Mapping[str, str], czxid: Any) -> BrokerAt:

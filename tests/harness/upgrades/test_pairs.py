@@ -6,7 +6,14 @@ import pytest
 
 from kchaos.clusters.releases import KNOWN_RELEASES, LINES, release_of
 from kchaos.harness.errors import UsageError
-from kchaos.harness.upgrades.pairs import NOTES, led_from, require_playable, why_unsupported
+from kchaos.harness.upgrades.notes import LEVELS, level_texts
+from kchaos.harness.upgrades.pairs import (
+    NOTES,
+    led_from,
+    mode_of,
+    require_playable,
+    why_unsupported,
+)
 
 
 def why(older: str, newer: str, *, back: bool = False, one_roll: bool = False) -> str:
@@ -70,7 +77,7 @@ def test_a_reason_has_its_source() -> None:
 def test_what_has_no_zookeeper_is_not_played() -> None:
     with pytest.raises(UsageError, match="has to go to KRaft first"):
         require_playable(release_of("3.9.1"), release_of("4.0.0"))
-    with pytest.raises(UsageError, match="does not run upgrades of KRaft clusters yet"):
+    with pytest.raises(UsageError, match="Say --mode kraft if it has KRaft"):
         require_playable(release_of("4.0.0"), release_of("4.1.0"))
 
 
@@ -78,3 +85,43 @@ def test_the_source_says_from_where_one_comes() -> None:
     assert led_from(release_of("2.8.2")).endswith("lead from 0.8 through 2.7 to 2.8")
     assert led_from(release_of("3.9.1")).endswith("lead from 2.4 through 3.8 to 3.9")
     assert led_from(release_of("0.10.2.2")) == ""
+
+
+def test_with_kraft_the_pair_decides_the_mode_unless_both_releases_have_both() -> None:
+    old, both, new = (release_of(text) for text in ("2.8.2", "3.9.1", "4.1.2"))
+    assert mode_of(both, new, None) == mode_of(both, both, "kraft") == "kraft"
+    assert mode_of(old, both, None) == mode_of(both, both, None) == "zookeeper"
+
+
+@pytest.mark.parametrize(("older", "newer"), [("2.8.2", "4.0.2"), ("3.2.3", "3.9.1")])
+def test_before_3_3_a_cluster_needs_a_hop_to_kraft(older: str, newer: str) -> None:
+    with pytest.raises(UsageError, match=r"from 3\.3 on.*goes to 3\.9 first.*upgrade notes of 4"):
+        require_playable(release_of(older), release_of(newer), "kraft")
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "changed"),
+    [("4.0.2", "3.9.1", "23"), ("4.4.0", "4.2.1", "30, 32, 33"), ("3.7.2", "3.6.2", "15, 17")],
+)
+def test_no_metadata_version_goes_below_a_change_of_metadata(
+    older: str, newer: str, changed: str
+) -> None:
+    said = why_unsupported(release_of(older), release_of(newer), mode="kraft")
+    assert f"metadata changed at {changed} (MetadataVersion.didMetadataChange" in said
+    assert not why_unsupported(release_of(newer), release_of(older), mode="kraft")
+
+
+def test_a_metadata_version_goes_down_where_metadata_did_not_change() -> None:
+    for older, newer in (("4.2.1", "4.1.2"), ("4.1.2", "4.0.2"), ("3.9.1", "3.7.2")):
+        assert not why_unsupported(release_of(older), release_of(newer), mode="kraft")
+
+
+def test_each_feature_that_a_release_has_says_what_it_changes() -> None:
+    features = {name for line in LINES for name in line.feature_levels}
+    assert features == {*LEVELS}
+    texts = level_texts(release_of("4.0.2"), release_of("4.1.2"))
+    assert [text.partition(":")[0] for text in texts] == [
+        "metadata.version 25 to 27",
+        "eligible.leader.replicas.version 0 to 1",
+    ]
+    assert not level_texts(release_of("2.8.2"), release_of("3.9.1"))

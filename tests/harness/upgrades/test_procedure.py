@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from kchaos.checkers.acts import Mode
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
-from kchaos.faults import RollBroker
+from kchaos.faults import RollBroker, UpdateFeatures
 from kchaos.harness.commands.upgrade import UPGRADE_MIXES
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.drawing import view_of
@@ -35,6 +36,8 @@ def upgrade(
     one_roll: bool = False,
     mix: str = "",
     stepped: bool = False,
+    mode: Mode = "zookeeper",
+    controllers: int = 1,
 ) -> Upgrade:
     return Upgrade(
         older=older,
@@ -45,6 +48,8 @@ def upgrade(
         one_roll=one_roll,
         mix=mix,
         stepped=stepped,
+        mode=mode,
+        controllers=controllers,
     )
 
 
@@ -110,6 +115,71 @@ def test_a_seed_draws_the_same_again() -> None:
     assert draw_upgrade(7, of) == draw_upgrade(7, of)
     assert draw_upgrade(7, of) != draw_upgrade(8, of)
     assert Scenario.from_json(draw_upgrade(7, of).to_json()) == draw_upgrade(7, of)
+
+
+def test_with_kraft_controllers_come_first_and_levels_one_by_one_last() -> None:
+    of = upgrade("3.9.1", "4.1.2", mode="kraft", controllers=3)
+    assert [(phase.name, phase.nodes) for phase in phases(of)] == [
+        ("controllers", (100, 101, 102)),
+        ("binaries", BROKERS),
+        ("features", ()),
+    ]
+    levels = (
+        ("metadata.version", 27),
+        ("eligible.leader.replicas.version", 1),
+        ("group.version", 1),
+        ("transaction.version", 2),
+    )
+    assert phases(of)[-1].levels == levels
+    raised = [
+        step.fault
+        for step in draw_upgrade(1, of).steps
+        if isinstance(step, Inject) and isinstance(step.fault, UpdateFeatures)
+    ]
+    assert raised == [UpdateFeatures(levels=(level,)) for level in levels]
+
+
+def test_a_downgrade_with_kraft_goes_the_other_way_round() -> None:
+    names = [phase.name for phase in phases(upgrade("4.1.2", "4.0.2", mode="kraft"))]
+    assert names == ["features", "binaries", "controllers"]
+    first = phases(upgrade("4.1.2", "4.0.2", mode="kraft"))[0]
+    assert first.levels == (("eligible.leader.replicas.version", 0), ("metadata.version", 25))
+    assert first.is_downgrade
+
+
+def test_the_way_back_with_kraft_ends_with_the_controllers_and_changes_no_level() -> None:
+    back = phases(upgrade("3.9.1", "4.0.2", mode="kraft", back=True))
+    names = ["controllers", "binaries", "back", "controllers-back"]
+    assert [phase.name for phase in back] == names
+    assert not any(phase.levels for phase in back)
+    within = phases(upgrade("4.1.0", "4.1.2", mode="kraft"))
+    assert [phase.name for phase in within] == ["controllers", "binaries"]
+
+
+@pytest.mark.parametrize("controllers", [1, 3])
+def test_upgrades_with_kraft_can_be_played_under_faults(controllers: int) -> None:
+    kinds = set()
+    for seed in range(6):
+        of = upgrade("3.9.1", "4.1.2", mode="kraft", controllers=controllers, mix="mixed")
+        scenario = draw_upgrade(seed, of)
+        releases = {kafka: kafka for kafka in named_kafkas(scenario)}
+        check_steps(scenario)
+        check_settings(scenario, releases)
+        check_modes(scenario, releases)
+        assert Scenario.from_json(scenario.to_json()) == scenario
+        away: set[str] = set()
+        for step in scenario.steps:
+            done = step.do if isinstance(step, IfPossible) else step
+            if isinstance(done, Heal):
+                away.discard(done.name)
+            if not isinstance(done, Inject):
+                continue
+            kinds.add(type(done.fault))
+            if isinstance(done.fault, UpdateFeatures) or done.name.startswith("controllers-"):
+                assert not away, "no controller is away while another is rolled, or levels change"
+            elif done.fault.lasting and getattr(done.fault, "broker", 0) in of.quorum:
+                away.add(done.name)
+    assert len(kinds) > 4
 
 
 @pytest.mark.slow
@@ -210,6 +280,16 @@ def test_what_makes_no_sense_is_refused_always() -> None:
         require_upgrade(upgrade("2.0.0", "2.0.1", one_roll=True), unsupported=True)
     with pytest.raises(UsageError, match="are left out of upgrades"):
         require_upgrade(upgrade("2.1.1", "2.2.2", mix="walks"), unsupported=True)
+
+
+def test_options_of_one_mode_are_refused_in_the_other() -> None:
+    for of, why in (
+        (upgrade("3.9.1", "4.0.2", mode="kraft", one_roll=True), "kafka-features, and never by"),
+        (upgrade("2.8.2", "3.9.1", controllers=3), "say --mode kraft as well"),
+        (upgrade("4.1.2", "4.0.2", mode="kraft", back=True), "--back is for upgrades"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            require_upgrade(of, unsupported=True)
 
 
 def test_the_command_line_has_the_same_mixes() -> None:

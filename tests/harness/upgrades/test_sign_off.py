@@ -16,6 +16,7 @@ from kchaos.checkers.results import Results, write_judgement
 from kchaos.harness.campaign.upgrade import command_of, rules_of
 from kchaos.harness.upgrades.procedure import Upgrade
 from kchaos.harness.upgrades.rendering import (
+    bound_text,
     headline,
     html_of,
     json_of,
@@ -221,13 +222,29 @@ def test_the_page_the_markdown_and_the_json_say_the_same() -> None:
     assert json.loads(json.dumps(data)) == json.loads(json.dumps(data))
 
 
+def test_green_runs_bound_what_may_go_wrong_and_the_page_says_what_is_not_covered(
+    tmp_path: Path,
+) -> None:
+    assert "At most 14 % of such upgrades" in bound_text(20)
+    assert "At most 95 % of such upgrades" in bound_text(1)
+    green = told([one_run()])
+    html, markdown = html_of(green, tmp_path), markdown_of(green, tmp_path)
+    for text in (html, markdown):
+        assert "At most 95 % of such upgrades go wrong" in text
+        assert "Transactions, consumer groups and share groups" in text
+        assert "min.insync.replicas" in text
+    assert '<h2 id="signed">' in html
+    assert "kchaos shrink" not in html
+    assert "kchaos shrink" in html_of(told([red()]), tmp_path)
+
+
 def test_every_row_of_a_table_in_markdown_has_a_cell_for_each_column(tmp_path: Path) -> None:
     tables = [
         block.splitlines()
         for block in markdown_of(told([one_run(), red()]), tmp_path).split("\n\n")
         if block.startswith("| ")
     ]
-    assert len(tables) == 2
+    assert len(tables) == 4
     for table in tables:
         assert len({line.count("|") for line in table}) == 1, table
 

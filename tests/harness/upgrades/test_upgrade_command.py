@@ -21,6 +21,7 @@ from kchaos.harness.campaign.upgrade import (
     upgrade_of,
 )
 from kchaos.harness.commands.cli import cli
+from kchaos.harness.errors import UsageError
 from kchaos.harness.seeds import seed_text
 from kchaos.harness.upgrades.procedure import Upgrade
 from tests.golden.stored import unpacked
@@ -192,9 +193,27 @@ def test_runs_are_signed_off_together_and_the_page_is_written_after_each(
     assert said[-1] == "2 of 2: seed 2 is green"
 
 
+def test_the_mode_is_kept_in_the_command_that_plays_it_again() -> None:
+    of = meant(("3.9.1",), ("4.1.2",))
+    assert (of.mode, of.case) == ("kraft", "3.9.1-to-4.1.2-kraft")
+    assert "--to 4.1.2 --mode kraft --seed" in command_of(of, runs=1, seed=1)
+    lines = plan_lines(of, 1)
+    assert any(line.endswith("; controllers 100") for line in lines)
+    assert "     metadata.version=27" in lines
+    with pytest.raises(UsageError, match=r"goes to 3\.9 first"):
+        meant(("2.8.2",), ("4.1.2",))
+
+
 @pytest.mark.cluster
-def test_an_upgrade_on_real_brokers_is_signed_off(tmp_path: Path) -> None:
-    words = ["upgrade", "--from", "2.0.0", "--to", "2.0.1", "--seed", "1"]
+@pytest.mark.parametrize("pair", [("2.0.0", "2.0.1", ""), ("4.0.2", "4.1.2", "-kraft")])
+def test_an_upgrade_on_real_brokers_is_signed_off(
+    pair: tuple[str, str, str], tmp_path: Path
+) -> None:
+    older, newer, mode = pair
+    words = ["upgrade", "--from", older, "--to", newer, "--seed", "1"]
     code = cli.main([*words, "--runs-dir", str(tmp_path)], standalone_mode=False)
-    page = json.loads((tmp_path / "sign-off-2.0.0-to-2.0.1-1" / "sign-off.json").read_text())
+    folder = tmp_path / f"sign-off-{older}-to-{newer}{mode}-1"
+    page = json.loads((folder / "sign-off.json").read_text())
     assert (code, page["answer"], page["reason"][:7]) == (0, "green", "In the "), page["runs"]
+    levels = {name: (before, after) for name, before, after in page["levels"]}
+    assert levels.get("metadata.version") == ((25, 27) if mode else None)
