@@ -32,7 +32,7 @@ from kchaos.checkers.rules.ghosts import ghosts
 from kchaos.checkers.rules.logged import logged_errors
 from kchaos.checkers.rules.lost_metadata import LOST, lost_metadata
 from kchaos.checkers.rules.out_of_sync import out_of_sync
-from kchaos.checkers.rules.quorum import decisions_of_controllers
+from kchaos.checkers.rules.quorum import answers_of_controllers, decisions_of_controllers
 from kchaos.checkers.rules.remote_retention import deleted_too_early
 from kchaos.checkers.rules.settled import cluster_not_settled
 from kchaos.checkers.rules.two_controllers import two_controllers
@@ -112,6 +112,7 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
     """
     if evidence.is_kraft:
         yield from decisions_of_controllers(evidence)
+        yield from answers_of_controllers(evidence)
         yield from acknowledged_after_demotion(evidence)
         yield from two_controllers(evidence)
     yield from cluster_not_settled(evidence)

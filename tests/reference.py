@@ -54,7 +54,6 @@ MODES: Mapping[str, str] = {
     "CutLink": "ZooKeeper and KRaft; either end may be a KRaft controller.",
     "CutZooKeeper": "ZooKeeper alone: with KRaft `CutControllers`.",
     "ExpireSession": "ZooKeeper alone: with KRaft `FenceBroker`.",
-    "FailDisk": "ZooKeeper alone: with KRaft `FailLogDirectory`.",
     "FailLogDirectory": "ZooKeeper, and KRaft from 3.7 on (KIP-858).",
     "FastBounce": "ZooKeeper alone: with KRaft no bounce is missed; `KillBroker`.",
     "FenceBroker": "KRaft alone: with ZooKeeper `ExpireSession`.",

@@ -1,10 +1,12 @@
 """Cross-check of the metadata log of a KRaft cluster: each node's copy beside the others."""
 
+import math
 from collections.abc import Iterator
 
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.metadata import METADATA
+from kchaos.checkers.evidence.metadata_reading import metadata_entry
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.checkpoints import parse_properties
 from kchaos.checkers.metadata_log import differing
@@ -18,7 +20,8 @@ def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
     that no copy differs from what a majority of the voters shares, but in the tail of a leader that
     was deposed; that what the shared log has no records of, since a snapshot stands for them, was
     before anything was done; that the log does not end before what any action or snapshot names;
-    that no broker was set to use ZooKeeper.
+    that no broker was set to use ZooKeeper; that no heartbeat names an offset of the metadata log
+    that links did not see its broker get.
     **Does not verify**: that nothing is missing behind the last offset that anything names.
     """
     has_zookeeper = any(evidence.zookeeper_logs)
@@ -56,6 +59,34 @@ def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
     if named and max(named) > last:
         yield f"the metadata log ends at offset {last}, and {max(named)} was seen"
     yield from _set_to_use_zookeeper(evidence)
+    yield from _named_before_read(evidence)
+
+
+def _named_before_read(evidence: RunEvidence) -> Iterator[str]:
+    """Yield each broker's first heartbeat that names more of the metadata log than it had.
+
+    What a process has on disk when it starts, it fetches from: its requests say where it ends.
+    """
+    ends: dict[int, int] = {}
+    blamed: set[int] = set()
+    for message in evidence.links or ():
+        broker, detail = message.source, message.detail
+        if broker is None or broker not in evidence.description.brokers or detail is None:
+            continue
+        fetched = metadata_entry(message)
+        if fetched is not None:
+            end = fetched.get("fetch_offset", fetched.get("last_offset"))
+            if end is not None:
+                end += message.direction == "response"
+                ends[broker] = max(ends.get(broker, 0), end)
+        elif message.api == "BrokerHeartbeat" and message.direction == "request":
+            named = detail["current_metadata_offset"]
+            if named >= ends.get(broker, math.inf) and broker not in blamed:
+                blamed.add(broker)
+                yield (
+                    f"{message.read_at}: a heartbeat of broker {broker} names offset {named} of "
+                    f"the metadata log, and it had what is before {ends[broker]}"
+                )
 
 
 def _begun_before(evidence: RunEvidence) -> Iterator[str]:

@@ -169,7 +169,7 @@ def _of_broker(evidence: RunEvidence, broker: int, images: Sequence[_Image]) -> 
         life.image.topic_ids = {partition.topic: topic_id for partition, topic_id in disk.items()}
         life.image.assigned = {partition: (broker,) for partition in disk}
         for message in own:
-            answered = _metadata(message) if message.direction == "response" else None
+            answered = metadata_entry(message) if message.direction == "response" else None
             if answered is not None and not answered.get("error_code"):
                 last = min(answered["high_watermark"], ends[message.sequence]) - 1
                 if last <= life.committed:
@@ -247,7 +247,7 @@ def _ends(messages: Sequence[LinkMessage]) -> Mapping[int, int]:
     waiting: list[int] = []
     end = 0
     for message in messages:
-        fetched = _metadata(message)
+        fetched = metadata_entry(message)
         if fetched is None:
             continue
         if message.direction == "request":
@@ -261,7 +261,7 @@ def _ends(messages: Sequence[LinkMessage]) -> Mapping[int, int]:
     return ends
 
 
-def _metadata(message: LinkMessage) -> Mapping[str, Any] | None:
+def metadata_entry(message: LinkMessage) -> Mapping[str, Any] | None:
     """Return what a Fetch, or its answer, says of the metadata log."""
     if message.api != "Fetch" or message.detail is None:
         return None

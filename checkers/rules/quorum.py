@@ -1,5 +1,6 @@
 """Decisions of KRaft controllers that they could not take (`model.controller.quorum`)."""
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -11,6 +12,7 @@ from kchaos.checkers.evidence.links import ARRIVED, LinkMessage
 from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.metadata_image import MetadataImage
 from kchaos.checkers.formats.metadata_records import MetadataRecord
 from kchaos.checkers.metadata_log import LeaderChange, LogEntry
@@ -19,6 +21,7 @@ from kchaos.checkers.model.controller.quorum import (
     Changes,
     Election,
     Fields,
+    IsrAnswer,
     IsrProposal,
     Place,
     Quorum,
@@ -31,6 +34,14 @@ from kchaos.checkers.observations import Act
 _CHANGE, _CREATED = "PartitionChangeRecord", "PartitionRecord"
 _BALANCED_S = 300
 """So often controllers elect preferred replicas by themselves, in seconds, where nothing is set."""
+_CLOCKS_S = 1.0
+"""By so much the times of links and of the metadata log may differ."""
+_OF_ANY_NODE = (
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+)
+"""Errors that tell nothing of the metadata: also of a node that does not lead the quorum."""
 _OF_FENCED = "election of a fenced broker"
 
 
@@ -109,6 +120,110 @@ def decisions_of_controllers(evidence: RunEvidence) -> Iterator[Finding]:
             message=f"offset {decision.offset} of the metadata log: {_told(decision)}",
             evidence={"offset": decision.offset, "written": written, "expected": expected},
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A leader's AlterPartition for one partition, and the answer that a controller gave to it.
+
+    Attributes:
+        begun: When links saw the request.
+        ended: When they saw the answer.
+        read_at: Of the answer.
+    """
+
+    place: Place
+    proposal: IsrProposal
+    answer: IsrAnswer
+    begun: float
+    ended: float
+    read_at: str
+
+
+def answers_of_controllers(evidence: RunEvidence) -> Iterator[Finding]:
+    """Yield a finding for each answer to an AlterPartition that no controller could give then.
+
+    A controller answers by its own log alone, and once all of that is committed
+    (QuorumController.appendWriteEvent). Which record was the last, nobody saw: it lies between the
+    request and the answer.
+
+    **Verifies**: the error of each partition, and the ISR and partition epoch where there is none.
+    **Does not verify**: an answer that no link saw, or that a link forged.
+    """
+    quorum, waiting = _quorum(evidence), _answered(evidence)
+    if quorum is None or not waiting:
+        return
+    rolled = _rolled(evidence)
+    possible: dict[str, list[IsrAnswer]] = {each.read_at: [] for each in waiting}
+    entries = evidence.metadata_logs.entries
+    for entry, later in zip(entries, (*entries[1:], None), strict=True):
+        if isinstance(entry.record, LeaderChange):
+            quorum = replace(quorum, generation=rolled(entry) or quorum.generation)
+        _apply(quorum.image, entry)
+        ends = math.inf if later is None else later.time_ms / 1000
+        for each in waiting:
+            if entry.time_ms / 1000 - _CLOCKS_S <= each.ended and each.begun - _CLOCKS_S <= ends:
+                possible[each.read_at].append(
+                    controller.answer_to(quorum, each.place, each.proposal)
+                )
+    names = {name: topic for topic, ids in evidence.topic_ids.items() for name in ids}
+    for each in waiting:
+        answers = possible[each.read_at]
+        if answers and each.answer not in answers and each.answer.error not in _OF_ANY_NODE:
+            ways = " or ".join(dict.fromkeys(map(_answer_in_words, answers)))
+            yield Finding(
+                kind="decision-not-allowed",
+                topic=names.get(each.place[0], ""),
+                partition=each.place[1],
+                brokers=(each.proposal.leader,),
+                message=f"{each.read_at}: a controller answered the AlterPartition of broker "
+                f"{each.proposal.leader} with {_answer_in_words(each.answer)}; possible was {ways}",
+            )
+
+
+def _answer_in_words(answer: IsrAnswer) -> str:
+    if answer.error:
+        return answer.error.name
+    return f"the ISR {list(answer.isr)} at partition epoch {answer.partition_epoch}"
+
+
+def _answered(evidence: RunEvidence) -> list[_Asked]:
+    """Return each partition of an AlterPartition that links saw answered, in the answers' order."""
+    asked: dict[tuple[int, int], LinkMessage] = {}
+    answered: list[_Asked] = []
+    for message in evidence.links or ():
+        if message.api != "AlterPartition" or message.detail is None:
+            continue
+        key = message.connection, message.correlation_id
+        if message.direction == "request":
+            if message.fate in ARRIVED:
+                asked[key] = message
+        elif message.fate != "forged" and (request := asked.pop(key, None)) is not None:
+            answered += _pairs(request, message)
+    return answered
+
+
+def _pairs(request: LinkMessage, message: LinkMessage) -> Iterator[_Asked]:
+    detail = message.detail or {}
+    try:
+        entries = {(each["topic_id"], each["partition"]): each for each in detail["partitions"]}
+        for place, proposal in _proposals_in(request):
+            entry = entries.get(place, {})
+            error = ErrorCode(detail["error_code"] or entry["error_code"])
+            yield _Asked(
+                place=place,
+                proposal=proposal,
+                answer=IsrAnswer(error)
+                if error
+                else IsrAnswer(error, tuple(entry["isr"]), entry["partition_epoch"]),
+                begun=request.wall_time_s,
+                ended=message.wall_time_s,
+                read_at=f"{message.read_at} ({place[0]}-{place[1]})",
+            )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ScenarioDataError(
+            f"{message.read_at} answers an AlterPartition without the documented fields: {error!r}"
+        ) from error
 
 
 def _told(decision: Decision) -> str:
@@ -209,24 +324,29 @@ def _are_seen(evidence: RunEvidence, messages: Sequence[LinkMessage]) -> bool:
 def _proposals(messages: Sequence[LinkMessage]) -> Mapping[Place, list[IsrProposal]]:
     proposals: dict[Place, list[IsrProposal]] = {}
     for message in messages:
-        detail = message.detail or {}
-        for asked in detail["partitions"]:
-            members = asked.get("new_isr_with_epochs")
-            isr = (
-                tuple((broker, -1) for broker in asked["new_isr"])
-                if members is None
-                else tuple((member["broker_id"], member["broker_epoch"]) for member in members)
-            )
-            proposal = IsrProposal(
-                leader=detail["broker_id"],
-                broker_epoch=detail["broker_epoch"],
-                leader_epoch=asked["leader_epoch"],
-                partition_epoch=asked["partition_epoch"],
-                isr=isr,
-                is_recovering=asked.get("leader_recovery_state") == 1,
-            )
-            proposals.setdefault((asked["topic_id"], asked["partition"]), []).append(proposal)
+        for place, proposal in _proposals_in(message):
+            proposals.setdefault(place, []).append(proposal)
     return proposals
+
+
+def _proposals_in(message: LinkMessage) -> Iterator[tuple[Place, IsrProposal]]:
+    detail = message.detail or {}
+    for asked in detail["partitions"]:
+        members = asked.get("new_isr_with_epochs")
+        isr = (
+            tuple((broker, -1) for broker in asked["new_isr"])
+            if members is None
+            else tuple((member["broker_id"], member["broker_epoch"]) for member in members)
+        )
+        proposal = IsrProposal(
+            leader=detail["broker_id"],
+            broker_epoch=detail["broker_epoch"],
+            leader_epoch=asked["leader_epoch"],
+            partition_epoch=asked["partition_epoch"],
+            isr=isr,
+            is_recovering=asked.get("leader_recovery_state") == 1,
+        )
+        yield (asked["topic_id"], asked["partition"]), proposal
 
 
 def _previous_epochs(messages: Sequence[LinkMessage]) -> Mapping[str, int]:

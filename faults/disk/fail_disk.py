@@ -16,7 +16,7 @@ from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import Cluster, Injection, Journal, require_available
 from kchaos.faults.jvm.holding import holding, unholdable
 from kchaos.faults.process import restart
-from kchaos.faults.view import FILE, ClusterView, down, needs_zookeeper, paused, unable
+from kchaos.faults.view import FILE, ClusterView, down, paused, unable
 
 _GOES_ON = (1, 0)
 """From this release on a log directory fails, and its broker ends when it has no other."""
@@ -65,7 +65,6 @@ class FailDisk:
             return f"{FILE} {self.path!r} is not in a log directory: name it as 't-0'"
         why_not = (
             unable(view, self.broker, Killable, Restartable, Collectable)
-            or needs_zookeeper(view, "what a failed log directory comes to is not followed there")
             or down(view, self.broker, "end")
             or paused(view, self.broker)
             or unholdable(view, self._act)

@@ -11,6 +11,7 @@ from kchaos.clusters.start.log_directories import (
     replica_directory,
     replicas_in,
 )
+from kchaos.faults.observation import node_of
 
 
 @dataclass(slots=True)
@@ -46,8 +47,8 @@ class Observer:
             self.links_started[broker] = self.cluster.links.next_sequence
 
     def log_lines(self, broker: int, pattern: re.Pattern[str]) -> list[str]:
-        """Return the matching log lines of the broker's current process."""
-        log = self.cluster.brokers[broker].server_log
+        """Return the matching log lines of the current process of a broker, or controller."""
+        log = node_of(self.cluster, broker).server_log
         if not log.is_file():
             return []
         with log.open("rb") as file:

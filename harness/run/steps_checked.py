@@ -13,6 +13,7 @@ from kchaos.harness.play.workload import cannot_run
 from kchaos.harness.run.scenario import Scenario, step_to_json
 from kchaos.harness.steps.free_clients import StartClients, StartWorkload
 from kchaos.harness.steps.if_possible import IfPossible
+from kchaos.harness.steps.observing import AwaitLog
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
 
 _ONE_BROKER = ("broker", "source", "target", "follower", "leader")
@@ -51,8 +52,9 @@ def check_steps(scenario: Scenario) -> None:  # noqa: C901
                 "links in front of brokers: ClusterSpec(client_links=True)"
             )
         place = f"step {number} ({type(done).__name__})"
-        # A fault may mean a KRaft controller.
-        nodes = [*known, *scenario.cluster.controller_ids] if isinstance(done, Inject) else known
+        # A fault may mean a KRaft controller, and a log may be its own.
+        controllers = scenario.cluster.controller_ids if isinstance(done, Inject | AwaitLog) else ()
+        nodes = [*known, *controllers]
         for named in _brokers_of(done):
             if named not in nodes:
                 raise ScenarioError(

@@ -104,6 +104,7 @@ class AwaitLog:
     """A line of a broker's server.log, written by its present process.
 
     Attributes:
+        broker: Whose log it is; a KRaft controller has one too.
         pattern: A regular expression, searched in each line.
         count: How many lines must match.
     """

@@ -74,6 +74,7 @@ LEGAL: list[tuple[k.Fault, k.ClusterView]] = [
     (AT_POINT, view()),
     (k.SlowDisk(broker=0, operation="flush", delay_ms=5), view()),
     (k.FailDisk(broker=0, error="EIO"), view()),
+    (k.FailDisk(broker=0, error="EIO"), replace(view(), controller=100, controllers=CONTROLLERS)),
     (k.SlowFetchReads(broker=0), view()),
     (k.SlowFetchReads(broker=0, where="log", delay_ms=5, topic="t", partition=0), view()),
     (k.KillBroker(broker=1), view()),
@@ -310,7 +311,6 @@ AGAINST: list[tuple[k.Fault, k.ClusterView, str]] = [
     (k.FailDisk(broker=1, error=""), view(), "cannot fail"),
     (k.FailDisk(broker=1, error="EIO", path="../t"), view(), "is not in a log directory"),
     (k.FailDisk(broker=1, error="EIO"), view(DOWN), "no process to end"),
-    (k.FailDisk(broker=1, error="EIO"), kraft(), "is not followed there"),
     (
         k.HoldPoint(name="p", broker=0, point="disk-read"),
         view(),

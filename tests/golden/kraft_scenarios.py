@@ -73,11 +73,21 @@ _MOST_LOGS_LOST: tuple[k.Step, ...] = (
     k.Inject(name="101-wiped", fault=k.WipeLogDirectory(broker=101)),
     *(k.Heal(name=f"{node}-down") for node in (100, 101, 102)),
 )
+_DISK_FAILED: tuple[k.Step, ...] = (
+    *_BEGIN,
+    k.Inject(name="full", fault=k.FailDisk(broker=0, error="ENOSPC")),
+    k.AwaitState(leader=1, isr=(1, 2), **_T0),
+    k.Produce(operation="without-0", records=2, acks=-1, **_T0),
+    k.Heal(name="full"),
+    k.AwaitState(leader=1, isr=_ALL, **_T0),
+    k.Produce(operation="with-0", records=1, acks=-1, **_T0),
+)
 SCENARIOS: dict[str, tuple[str, int, tuple[k.Step, ...]]] = {
     "3.9.1-leader-killed": ("3.9.1", 1, _LEADER_KILLED),
     "4.0.2-zombie": ("4.0.2", 1, _ZOMBIE),
     "4.3.1-fenced": ("4.3.1", 1, _FENCED),
     "3.9.1-administered": ("3.9.1", 1, administered.WITHOUT_FOLDERS),
+    "4.1.2-disk-failed": ("4.1.2", 1, _DISK_FAILED),
     "4.1.2-moved": ("4.1.2", 3, _MOVED),
     "4.1.2-log-lost": ("4.1.2", 1, _LOG_LOST),
     "3.9.1-most-logs-lost": ("3.9.1", 3, _MOST_LOGS_LOST),

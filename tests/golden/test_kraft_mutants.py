@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers.cross_checks.metadata import metadata_disagreements
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
+from kchaos.checkers.rules.quorum import answers_of_controllers
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import read_segment
 from tests.golden.stored import KRAFT, unpacked
@@ -99,3 +102,68 @@ def test_a_changed_run_is_not_as_predicted_at_that_place(
     assert results.conforms is False
     unlike = [each.message for each in results.findings if each.kind == "not-as-predicted"]
     assert any(place in message for message in unlike), unlike
+
+
+def _change_last(run: Path, api: str, direction: str, change: Callable[[Any], None]) -> None:
+    lines = (run / "links.jsonl").read_text().splitlines()
+    for number, line in reversed([*enumerate(lines)]):
+        message = json.loads(line)
+        if (message["api"], message["direction"]) == (api, direction):
+            change(message["detail"])
+            lines[number] = json.dumps(message)
+            (run / "links.jsonl").write_text("\n".join(lines) + "\n")
+            return
+    raise AssertionError(f"there is no {direction} of {api}")
+
+
+def _answer(**fields: Any) -> Callable[[Path], None]:
+    def change(run: Path) -> None:
+        _change_last(
+            run, "AlterPartition", "response", lambda detail: detail["partitions"][0].update(fields)
+        )
+
+    return change
+
+
+def _named_before_read(run: Path) -> None:
+    _change_last(
+        run,
+        "BrokerHeartbeat",
+        "request",
+        lambda detail: detail.update(current_metadata_offset=1000),
+    )
+
+
+@pytest.mark.parametrize("name", ["4.0.2-zombie", "4.3.1-fenced"])
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (_answer(isr=[1]), "with the ISR [1] at partition epoch"),
+        (_answer(partition_epoch=99), "at partition epoch 99; possible was"),
+        (_answer(error_code=74), "with FENCED_LEADER_EPOCH; possible was"),
+        (_answer(error_code=42), "with INVALID_REQUEST; possible was"),
+    ],
+)
+def test_an_answer_that_no_controller_could_give_is_a_finding(
+    name: str, change: Callable[[Path], None], told: str, tmp_path: Path
+) -> None:
+    run = unpacked(name, tmp_path, runs=KRAFT)
+    assert [*answers_of_controllers(RunEvidence(run))] == []
+    change(run.path)
+
+    (found,) = answers_of_controllers(RunEvidence(RunDirectory(run.path)))
+
+    assert (found.kind, found.topic, found.partition) == ("decision-not-allowed", "t", 0)
+    assert told in found.message
+
+
+def test_a_heartbeat_that_names_more_than_its_broker_has_read_leaves_the_run_unknown(
+    tmp_path: Path,
+) -> None:
+    run = unpacked(RUN, tmp_path, runs=KRAFT)
+    assert [*metadata_disagreements(RunEvidence(run))] == []
+    _named_before_read(run.path)
+
+    (told,) = metadata_disagreements(RunEvidence(RunDirectory(run.path)))
+
+    assert "names offset 1000 of the metadata log" in told

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.metadata_image import (
     BROKER_RESOURCE,
     MIGRATING,
@@ -404,31 +405,85 @@ class IsrProposal:
     is_recovering: bool
 
 
-def isr_asked_for(quorum: Quorum, place: Place, proposal: IsrProposal) -> Fields | None:
-    """Return what changes by a proposal; None where it is refused (validateAlterPartitionData)."""
-    partition = quorum.image.partitions[place]
-    asked = (proposal.leader, proposal.leader_epoch, proposal.partition_epoch)
-    members = tuple(member for member, _ in proposal.isr)
+def refused_with(quorum: Quorum, place: Place, proposal: IsrProposal) -> ErrorCode:
+    """Return the error with which a controller refuses a proposal, NONE where it takes it.
+
+    Read from ReplicationControlManager (`alterPartition`, `validateAlterPartitionData`), 3.3.0,
+    3.3.2, 3.5.2 and 3.8.0: KRaft's brokers know topic ids, so AlterPartition is version 2 at least.
+    """
+    partition = quorum.image.partitions.get(place)
     leader = quorum.image.brokers.get(proposal.leader)
+    if leader is None or leader.epoch != proposal.broker_epoch:
+        return ErrorCode.STALE_BROKER_EPOCH
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    members = tuple(member for member, _ in proposal.isr)
+    is_ahead = proposal.leader_epoch > partition.leader_epoch
+    if is_ahead or proposal.partition_epoch > partition.partition_epoch:
+        return ErrorCode.NOT_CONTROLLER
+    if proposal.leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if proposal.leader != partition.leader:
+        return ErrorCode.INVALID_REQUEST
+    if proposal.partition_epoch < partition.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
     if (
-        asked != (partition.leader, partition.leader_epoch, partition.partition_epoch)
-        or leader is None
-        or leader.epoch != proposal.broker_epoch
-        or len({*members}) < len(members)
+        len({*members}) < len(members)
         or not {*members} <= {*partition.replicas}
         or proposal.leader not in members
         or (proposal.is_recovering and (len(members) > 1 or not partition.is_recovering))
-        or not all(_may_join(quorum.image.brokers.get(broker), at) for broker, at in proposal.isr)
     ):
+        return ErrorCode.INVALID_REQUEST
+    if not all(_may_join(quorum.image.brokers.get(broker), at) for broker, at in proposal.isr):
+        return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE
+
+
+def isr_asked_for(quorum: Quorum, place: Place, proposal: IsrProposal) -> Fields | None:
+    """Return what changes by a proposal; None where it is refused."""
+    if refused_with(quorum, place, proposal):
         return None
     target = Target(
         electable=quorum.active(place),
         election=quorum.election(place),
         has_eligible=quorum.has_eligible,
-        isr=members,
+        isr=tuple(member for member, _ in proposal.isr),
         is_recovering=proposal.is_recovering,
     )
     return change(quorum, place, target)
+
+
+@dataclass(frozen=True, slots=True)
+class IsrAnswer:
+    """A controller's answer to a proposal.
+
+    Attributes:
+        error: NONE where the state that follows is told.
+        isr: Of that state; empty with an error.
+        partition_epoch: Of that state; -1 with an error.
+    """
+
+    error: ErrorCode
+    isr: tuple[int, ...] = ()
+    partition_epoch: int = -1
+
+
+def answer_to(quorum: Quorum, place: Place, proposal: IsrProposal) -> IsrAnswer:
+    """Return a controller's answer to a proposal, by the metadata before it.
+
+    NEW_LEADER_ELECTED is the one error with which something was written: the proposal ended a
+    reassignment that took its leader's replica away.
+    """
+    if error := refused_with(quorum, place, proposal):
+        return IsrAnswer(error)
+    partition = quorum.image.partitions[place]
+    fields = isr_asked_for(quorum, place, proposal)
+    if not fields:
+        return IsrAnswer(ErrorCode.NONE, partition.isr, partition.partition_epoch)
+    if fields.get("Leader", proposal.leader) != proposal.leader:
+        return IsrAnswer(ErrorCode.NEW_LEADER_ELECTED)
+    isr = fields.get("Isr", partition.isr)
+    return IsrAnswer(ErrorCode.NONE, isr, partition.partition_epoch + 1)
 
 
 def _may_join(broker: BrokerImage | None, epoch: int) -> bool:

@@ -4,12 +4,15 @@ import base64
 from dataclasses import replace
 from typing import Any
 
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.metadata_image import LOST, MIGRATING, UNASSIGNED
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.quorum import (
     Election,
+    IsrAnswer,
     IsrProposal,
     alone,
+    answer_to,
     cancelled,
     created,
     elected,
@@ -103,19 +106,43 @@ def test_a_leader_that_has_recovered_says_so() -> None:
 
 def test_what_a_leader_may_not_ask_for_is_refused() -> None:
     state = quorum(NEW, isr=(0,), fenced=(2,))
-    for wrong in (
-        asked((0, 1), leader_epoch=2),
-        asked((0, 1), partition_epoch=6),
-        asked((0, 1), broker_epoch=9),
-        asked((1, 0), leader=1, broker_epoch=11),
-        asked((0, 3)),
-        asked((1, 2)),
-        asked((0, 1, 1)),
-        asked((0, 2)),
-        asked((0, 1), isr=((0, 10), (1, 5))),
-        asked((0,), is_recovering=True),
+    for wrong, error in (
+        (asked((0, 1), leader_epoch=4), ErrorCode.NOT_CONTROLLER),
+        (asked((0, 1), partition_epoch=8), ErrorCode.NOT_CONTROLLER),
+        (asked((0, 1), leader_epoch=2), ErrorCode.FENCED_LEADER_EPOCH),
+        (asked((0, 1), partition_epoch=6), ErrorCode.INVALID_UPDATE_VERSION),
+        (asked((0, 1), broker_epoch=9), ErrorCode.STALE_BROKER_EPOCH),
+        (asked((1, 0), leader=1, broker_epoch=11), ErrorCode.INVALID_REQUEST),
+        (asked((0, 3)), ErrorCode.INVALID_REQUEST),
+        (asked((1, 2)), ErrorCode.INVALID_REQUEST),
+        (asked((0, 1, 1)), ErrorCode.INVALID_REQUEST),
+        (asked((0,), is_recovering=True), ErrorCode.INVALID_REQUEST),
+        (asked((0, 2)), ErrorCode.INELIGIBLE_REPLICA),
+        (asked((0, 1), isr=((0, 10), (1, 5))), ErrorCode.INELIGIBLE_REPLICA),
     ):
         assert isr_asked_for(state, PLACE, wrong) is None, wrong
+        assert answer_to(state, PLACE, wrong) == IsrAnswer(error), wrong
+    no_topic = ("another topic", 0)
+    assert answer_to(state, no_topic, asked((0,))).error == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_an_answer_names_the_state_that_it_leads_to() -> None:
+    state = quorum(NEW, isr=(0,))
+    assert answer_to(state, PLACE, asked((0, 1))) == IsrAnswer(ErrorCode.NONE, (0, 1), 8)
+    assert answer_to(state, PLACE, asked((0,))) == IsrAnswer(ErrorCode.NONE, (0,), 7)
+
+
+def test_a_leader_that_its_proposal_takes_away_learns_that_another_was_elected() -> None:
+    moving = quorum(
+        NEW,
+        replicas=(3, 1, 0),
+        directories=("D3", "D1", "D0"),
+        adding=(3,),
+        removing=(0,),
+        isr=(0, 1),
+    )
+    answer = answer_to(moving, PLACE, asked((0, 1, 3)))
+    assert answer == IsrAnswer(ErrorCode.NEW_LEADER_ELECTED)
 
 
 # -- what somebody asks for ---------------------------------------------------------------------
