@@ -141,7 +141,7 @@ _under_way: dict[str, threading.Thread] = {}
 
 
 def _write_in_background(key: str, distribution: Distribution, java_home: Path) -> None:
-    if key not in _under_way:
+    if key not in _under_way or not _under_way[key].is_alive():
         arguments = (key, distribution, java_home)
         thread = threading.Thread(target=_write, args=arguments, name="archive", daemon=True)
         _under_way[key] = thread
@@ -149,7 +149,7 @@ def _write_in_background(key: str, distribution: Distribution, java_home: Path) 
 
 
 def _write(key: str, distribution: Distribution, java_home: Path) -> None:
-    """Write one archive at the lowest priority; at most one process writes the same one.
+    """Write one archive at a low priority; at most one process writes the same one.
 
     An archive that cannot be written is one that the next cluster does without.
     """
@@ -169,7 +169,7 @@ def _write_to(archives: Path, key: str, distribution: Distribution, java_home: P
         command = [
             "nice",
             "-n",
-            "19",
+            "10",
             str(java_home / "bin" / "java"),
             "-XX:+UnlockDiagnosticVMOptions",
             *_DUMP_FLAGS,

@@ -1,13 +1,13 @@
 """Internal steps of a leader with a client's produce: no observation shows them."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker import leader
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import request_of
-from kchaos.checkers.model.follow.observations import NOT_LEADING, ClientAnswered
+from kchaos.checkers.model.follow.observations import NOT_LEADING, ClientAnswered, Number
 from kchaos.checkers.model.follow.reachable import hears_of_leaders
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
@@ -20,6 +20,8 @@ _SAID_OF_APPENDED = (
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND.name,
 )
 """Errors of a produce that a broker says only of what it has appended."""
+_UNREAD = (Stage.SENT, Stage.ARRIVED)
+_UNANSWERED = (*_UNREAD, Stage.WAITING)
 
 
 def produce_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
@@ -110,15 +112,27 @@ def _is_lost(
 def _is_read_before(
     state: State, request: Produce, offset: int, lookahead: Lookahead, index: int
 ) -> bool:
-    """Return whether a leader is yet to answer a Fetch that would find what it appends now."""
+    """Return whether a leader is yet to answer a Fetch that would find what it appends now.
+
+    Or it is yet to count two Fetches that only wait for it: with the batch, both have a high
+    watermark up to it, and counting the first one moves none (Partition.maybeIncrementLeaderHW).
+    """
     partition = TopicPartition(request.topic, request.partition)
-    return any(
-        waiting is None or waiting.stage in (Stage.SENT, Stage.ARRIVED, Stage.WAITING)
-        for number in lookahead.empty_answers(
-            request.broker, partition, offset, request.operation, index
-        )
-        for waiting in [request_of(World(state), lookahead.requests[number])]
-    )
+    world = World(state)
+    empty = lookahead.empty_answers(request.broker, partition, offset, request.operation, index)
+    if any(_is_in(world, lookahead, number, _UNANSWERED) for number in empty):
+        return True
+    replica = world.replica(request.broker, partition)
+    if replica is None or replica.high_watermark >= offset:
+        return False
+    waited = lookahead.waited_for(request.broker, partition, offset, index)
+    return sum(_is_in(world, lookahead, number, _UNREAD) for number in waited) > 1
+
+
+def _is_in(world: World, lookahead: Lookahead, number: Number, stages: Container[Stage]) -> bool:
+    seen = lookahead.requests.get(number)
+    waiting = None if seen is None else request_of(world, seen)
+    return waiting is None or waiting.stage in stages
 
 
 def _is_behind(request: Produce, state: State, lookahead: Lookahead) -> bool:

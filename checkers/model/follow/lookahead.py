@@ -75,6 +75,9 @@ class Lookahead:
         self._empty: dict[tuple[int, TopicPartition], list[tuple[int, Number, int]]] = defaultdict(
             list
         )
+        self._waited: dict[tuple[int, TopicPartition, int], list[tuple[int, Number]]] = defaultdict(
+            list
+        )
         self._epochs_asked: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = defaultdict(
             list
         )
@@ -322,6 +325,8 @@ class Lookahead:
             if said.first_leader_epoch is not None and said.first_leader_epoch >= 0:
                 key = (response.leader, partition, said.base_offset)
                 self._read[key].append((index, said.first_leader_epoch))
+                if said.high_watermark == said.base_offset:
+                    self._waited[key].append((index, response.number))
 
     def _note_ends(self, index: int, response: ResponseSeen) -> None:
         """Note where a follower is told that an epoch ends, for which it may truncate its log."""
@@ -365,6 +370,17 @@ class Lookahead:
                 return
             if asked <= offset:
                 yield number
+
+    def waited_for(
+        self, leader: int, partition: TopicPartition, offset: int, index: int
+    ) -> Iterator[Number]:
+        """Yield the Fetches whose answers have the batch at an offset and that high watermark.
+
+        Those are answered from an index on. Where the high watermark was lower when the leader
+        appended the batch, such Fetches moved it while they waited, but for at most one.
+        """
+        for _, number in _since(self._waited.get((leader, partition, offset), []), index):
+            yield number
 
     def next_of(self, follower: int, source: int, index: int) -> RequestSeen | ResponseSeen | None:
         """Return the next message between a fetcher and its leader, from an index on."""
