@@ -4,7 +4,8 @@ They were played and stored as the other golden runs. In most a follower is kill
 In `3.9.1-last-replica` and `4.1.2-eligible-replicas` two of three replicas are stopped, and the
 last one is killed and loses half of its ten records: on 3.9.1 it leads again, and on 4.1.2, with
 eligible leader replicas, another one does, which has them all. In
-`4.1.2-deltas-published-as-one` a broker takes up three new topics at once. Of the two of
+`4.1.2-deltas-published-as-one` a broker takes up three new topics at once, and in
+`4.1.2-left-out-once-refused` a fetcher leaves out for a while what was refused. Of the two of
 `cut_by_hand` one lost what no act says, after an unclean election whose leader had every record.
 """
 
@@ -37,6 +38,7 @@ UNLINKED = ("3.3.2", "3.9.1", "4.1.2-three-controllers", ELIGIBLE, LAST, CUT, WH
 PREDICTED = (
     LINKED,
     AS_ONE,
+    "4.1.2-left-out-once-refused",
     "4.1.2-moved-by-others",
     *(each for each in SCENARIOS if each not in LOST),
 )
