@@ -22,6 +22,7 @@ from kchaos.checkers.formats.metadata_image import UNASSIGNED
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow import internal_control_steps
+from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.values.events import BrokerRegistered, EligibleReplicas
 from kchaos.checkers.rules.quorum import decisions_of_controllers, quorum_decisions
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
@@ -33,11 +34,13 @@ from tests.golden.stored import ENTRIES, KRAFT, expected_of, judged_as_stored, r
 from tests.support.metadata_logs import FIRST_SEGMENT, rewritten
 
 AS_ONE = "4.1.2-deltas-published-as-one"
+UPGRADED = "3.9.1-upgraded-to-4.4.0"
 ELIGIBLE, LAST, LINKED = "4.1.2-eligible-replicas", "3.9.1-last-replica", "4.4.0-linked"
 UNLINKED = ("3.3.2", "3.9.1", "4.1.2-three-controllers", ELIGIBLE, LAST, CUT, WHOLE)
 PREDICTED = (
     LINKED,
     AS_ONE,
+    UPGRADED,
     "4.1.2-left-out-once-refused",
     "4.1.2-moved-by-others",
     *(each for each in SCENARIOS if each not in LOST),
@@ -83,6 +86,20 @@ def test_an_answer_amid_several_new_topics_is_explained_only_by_deltas_that_are_
 
     assert emptied is not None
     assert "possible was" in emptied.why
+
+
+@pytest.mark.slow
+def test_a_batch_that_two_waiting_fetches_got_is_appended_after_they_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else three searches come no further than the first of both answers: a false red."""
+    record = recorded(UPGRADED, runs=KRAFT)
+    monkeypatch.setattr(Lookahead, "waited_for", lambda *_: iter(()))
+
+    emptied = follow(record).emptied_by
+
+    assert emptied is not None
+    assert "high watermark 182" in emptied.why
 
 
 @pytest.mark.slow
