@@ -181,7 +181,7 @@ def led_from(newer: Release, mode: Mode = "zookeeper") -> str:
     """Return the releases from which Kafka's notes lead to one, with their source, or ""."""
     if mode == "kraft":
         place = OF_4 if newer.modes == ("kraft",) else NOTES[newer.line.line].place
-        return f"{place}, lead from {FIRST_KRAFT} on to {newer.line.line} with KRaft (KIP-778)"
+        return f"{place}, from {FIRST_KRAFT} on to {newer.line.line} with KRaft (KIP-778)"
     notes = NOTES.get(newer.line.line)
     if notes is None:
         return ""
