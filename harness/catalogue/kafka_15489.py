@@ -73,7 +73,7 @@ KAFKA_15489 = k.Entry(
             findings=(("two-controllers", (ALONE,), -1, -1),),
             witness=({"operation": {"operation": "waits", "outcome": "info"}},),
         ),
-        (_CASE, "3.7.2"): k.Expectation(
+        (_CASE, "3.9.1"): k.Expectation(
             safe=True, witness=({"operation": {"operation": "waits", "outcome": "ok"}},)
         ),
     },
