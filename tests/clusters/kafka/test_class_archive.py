@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.clusters.kafka import class_archive
 from kchaos.clusters.kafka.class_archive import ClassSharing, forget_oldest
 from kchaos.clusters.kafka.distribution import java_of, resolve
 from kchaos.clusters.spec import ClusterSpec, brokers_of
@@ -39,6 +40,20 @@ def test_a_cache_that_takes_no_archives_has_jvms_list_no_classes(
     assert sharing.flags(kafka, java_of(kafka), tmp_path / "broker-0") == []
     sharing.write_archives()
     sharing.collect()
+
+
+def test_an_archive_that_could_not_be_written_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = []
+    monkeypatch.setattr(class_archive, "_write", lambda key, *_: tried.append(key))
+    monkeypatch.setattr(class_archive, "_under_way", {})
+    kafka = resolve("1.1.1")
+    for _ in range(2):
+        class_archive._write_in_background("1.1.1-key", kafka, java_of(kafka))
+        class_archive._under_way["1.1.1-key"].join(10)
+
+    assert tried == ["1.1.1-key"] * 2
 
 
 def test_of_a_release_only_the_archives_that_were_used_last_are_kept(tmp_path: Path) -> None:
