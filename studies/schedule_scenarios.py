@@ -9,7 +9,6 @@ what it needs, for the controller refuses it otherwise.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
@@ -47,6 +46,7 @@ from kchaos.harness.steps.scenario_steps import (
 )
 from kchaos.studies.explore import Schedule
 from kchaos.studies.explore.acts import untold, waits_for_zookeeper
+from kchaos.studies.explore.at_once import PARTITION
 from kchaos.studies.explore.moves import ChaosMove
 
 EXPLORED = "explored"

@@ -1,19 +1,15 @@
-"""Cross-check of tiers: tier.jsonl beside the actions and the steps that made it."""
+"""Cross-check of tiers: tier.jsonl beside the actions, and snapshots beside each other."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.evidence.tier import TIER, ListedOffsets, TierReading, remote_at
+from kchaos.checkers.evidence.tier import TIER, TierReading, remote_at
 from kchaos.checkers.formats.checkpoints import LOG_STARTS
 from kchaos.checkers.model.values.events import TierRead
 from kchaos.checkers.segments.tier import FINISHED, RemoteSegmentMetadata
 
-_ASKED = {"-2": "earliest", "-4": "earliest_local", "-5": "latest_tiered"}
-"""Name of each timestamp of ListOffsets in the step that asks."""
-_SINCE_3_9 = "-5"
 _ALIKE = (
     *("operation", "broker", "topic", "partition", "manner", "source"),
     *("first_offset", "end_offset", "local_start_offset"),
@@ -21,14 +17,13 @@ _ALIKE = (
 
 
 def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
-    """Yield readings and listed offsets that no act or step explains, and those missing.
+    """Yield readings that no act explains, and those missing.
 
     **Verifies**: that readings and TierRead actions are the same, one for one, and that a reading
     begins where it says, asks descending for each offset, and got no record twice; that what the
-    metadata topic says of a segment whose copy has ended it says at all later snapshots; that what
-    leaders said of the ends of their logs is of a step that waited for it, and what it waited for;
-    that no log begins later than at 0 which only its local part may have lost records of.
-    **Does not verify**: the leader epochs of listed offsets, which no step waits for.
+    metadata topic says of a segment whose copy has ended it says at all later snapshots; that no
+    log begins later than at 0 which only its local part may have lost records of.
+    **Does not verify**: what leaders said of the ends of their logs, for which steps waited.
     """
     acted: dict[str, TimedEvent] = {}
     for timed in evidence.actions:
@@ -50,7 +45,6 @@ def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
         if reading.step != action.step:
             yield f"{TIER} has the reading {name!r} in step {reading.step}, not {action.step}"
         yield from _fetches(reading)
-    yield from _listed(evidence)
     if evidence.is_tiered:
         yield from _remote(evidence)
         yield from _log_starts(evidence)
@@ -97,37 +91,3 @@ def _log_starts(evidence: RunEvidence) -> Iterator[str]:
                         f"snapshot {snapshot.label!r}: by broker {broker}'s {LOG_STARTS} "
                         f"{topic}-{partition} begins at {start}, and nothing may expire"
                     )
-
-
-def _listed(evidence: RunEvidence) -> Iterator[str]:
-    steps: Mapping[int, Mapping[str, Any]] = {
-        number: step.get("do") or step
-        for number, step in enumerate(evidence.scenario.steps)
-        if (step.get("do") or step).get("step") == "AwaitOffsets"
-    }
-    for listed in evidence.listed_offsets:
-        step = steps.get(listed.step)
-        if step is None:
-            yield f"{listed.read_at} has offsets of step {listed.step}, which did not ask for any"
-            continue
-        yield from _of_step(listed, step)
-    listed_in = {listed.step for listed in evidence.listed_offsets}
-    for number in sorted(steps.keys() - listed_in - evidence.undone):
-        if evidence.outcome.finished:
-            yield f"{TIER} lacks the offsets for which step {number} waited"
-
-
-def _of_step(listed: ListedOffsets, step: Mapping[str, Any]) -> Iterator[str]:
-    for name in ("broker", "topic", "partition"):
-        if getattr(listed, name) != step.get(name):
-            yield f"{listed.read_at} has {name} {getattr(listed, name)}, asked was {step.get(name)}"
-    for timestamp, name in _ASKED.items():
-        said, wanted = listed.offsets.get(timestamp), step.get(name)
-        if said is None and timestamp == _SINCE_3_9:
-            continue
-        if said is None:
-            yield f"{listed.read_at} does not say the {name}"
-        elif said.error_code:
-            yield f"{listed.read_at}: {name} was refused with error {said.error_code}"
-        elif wanted not in (None, said.offset):
-            yield f"{listed.read_at}: {name} is {said.offset}; its step waited for {wanted}"

@@ -58,14 +58,7 @@ from kchaos.checkers.evidence.observed import Observed, lines_of, read_observed
 from kchaos.checkers.evidence.partition import DroppedFollower, Excuse
 from kchaos.checkers.evidence.said import joined, not_seen
 from kchaos.checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
-from kchaos.checkers.evidence.tier import (
-    ListedOffsets,
-    RemoteEvent,
-    TierReading,
-    read_listed_offsets,
-    read_tier,
-    remote_events,
-)
+from kchaos.checkers.evidence.tier import RemoteEvent, TierReading, read_tier, remote_events
 from kchaos.checkers.evidence.zookeeper import (
     broker_configurations,
     cluster_id,
@@ -924,11 +917,6 @@ class RunEvidence:
     def tier_readings(self) -> tuple[TierReading, ...]:
         """Readings of tiered logs."""
         return read_tier(self.files)
-
-    @cached_property
-    def listed_offsets(self) -> tuple[ListedOffsets, ...]:
-        """Ends of tiered logs as leaders told them, in its order."""
-        return read_listed_offsets(self.files)
 
     @cached_property
     def remote_events(self) -> tuple[RemoteEvent, ...]:

@@ -88,19 +88,6 @@ class ListedAs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListedOffsets:
-    """A leader's answers about the ends of one log, by the timestamp that was asked for."""
-
-    time: float
-    step: int
-    broker: int
-    topic: str
-    partition: int
-    offsets: Mapping[str, ListedAs]
-    read_at: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Fetched:
     offset: int
     error_code: int
@@ -122,7 +109,7 @@ class TierLine:
     broker: int
     topic: str
     partition: int
-    # What only one kind of line has is compared with its action or its step.
+    # What only one kind of line has.
     operation: str = field(default="", metadata=SOMETIMES)
     manner: str = field(default="", metadata=SOMETIMES)
     source: str = field(default="leader", metadata=SOMETIMES)
@@ -180,24 +167,6 @@ def _records_of(fetched: _Fetched, place: str) -> Iterator[FetchedRecord]:
         raise ScenarioDataError(f"{place} has {len(keys)} keys for {len(fetched.records)} records")
     for (offset, value), key in zip(fetched.records, keys, strict=True):
         yield FetchedRecord(offset=offset, payload=record_payload(value, key))
-
-
-def read_listed_offsets(files: EvidenceFiles) -> tuple[ListedOffsets, ...]:
-    """Return leaders' answers about the ends of their logs, in the order of tier.jsonl."""
-    lines = files.lines(TierLine, TIER) if files.has(TIER) else ()
-    return tuple(
-        ListedOffsets(
-            time=line.time,
-            step=line.step,
-            broker=line.broker,
-            topic=line.topic,
-            partition=line.partition,
-            offsets=line.offsets or {},
-            read_at=line.read_at,
-        )
-        for line in lines
-        if line.kind == "offsets"
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,14 +36,14 @@ class Chaos:
     """One live run on a running cluster.
 
     Every call is performed as a scenario's step is, waits at the same gate, and is written into
-    the run directory; `kchaos replay RUN` plays the same steps again. What a test does to the
-    cluster behind its back is not in the model's prediction. A step that fails raises, and makes
-    the run unknown.
+    the run directory; `kchaos replay RUN` plays the same steps again. What its user, a test or
+    `kchaos up`, does to the cluster in other ways is not in the model's prediction. A step that
+    fails raises, and makes the run unknown.
 
     Attributes:
         cluster: The cluster; stopped by `verdict`.
         seed: Recorded in the run.
-        random: A generator seeded by it, for whatever the test draws.
+        random: A generator seeded by it, for whatever its user draws.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Chaos:
         self._fail(len(self._scenario.steps) - 1, error)
 
     def _fail(self, index: int, error: Exception) -> None:
-        """Record the first failure, which makes the run unknown even if the test catches it."""
+        """Record the first failure, which makes the run unknown even if it is caught."""
         if self._failure is None:
             self._failure, self._failed_step = error, index
 
@@ -235,7 +235,7 @@ class Chaos:
 
         What a consumer has read is promised from then on, however it was acknowledged.
 
-        With `value` nobody is asked: the test says that a consumer of its own read that record at
+        With `value` nobody is asked: the caller says that a consumer of its own read that record at
         that offset. `key`, `client` and `at` are as those of `acknowledged`.
 
         `offset` is the first to read, inclusive. `broker` is by default the leader. `operation` is
@@ -243,7 +243,7 @@ class Chaos:
 
         Raises:
             AwaitTimeout: So many were not below the high watermark in time.
-            ScenarioError: The test says what no consumer can have read, or half of it.
+            ScenarioError: The caller says what no consumer can have read, or half of it.
         """
         if not isinstance(value, EllipsisType):
             if records != 1 or broker is not None or operation is not None:
@@ -279,12 +279,12 @@ class Chaos:
         client: str = "",
         at: float | None = None,
     ) -> str:
-        """Record that the test's own client had a record acknowledged; return the operation's name.
+        """Record that one's own client had a record acknowledged; return the operation's name.
 
         It is for clients that links cannot see: encrypted ones, those of a newer version than
         kchaos knows, or all with `client_links=False`. The record is promised from then on, as one
-        that a link saw. What the test does not say is not judged; a record on disk of which nobody
-        says anything leaves the run unknown, and so does what links saw otherwise.
+        that a link saw. What nobody says is not judged; a record on disk of which nobody says
+        anything leaves the run unknown, and so does what links saw otherwise.
 
         `value` and `key` are as sent: text in UTF-8, None for null. `acks` is 1 or "all". `client`
         is a name for reports. `at` is the time of the response, as `time.time()`; without it each
@@ -307,7 +307,7 @@ class Chaos:
         client: str,
         at: float | None,
     ) -> str:
-        """Record a test's statement on its own client."""
+        """Record the caller's statement on its own client."""
         if self._is_over:
             raise ScenarioError("the run has ended (verdict() ends it): say it before that")
         name = self.new_name("acknowledged" if function == "produce" else "told-read")

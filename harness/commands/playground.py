@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from kchaos.checkers.children import dying_with_parent
 from kchaos.checkers.results import Results
+from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.front.drivers import make_cluster
 from kchaos.clusters.front.ready import fetch
 from kchaos.clusters.releases import release_of
@@ -244,7 +244,10 @@ def _run(
         say(f"{shlex.join(command)} with {told}")
         try:
             child = subprocess.Popen(
-                command, env=os.environ | variables, preexec_fn=dying_with_parent()
+                command,
+                env=os.environ | variables,
+                preexec_fn=dying_with_parent(),
+                start_new_session=True,
             )
         except OSError as error:
             raise UsageError(f"{command[0]} cannot be run: {error.strerror}") from error
@@ -312,23 +315,20 @@ def _told(step: Step) -> str:
 
 
 def _stop(child: "subprocess.Popen[bytes]") -> None:
-    """End a command, and the processes that it has started and not left."""
-    family = [child.pid, *_descendants(child.pid)]
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        for pid in family:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_ENDING_S)
-        if child.poll() is not None:
-            return
+    """End a command and what it started: asked first, and killed after a while."""
+
+    def is_asked_in_vain() -> None:
+        child.poll()
+        os.killpg(child.pid, 0)
+
+    with contextlib.suppress(ProcessLookupError):  # Nobody of the group is left.
+        os.killpg(child.pid, signal.SIGTERM)
+        with contextlib.suppress(AwaitTimeout):
+            await_until(
+                is_asked_in_vain,
+                timeout_s=_ENDING_S,
+                waiting_for="the command to end",
+                last_seen=lambda: "it runs",
+            )
+        os.killpg(child.pid, signal.SIGKILL)
     child.wait()
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    """Yield the ids of all processes that descend from one."""
-    with contextlib.suppress(OSError):
-        for file in Path(f"/proc/{pid}/task").glob("*/children"):
-            for child in map(int, file.read_text().split()):
-                yield child
-                yield from _descendants(child)

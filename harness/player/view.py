@@ -9,10 +9,10 @@ exists to keep schedules meaningful, and to know which broker is a zombie.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from kchaos.checkers.model.controller.at_once import after_brokers_left
 from kchaos.checkers.model.controller.decisions import (
     ControllerContext,
     LeaderAndIsr,
+    after_brokers_left,
     elect_for_offline,
 )
 from kchaos.checkers.model.releases.proposed import keep_isr

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from kchaos.checkers.model.controller import decisions
-from kchaos.checkers.model.controller.isr_changes import true_leader
 from kchaos.checkers.model.state.world import World
 from kchaos.studies.documents.kip_501_solutions import Solution, counted_now
 from kchaos.studies.documents.proposal import Proposal
 from kchaos.studies.explore import controller
 from kchaos.studies.explore.bounds import PARTITION, Extension, Machine, ProposedAction
 from kchaos.studies.explore.in_sync import reaches_earlier_end
+from kchaos.studies.explore.isr_changes import true_leader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

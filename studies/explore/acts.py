@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
+from kchaos.studies.explore.at_once import PARTITION, InstantController
 from kchaos.studies.explore.canonical import Form, canonical
 from kchaos.studies.explore.moves import ChaosMove, healing
 from kchaos.studies.explore.simulation import Promised, SimulatedCluster, SimulationMemory

@@ -11,7 +11,7 @@ Read from kafka.controller.KafkaController, PartitionStateMachine, ReplicaStateM
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from kchaos.checkers.model.controller import at_once, decisions, outboxes
+from kchaos.checkers.model.controller import decisions, outboxes
 from kchaos.checkers.model.controller.decisions import ControllerContext, LeaderAndIsr
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.world import World
@@ -22,7 +22,7 @@ from kchaos.checkers.model.values.events import (
     TopicCreated,
 )
 from kchaos.checkers.model.values.requests import StopReplica
-from kchaos.studies.explore import queues
+from kchaos.studies.explore import at_once, queues
 from kchaos.studies.explore.actions import (
     AskToStop,
     CompleteReassignment,
@@ -135,7 +135,7 @@ def see_brokers(world: World, machine: Machine, _: SeeBrokers) -> bool:
     stopping = _stopping(world, machine) - gone
     context = _context(world, machine, set(registered) - gone, stopping)
     if not _decide_all(
-        world, machine, at_once.after_brokers_left(context, leader_and_isr(world), gone)
+        world, machine, decisions.after_brokers_left(context, leader_and_isr(world), gone)
     ):
         return False
     for broker in gone:

@@ -18,11 +18,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Event
+from kchaos.studies.explore.at_once import PARTITION, InstantController
 from kchaos.studies.explore.moves import ChaosMove
 from kchaos.studies.explore.properties import isr_member_unlike
 from kchaos.studies.explore.simulation import SimulatedCluster, SimulationMemory, difference, lost

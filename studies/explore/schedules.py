@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
@@ -21,6 +20,7 @@ from kchaos.studies.explore.acts import (
     ActedCluster,
     untold,
 )
+from kchaos.studies.explore.at_once import PARTITION
 from kchaos.studies.explore.canonical import form_of_schedules
 from kchaos.studies.explore.moves import ChaosMove, healing
 from kchaos.studies.explore.simulation import Promised, difference, lost

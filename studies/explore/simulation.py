@@ -7,7 +7,6 @@ One partition; its controller is one more broker, which never stops. Disks lose 
 from collections.abc import Mapping
 from typing import Any
 
-from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.footprints import Footprints
@@ -17,6 +16,7 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Event
 from kchaos.checkers.model.values.log import missing
 from kchaos.checkers.model.values.prediction import PredictedProduce, Promise
+from kchaos.studies.explore.at_once import PARTITION, InstantController
 from kchaos.studies.explore.moves import ChaosMove, events_of, healing
 from kchaos.studies.explore.properties import unlike_leader
 

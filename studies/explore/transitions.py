@@ -10,7 +10,6 @@ from typing import Any
 
 from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.controller import outboxes
-from kchaos.checkers.model.controller.isr_changes import isr_with, isr_without
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Produce
 from kchaos.checkers.model.values.replica import Role
@@ -56,6 +55,7 @@ from kchaos.studies.explore.actions import (
 )
 from kchaos.studies.explore.bounds import CONTROLLER_EPOCH, PARTITION, RECORDS, Machine
 from kchaos.studies.explore.controller import decide, known_state
+from kchaos.studies.explore.isr_changes import isr_with, isr_without
 
 
 def act(world: World, machine: Machine, action: Action) -> bool:

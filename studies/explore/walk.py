@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.harness.player.weighted import drawn_kind, drawn_move
 from kchaos.studies.explore.acts import KINDS, RECORDS, ActedCluster
+from kchaos.studies.explore.at_once import PARTITION
 from kchaos.studies.explore.moves import LISTED_KINDS, ChaosMove
 from kchaos.studies.explore.schedules import Schedule
 

@@ -1,10 +1,13 @@
-"""The exit code of a command that was run beside a cluster that was judged."""
+"""A command that is run beside a cluster that is judged: its end, and its exit code."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from kchaos.harness.commands import playground
 from kchaos.harness.exits import FINDING, INTERNAL, UNKNOWN, exit_code_beside
 
 
@@ -28,3 +31,23 @@ def test_what_was_judged_comes_before_what_the_command_says(
     results = cast(Any, SimpleNamespace(safe=safe, conforms=conforms))
 
     assert exit_code_beside(results, status) == code
+
+
+_DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); "
+_CHILD = f"{_DEAF} signal.pause()"
+_PARENT = f"import subprocess; subprocess.Popen([{sys.executable!r}, '-c', {_CHILD!r}]).wait()"
+
+
+def test_what_a_stopped_command_has_started_ends_too_though_it_ignores_sigterm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(playground, "_ENDING_S", 0.1)
+    command = [sys.executable, "-c", _PARENT]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"deaf\n"
+
+        playground._stop(child)
+
+        # The pipe ends with the last that has it.
+        assert child.stdout.read() == b""

@@ -16,10 +16,6 @@ def _read(line: Line) -> bool:
     return bool(line["kind"] == "read")
 
 
-def _offsets(line: Line) -> bool:
-    return bool(line["kind"] == "offsets")
-
-
 def _line(name: str, edit: Callable[[Line], object], where: Callable[[Line], bool] = _read) -> None:
     add(f"tier: {name}", lambda run: run.edit_line(TIER, edit, where, "such line"))
 
@@ -54,24 +50,8 @@ _line("records that are no list", lambda line: line["fetches"][0].update(records
 _line("a record without a value", lambda line: line["fetches"][0].update(records=[[1]]))
 _line("no fields", lambda line: line.clear(), lambda _: True)
 _line("a line of no kind", put(kind="dreamt"), lambda _: True)
-_line("other offsets listed", lambda o: _of_listed(o).update(offset=77), _offsets)
-_line("another epoch listed", lambda o: _of_listed(o).update(leader_epoch=77), _offsets)
-_line("an error listed", lambda o: _of_listed(o).update(error_code=5), _offsets)
-_line("offsets of another broker", put(broker=77), _offsets)
-_line("offsets of another topic", put(topic="u"), _offsets)
-_line("no offsets listed", put(offsets={}), _offsets)
-
-
-def _of_listed(line: Line) -> dict[str, Any]:
-    collected: dict[str, Any] = line["offsets"]["-2"]
-    return collected
-
 
 add("tier: a reading is not there", lambda run: run.drop_line(TIER, _read, "reading"))
-add(
-    "tier: listed offsets are not there",
-    lambda run: run.drop_line(TIER, _offsets, "listed offsets"),
-)
 add("tier: a reading came twice", lambda run: run.double_line(TIER, _read, "reading"))
 add(
     "tier: the action of a reading is there twice",

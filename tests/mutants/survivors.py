@@ -55,7 +55,6 @@ SURVIVORS = {
         "the release."
     ),
     "points: the leader's log ends far behind": "Shown only; the copied files tell.",
-    "tier: another epoch listed": "No step waits for it, and nothing is judged by it.",
     "tier: metadata, the last record twice": (
         "A segment has the state of its newest record; that is said again."
     ),

@@ -8,12 +8,12 @@ import pytest
 
 import kchaos as k
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.state.world import World
 from kchaos.harness.campaign.campaign import judged
 from kchaos.harness.player.shrinking import coherent
 from kchaos.studies.explore import ActedBrokers, ActedCluster, Schedule
 from kchaos.studies.explore.acts import KINDS, waits_for_zookeeper
+from kchaos.studies.explore.at_once import PARTITION
 from kchaos.studies.explore.moves import ChaosMove
 from kchaos.studies.explore.schedules import wrong_at_end
 from kchaos.studies.explore.walk import WIDE_WALK_WEIGHTS, conflicts

@@ -273,3 +273,22 @@ def _subsets(brokers: Collection[int]) -> Iterator[tuple[int, ...]]:
     """Yield every subset, the smallest first."""
     counts = range(len(brokers) + 1)
     return chain.from_iterable(combinations(sorted(brokers), count) for count in counts)
+
+
+def after_brokers_left(
+    context: ControllerContext, known: LeaderAndIsr, gone: Collection[int]
+) -> Iterator[LeaderAndIsr]:
+    """Yield what is written one after the other when brokers are gone (onReplicasBecomeOffline).
+
+    A leader that is gone is replaced first, if it can be; then the replicas leave the ISR one by
+    one, each in a new leader epoch. Kafka takes them in the order of a hash map, which is
+    ascending for a few small ids.
+    """
+    if known.leader in gone and (elected := elect_for_offline(context, known)) is not None:
+        known = elected
+        yield known
+    for broker in sorted(gone):
+        removed = remove_from_isr(context, known, broker)
+        if removed is not None:
+            known = removed
+            yield known

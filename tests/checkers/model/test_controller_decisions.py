@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.controller.at_once import after_brokers_left, at_failover
 from kchaos.checkers.model.controller.decisions import (
     ControllerContext,
     LeaderAndIsr,
+    after_brokers_left,
     elect_for_new,
     elect_for_offline,
     elect_for_reassignment,
@@ -18,6 +18,7 @@ from kchaos.checkers.model.controller.decisions import (
     remove_from_isr,
 )
 from kchaos.checkers.model.values.events import NO_LEADER
+from kchaos.studies.explore.at_once import at_failover
 
 ALL_IN_SYNC = LeaderAndIsr(leader=1, isr=(1, 2, 3))
 

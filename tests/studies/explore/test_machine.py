@@ -4,12 +4,12 @@ import pytest
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.controller import isr_changes
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.studies.documents.kip_501_proposals import PENDING_READS
 from kchaos.studies.documents.proposal import Proposal, following
+from kchaos.studies.explore import isr_changes
 from kchaos.studies.explore.actions import (
     Action,
     Answer,

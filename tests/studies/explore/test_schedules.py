@@ -3,9 +3,9 @@
 import pytest
 
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.controller.at_once import PARTITION
 from kchaos.checkers.model.state.world import World
 from kchaos.studies.explore import Schedule, Schedules, find_schedule
+from kchaos.studies.explore.at_once import PARTITION
 from kchaos.studies.explore.moves import ChaosMove
 
 pytestmark = pytest.mark.slow

@@ -5,13 +5,13 @@ from random import Random
 import pytest
 
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.controller.at_once import PARTITION, InstantController
 from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.replica import Role
 from kchaos.studies.explore import ActedBrokers, ActedCluster, Schedule, walk
 from kchaos.studies.explore.acts import KINDS, RECORDS
+from kchaos.studies.explore.at_once import PARTITION, InstantController
 from kchaos.studies.explore.moves import ChaosMove, healing
 from kchaos.studies.explore.schedules import wrong_at_end
 from kchaos.studies.explore.simulation import SimulatedCluster, SimulationMemory

@@ -11,13 +11,13 @@ from kchaos.checkers.acts import ReleasePoint, StartBroker, TopicPartition
 from kchaos.checkers.model.controller.decisions import (
     ControllerContext,
     LeaderAndIsr,
+    after_brokers_left,
     elect_for_new,
     elect_for_offline,
     elect_for_reassignment,
     elect_preferred,
     remove_from_isr,
 )
-from kchaos.checkers.model.controller.isr_changes import isr_with, isr_without
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import (
@@ -28,6 +28,7 @@ from kchaos.checkers.model.values.events import (
     PartitionState,
     TopicCreated,
 )
+from kchaos.studies.explore.isr_changes import isr_with, isr_without
 
 PARTITION = TopicPartition("t", 0)
 
@@ -190,25 +191,6 @@ class InstantController:
 
 def _leader_and_isr(state: PartitionState) -> LeaderAndIsr:
     return LeaderAndIsr(leader=state.leader, isr=state.isr)
-
-
-def after_brokers_left(
-    context: ControllerContext, known: LeaderAndIsr, gone: Collection[int]
-) -> Iterator[LeaderAndIsr]:
-    """Yield what is written one after the other when brokers are gone (onReplicasBecomeOffline).
-
-    A leader that is gone is replaced first, if it can be; then the replicas leave the ISR one by
-    one, each in a new leader epoch. Kafka takes them in the order of a hash map, which is
-    ascending for a few small ids.
-    """
-    if known.leader in gone and (elected := elect_for_offline(context, known)) is not None:
-        known = elected
-        yield known
-    for broker in sorted(gone):
-        removed = remove_from_isr(context, known, broker)
-        if removed is not None:
-            known = removed
-            yield known
 
 
 def at_failover(
