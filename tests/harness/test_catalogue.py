@@ -20,9 +20,9 @@ from tests.support.plays_of_ci import (
     ON_NEW_JVMS,
     STORED_ENTRIES,
     Cell,
-    candidates_for,
     in_one_process,
     scenario_of_cell,
+    showing,
 )
 
 PLAYED = [
@@ -78,7 +78,7 @@ def test_the_stored_run_is_one_of_the_entry_as_it_stands_and_gives_what_it_says(
 
     results = stored.judged_as_stored(folder.name, tmp_path / "judged", runs=folder.parent)
 
-    assert (name, of_run.case, of_run.release) in candidates_for(name)
+    assert (name, of_run.case, of_run.release) in showing(name)
     assert of_run == Scenario.from_json(as_written)
     assert results.conforms is conformance_of(scenario)
     assert (results.expected, results.expectation_from) == (True, "scenario")

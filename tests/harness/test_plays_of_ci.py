@@ -33,6 +33,7 @@ from tests.support.plays_of_ci import (
     measured_cells,
     plays_of_seed,
     scenario_of_cell,
+    showing,
     started_by_tests,
 )
 
@@ -48,6 +49,8 @@ def test_every_entry_is_played_or_stored_that_has_more_than_long_cases() -> None
 
     assert short <= {*STORED_ENTRIES, *(entry for entry, _, _ in ENTRIES_PLAYED)}
     assert len(set(PLAYED)) == len(PLAYED)
+    not_stored = {name for name, _, _ in ENTRIES_PLAYED} - {*STORED_ENTRIES}
+    assert [name for name in not_stored if not {*showing(name)} & {*PLAYED}] == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -1,15 +1,11 @@
-"""Plays of CI on real brokers, chosen by what each exercises.
+"""Plays of CI on real brokers.
 
-Each entry of the catalogue is played once, where its bug shows if it does: in the case and on the
-release that exercise most of what no other play does. Where several would do, it is played on a
-release that tests start anyway, or else on the last that has it. An entry with a stored run as it
-stands is judged from that.
-`BORDERS` has an entry of each seed, a document that the catalogue was begun with, that is played on
-both sides of its border. A case is played if no run of it is stored. What these do not exercise of
-the steps and faults that entries and cases have is added, the plays with most of it first. What a
-test performs on a cluster by itself needs no play (`PERFORMED_BY_TESTS`). The rest is played by
-`kchaos measure` and `make cases`. Few releases are started only to see whether they do
-(`started_by_tests`); `make releases` starts each.
+`PLAYED` lists them. Each entry of the catalogue is played where its bug shows, or is judged from a
+stored run (`STORED_ENTRIES`). The entry of a seed (`BORDERS`), a document that the catalogue was
+begun with, is played on both sides of its border. A case is played if no run of it is stored, or if
+it has a step or a fault that nothing else has. What a test performs on a cluster by itself needs no
+play (`PERFORMED_BY_TESTS`). The rest is played by `kchaos measure` and `make cases`. Few releases
+are started only to see whether they do (`started_by_tests`); `make releases` starts each.
 """
 
 import os
@@ -21,13 +17,12 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.clusters.releases import LINES
 from kchaos.faults import FAULTS
 from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.scenario_steps import STEPS
-from tests.cases.plays import CASES, STORED_CASES, newest_release, scenario_of_case
+from tests.cases.plays import CASES, scenario_of_case
 from tests.golden import stored
 
 SEEDS = ("KIP-279", "KIP-380", "KIP-405", "KIP-501", "KAFKA-7601")
@@ -89,35 +84,6 @@ Cell = tuple[str, str, str]
 """The entry, its case and the release; or "" and a case of `tests/cases` with its release."""
 
 
-def sides_of(name: str) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
-    """Return the cases and releases that show an entry: the last red and the first green after it.
-
-    They are of the first case that has both. Without such a case, red and green are of the first
-    case that has them, each on its newest release; None if there is none.
-    """
-    entry = entry_named(name)
-    red: dict[str, list[str]] = {}
-    green: dict[str, list[str]] = {}
-    for case, release in sorted(entry.expectations, key=lambda cell: parse_version(cell[1])):
-        if case not in entry.measured_only:
-            end = green if entry.expectations[case, release].is_green else red
-            end.setdefault(case, []).append(release)
-    for case, _ in entry.expectations:
-        if case in red and case in green:
-            last = red[case][-1]
-            after = [each for each in green[case] if parse_version(each) > parse_version(last)]
-            return (case, last), (case, (after or green[case][-1:])[0])
-    return _newest_of_first_case(entry.expectations, red), _newest_of_first_case(
-        entry.expectations, green
-    )
-
-
-def _newest_of_first_case(
-    cells: Iterable[tuple[str, str]], releases: Mapping[str, list[str]]
-) -> tuple[str, str] | None:
-    return next(((case, releases[case][-1]) for case, _ in cells if case in releases), None)
-
-
 def all_cells() -> list[Cell]:
     """Return what can be played of entries and cases, without what is measured alone."""
     of_cases = [("", name, release) for name, case in CASES.items() for release in case.RELEASES]
@@ -153,12 +119,6 @@ def exercised(scenario: Scenario) -> set[str]:
     return kinds & {*STEPS, *FAULTS}
 
 
-def releases_in(cells: Iterable[Cell]) -> set[tuple[str, bool]]:
-    """Return the releases that plays start, each with whether its cluster is one of KRaft."""
-    clusters = [scenario_of_cell(cell).cluster for cell in cells]
-    return {(broker.kafka, cluster.is_kraft) for cluster in clusters for broker in cluster.brokers}
-
-
 def _parts(value: Any) -> Iterator[object]:
     """The value and all values that it is made of: a step may hold a fault or another step."""
     yield value
@@ -171,52 +131,42 @@ def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
 
 
-def _chosen() -> list[Cell]:
-    cells = {cell: exercised(scenario_of_cell(cell)) for cell in all_cells()}
-    chosen: dict[Cell, None] = {}
-    for name in (*BORDERS.values(), *BOTH_DRIVERS):
-        sides = sides_of(name)[: 2 if name in BORDERS.values() else 1]
-        chosen.update({(name, *side): None for side in sides if side})
-    chosen.update(
-        {("", name, newest_release(name)): None for name in CASES if name not in STORED_CASES}
-    )
-    missing = set().union(*cells.values()) - {*PERFORMED_BY_TESTS}
-    missing.difference_update(*(cells[cell] for cell in chosen))
-
-    # The first cluster of a release takes the processor as long as some further ones.
-    at_hand = {(release, False) for release in SHARED} | releases_in(chosen)
-
-    def choose(candidates: Iterable[Cell]) -> None:
-        most = max(
-            candidates,
-            key=lambda cell: (len(cells[cell] & missing), releases_in([cell]) <= at_hand),
-        )
-        chosen[most] = None
-        missing.difference_update(cells[most])
-        at_hand.update(releases_in([most]))
-
-    # Those with the fewest plays to choose from come first.
-    begun = {*STORED_ENTRIES, *(name for name, _, _ in chosen)}
-    of_others = [candidates_for(name) for name in CATALOGUE if name not in begun]
-    for candidates in sorted(filter(None, of_others), key=len):
-        choose(candidates)
-    # Of those with equally many the shortest is played.
-    shortest_first = sorted(cells, key=lambda cell: len(scenario_of_cell(cell).steps))
-    while missing:
-        choose(shortest_first)
-    return list(chosen)
+def showing(name: str) -> list[Cell]:
+    """Return the plays of an entry in which its bug shows; all of them if it shows nowhere."""
+    cells = [cell for cell in all_cells() if cell[0] == name]
+    return [cell for cell in cells if not is_green(cell)] or cells
 
 
-def candidates_for(name: str) -> list[Cell]:
-    """What may stand for an entry: where its bug shows, or else all, the last release first."""
-    entry = entry_named(name)
-    short = [cell for cell in entry.expectations if cell[0] not in entry.measured_only]
-    red = [cell for cell in short if not entry.expectations[cell].is_green]
-    first = [side for side in sides_of(name) if side][:1]
-    return [(name, *side) for side in dict.fromkeys([*first, *(red or short)])]
-
-
-PLAYED: tuple[Cell, ...] = tuple(_chosen())
+PLAYED: tuple[Cell, ...] = (
+    ("KAFKA-6361", "n15", "1.1.1"),
+    ("KAFKA-6361", "n15", "2.0.1"),
+    ("KIP-380-stale-leader-and-isr", "leads-again", "2.1.1"),
+    ("KIP-380-stale-leader-and-isr", "leads-again", "2.2.2"),
+    ("KIP-405-3", "never-uploaded", "3.6.2"),
+    ("KIP-405-3", "uploaded", "3.9.1"),
+    ("KAFKA-7601-down-conversion", "downgrade", "2.8.2"),
+    ("KAFKA-7601-down-conversion", "downgrade", "3.0.2"),
+    ("KIP-966-last-replica", "without-eligible-replicas", "4.1.2"),
+    ("KAFKA-15489", "cut-off", "3.6.2"),
+    ("KIP-903", "rebooted", "3.4.1"),
+    ("KAFKA-9144", "rolled", "2.2.2"),
+    ("KAFKA-20961", "idle", "4.1.2"),
+    ("KIP-101-1", "read", "0.10.2.2"),
+    ("KIP-279-errors", "forged", "2.0.1"),
+    ("KIP-501-slow-reads", "held-before-the-lock", "3.9.1"),
+    ("KIP-890", "late", "1.1.1"),
+    ("KIP-501-long-hang", "inside-the-log-read", "4.1.2"),
+    ("KAFKA-7235", "own-protocol", "2.1.1"),
+    ("KAFKA-15583", "with-kraft", "3.6.2"),
+    ("KAFKA-19996", "with-kraft", "3.6.2"),
+    ("KIP-279-compaction", "not-rebuilt", "3.9.1"),
+    ("KAFKA-6119", "slow", "1.1.1"),
+    ("", "administered", "2.8.2"),
+    ("", "replication_throttled", "1.1.1"),
+    ("", "lost_epochs", "1.1.1"),
+    ("", "disk_fails", "0.10.2.2"),
+    ("", "log_directory_failed", "1.1.1"),
+)
 ENTRIES_PLAYED = tuple(cell for cell in PLAYED if cell[0])
 CASES_PLAYED = tuple((case, release) for entry, case, release in PLAYED if not entry)
 
@@ -240,7 +190,9 @@ ON_NEW_JVMS = frozenset(
     for green in (True, False)
 )
 """A red and a green play of each seed, by the driver that a user has who chooses none."""
-IN_CONTAINERS = tuple((name, *side) for name in BOTH_DRIVERS for side in sides_of(name)[:1] if side)
+IN_CONTAINERS = tuple(
+    next(cell for cell in PLAYED if cell[0] == name and not is_green(cell)) for name in BOTH_DRIVERS
+)
 
 
 def started_by_tests(releases: Iterable[str], *, is_kraft: bool = False) -> list[str]:
