@@ -58,7 +58,7 @@ class RunLine:
     """One judged run. A field of `Results` of the same name has its meaning.
 
     Only the run's folder tells `mode`, and the fields from `waited_s` to `faults`; only a campaign
-    tells those from `kafka` to `rules`.
+    tells those from `kafka` to `seen_by_clients`.
 
     Attributes:
         run: The run's path in what `--json` prints, its name in files of lines; "" for a play that
@@ -81,6 +81,9 @@ class RunLine:
         wall_s: Seconds in which a campaign played and judged it; None of other runs.
         rules: By "asked" the rules of the model that decided something, by "in_force" those that
             could; None where nobody followed the run once more.
+        processor_s: Processor seconds of its play and judgement; None where nobody measured it.
+        seen_by_clients: Whether the history of its clients alone shows an anomaly; None where
+            nobody asked.
         place: The run's directory, where the line is read from a folder that still has it.
     """
 
@@ -122,6 +125,8 @@ class RunLine:
     drawn_s: float | None = None
     wall_s: float | None = None
     rules: Mapping[str, tuple[str, ...]] | None = None
+    processor_s: float | None = None
+    seen_by_clients: bool | None = None
     place: str | None = None
 
     def to_json(self) -> dict[str, Any]:

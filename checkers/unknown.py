@@ -143,6 +143,15 @@ def nothing_acknowledged(judgement: Judgement) -> Iterator[str]:
         yield "no write of the scenario was acknowledged, so this run cannot show a loss"
 
 
+def planted_bug_never_acted(judgement: Judgement) -> Iterator[str]:
+    """Yield each planted bug whose rule changed nothing: the run is one of Kafka without it."""
+    evidence = judgement.evidence
+    acted = {hit.point for hit in evidence.hits}
+    for name in evidence.planted:
+        if name not in acted:
+            yield f"{name} never acted: the schedule gave it no occasion, or its rule does not hold"
+
+
 def no_final_snapshot(judgement: Judgement) -> Iterator[str]:
     """Yield that nobody copied the replicas at the end."""
     if not any(snapshot.is_final for snapshot in judgement.evidence.snapshots):
@@ -477,6 +486,7 @@ SEALED: Rules = (
 """Reasons of a run whose evidence cannot be read, as of any other."""
 RULES: Rules = (
     (nothing_acknowledged, Cause.EVIDENCE, BOTH, Denied.NEVER),
+    (planted_bug_never_acted, Cause.EVIDENCE, BOTH, Denied.ALWAYS),
     (no_final_snapshot, Cause.EVIDENCE, SAFETY, Denied.WITHOUT_END),
     (no_final_snapshot, Cause.EVIDENCE, CONFORMANCE, Denied.NEVER),
     (moving_files, Cause.EVIDENCE, BOTH, Denied.NEVER),

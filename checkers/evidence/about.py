@@ -10,6 +10,7 @@ from kchaos.checkers.errors import RunDirectoryError, ScenarioDataError
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.forms import check_step
 from kchaos.checkers.findings import KINDS
+from kchaos.checkers.formats.point_hit import PLANTED
 from kchaos.checkers.json_form import SOMETIMES, ShapeError
 from kchaos.checkers.observations import SettleOutcome
 
@@ -32,9 +33,11 @@ def short_build(build: str) -> str:
 
 
 def marked(release: str, build: str) -> str:
-    """Return a release for tables, with the first digits of its builds, or an image's name."""
+    """Return a release for tables, with the first digits of its builds and with planted bugs."""
     marks = [
-        build_name.rpartition(" sha256:")[2][:_DIGITS]
+        build_name
+        if build_name.startswith(PLANTED)
+        else build_name.rpartition(" sha256:")[2][:_DIGITS]
         for build_name in build.split("; ")
         if build_name
     ]

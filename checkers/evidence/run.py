@@ -69,7 +69,7 @@ from kchaos.checkers.evidence.zookeeper import (
     topic_ids,
 )
 from kchaos.checkers.formats.partition_names import topic_partition
-from kchaos.checkers.formats.point_hit import HITS, PointHit
+from kchaos.checkers.formats.point_hit import HITS, PLANTED, PointHit
 from kchaos.checkers.metadata_log import LeaderChange, LogEntry
 from kchaos.checkers.model.values.events import (
     DeleteRecords,
@@ -164,6 +164,12 @@ class RunEvidence:
         first = [broker.build for broker in self.description.brokers.values()]
         later = [started.build for _, started in lines_of(self.observed, BrokerStarted)]
         return tuple(sorted({build for build in [*first, *later] if build}))
+
+    @cached_property
+    def planted(self) -> tuple[str, ...]:
+        """Points at which the agent planted bugs, as hits.jsonl names them."""
+        builds = "; ".join(broker.build for broker in self.description.brokers.values())
+        return tuple(sorted({name for name in builds.split("; ") if name.startswith(PLANTED)}))
 
     @cached_property
     def started_as(self) -> tuple[str, ...]:

@@ -15,6 +15,9 @@ FETCH_COUNTED = "fetch-counted"
 ISR_CHECK = "isr-check"
 """A leader looks which followers of a partition are in sync, in Kafka's own text."""
 
+PLANTED = "planted:"
+"""Begins the name of a point at which the agent plants a bug."""
+
 Fate = Literal["passed", "held", "released", "delayed", "skipped", "gone", "told", "failed"]
 
 # A topic id may stand before the name.

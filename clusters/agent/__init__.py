@@ -9,6 +9,15 @@ was seen there, and wait for one byte.
 from kchaos.checkers.formats.point_hit import PointHit
 from kchaos.clusters.agent.gate import Gate, PointHold
 from kchaos.clusters.agent.point import Point
-from kchaos.clusters.agent.points import POINTS, point_of, unknown_points
+from kchaos.clusters.agent.points import POINTS, planted_refused, point_of, unknown_points
 
-__all__ = ["POINTS", "Gate", "Point", "PointHit", "PointHold", "point_of", "unknown_points"]
+__all__ = [
+    "POINTS",
+    "Gate",
+    "Point",
+    "PointHit",
+    "PointHold",
+    "planted_refused",
+    "point_of",
+    "unknown_points",
+]

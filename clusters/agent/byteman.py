@@ -26,7 +26,7 @@ METHOD {method}
 {where}
 BIND gate:java.net.Socket = null;
      answer:int = 0
-IF TRUE
+IF {when}
 DO gate = new java.net.Socket("{host}", {port});
    gate.getOutputStream().write(({said}).getBytes("UTF-8"));
    answer = gate.getInputStream().read();
@@ -111,7 +111,10 @@ def _rule(point: Point, place: Place, life: Life, gate: GateAddress) -> str:
         host=gate.host,
         port=gate.port,
         said=" + ".join(fields),
-        then=_REMEMBER.format(skip=SKIP[0]) if instead else "",
+        when=place.when,
+        then=_REMEMBER.format(skip=SKIP[0])
+        if instead
+        else f";\n   {place.does}" * bool(place.does),
     )
     bound = f"BIND reader:String = {place.reader};\n     seen:String = {place.seen};\n     gate:"
     text = text.replace("BIND gate:", bound)

@@ -17,7 +17,8 @@ class Place:
     Byteman takes them, the latter with parameter types where the name alone would mean several
     methods, or empty if there is no such point in these releases. ``after`` is the call in it after
     which the point comes, or empty. ``reader`` and ``seen`` are expressions of Byteman's rule
-    language for who reads and for what is seen there.
+    language for who reads and for what is seen there. ``when`` and ``does`` are the condition and
+    the action of a planted bug; other points change nothing.
     """
 
     since: tuple[int, ...]
@@ -27,6 +28,8 @@ class Place:
     after: str = ""
     reader: str = '""'
     seen: str = '""'
+    when: str = "TRUE"
+    does: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

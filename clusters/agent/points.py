@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
-from kchaos.checkers.formats.point_hit import FETCH_BEGUN, FETCH_COUNTED, ISR_CHECK
+from kchaos.checkers.formats.point_hit import FETCH_BEGUN, FETCH_COUNTED, ISR_CHECK, PLANTED
+from kchaos.clusters.agent.planted import PLANTED_BUGS, PlantedBug
 from kchaos.clusters.agent.point import DISK_OPERATIONS, DiskOperation, Place, Point
 from kchaos.clusters.agent.tier_points import TIER_POINTS, UNIFIED_LOG
 from kchaos.clusters.errors import ReleaseError
@@ -315,8 +316,9 @@ def point_of(name: str, release: Release) -> tuple[Point, Place]:
     why_not = unknown_points([name], release)
     if why_not:
         raise ReleaseError(why_not)
-    point = POINTS[name]
-    place = point.place(release)
+    point = _named(name)
+    place = None if point is None else point.place(release)
+    assert point is not None
     assert place is not None
     return point, place
 
@@ -324,10 +326,14 @@ def point_of(name: str, release: Release) -> tuple[Point, Place]:
 def unknown_points(names: Iterable[str], release: Release) -> str:
     """Return why a broker of this release cannot stop at one of these points, or ""."""
     for name in names:
-        if name not in POINTS:
+        point = _named(name)
+        if point is None:
             return f"no point is named {name!r}; known: {', '.join(POINTS)}"
-        if POINTS[name].of_disk is None and POINTS[name].place(release) is None:
-            near = _nearest(POINTS[name], release)
+        if isinstance(point, PlantedBug) and point.place(release) is None:
+            fits = ", ".join(point.releases)
+            return f"the bug {point.short_name} fits no method of {release.text}: it fits {fits}"
+        if point.of_disk is None and point.place(release) is None:
+            near = _nearest(point, release)
             return f"Kafka {release.text} has no point {name!r}; the nearest that has is {near}"
     return ""
 
@@ -337,7 +343,7 @@ def disk_points(names: Iterable[str]) -> tuple[str, ...]:
 
     Raises ReleaseError when a disk had to have its page cache and to have none.
     """
-    points = tuple(name for name in names if POINTS[name].of_disk is not None)
+    points = tuple(name for name in names if name in POINTS and POINTS[name].of_disk is not None)
     if len({POINTS[name].is_cached for name in points}) > 1:
         raise ReleaseError(
             f"one disk cannot be behind the page cache and without it: {', '.join(points)}; take "
@@ -348,7 +354,21 @@ def disk_points(names: Iterable[str]) -> tuple[str, ...]:
 
 def code_points(names: Iterable[str]) -> tuple[str, ...]:
     """Return those of the points that are of a broker's code: its agent serves them."""
-    return tuple(name for name in names if POINTS[name].of_disk is None)
+    return tuple(name for name in names if name not in POINTS or POINTS[name].of_disk is None)
+
+
+def planted_refused(name: str, release: Release, *, is_kraft: bool) -> str:
+    """Return why a planted bug, by short name, is not for such a cluster, or ""."""
+    bug = PLANTED_BUGS.get(name)
+    if bug is None:
+        return f"no bug {name!r} is there to plant: kchaos list --planted has them"
+    if is_kraft and bug.side == "controller":
+        return f"the bug {name} is of ZooKeeper's controllers: KRaft controllers run no agent"
+    return unknown_points([bug.name], release)
+
+
+def _named(name: str) -> Point | None:
+    return POINTS.get(name) or PLANTED_BUGS.get(name.removeprefix(PLANTED))
 
 
 def _nearest(point: Point, release: Release) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from kchaos.checkers.formats.point_hit import PLANTED
 from kchaos.clusters.agent.byteman import Agent, Life, complaints
 from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.api import Injectable, Wire
@@ -102,8 +103,9 @@ class JvmBroker:
 
     @property
     def build(self) -> str:
-        """Which build of its release it runs; see ``Distribution.build``."""
-        return self.distribution.build
+        """Which build it runs, as ``Distribution.build`` has it, and the bugs planted in it."""
+        planted = sorted(point for point in self.points if point.startswith(PLANTED))
+        return "; ".join(filter(None, (self.distribution.build, *planted)))
 
     @property
     def pid(self) -> int | None:

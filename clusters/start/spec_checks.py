@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from kchaos.checkers.acts import Mode
-from kchaos.clusters.agent.points import disk_points, unknown_points
+from kchaos.checkers.formats.point_hit import PLANTED
+from kchaos.clusters.agent.points import disk_points, planted_refused, unknown_points
 from kchaos.clusters.errors import MachineError, ReleaseError
 from kchaos.clusters.releases import FIRST_KRAFT, LEAST_METADATA_VERSION, METADATA_VERSION, Release
 from kchaos.clusters.settings import broker_settings_refused, unread_protocol
@@ -30,8 +31,15 @@ def refuse_unknown(spec: ClusterSpec, releases: Mapping[int, Release]) -> None:
     common = {**protocol, **spec.properties}
     for broker in spec.brokers:
         release = releases[broker.id]
-        why_not = unknown_points(broker.points, release) or broker_settings_refused(
-            release, {**common, **broker.properties}
+        planted = (point for point in broker.points if point.startswith(PLANTED))
+        refused = (
+            planted_refused(point.removeprefix(PLANTED), release, is_kraft=spec.is_kraft)
+            for point in planted
+        )
+        why_not = (
+            next(filter(None, refused), "")
+            or unknown_points(broker.points, release)
+            or broker_settings_refused(release, {**common, **broker.properties})
         )
         if why_not:
             raise ReleaseError(f"broker {broker.id}: {why_not}")

@@ -29,12 +29,12 @@ from kchaos.harness.player.rare import SLOW_DISKS
 from kchaos.harness.run.runner import RunOptions, delete_run
 from kchaos.harness.seeds import own_version, seed_text
 from kchaos.harness.summary.exercised import leaning_after, rules_of
-from kchaos.harness.summary.lines import LINES, LOCK, append_line, lines_in, read_lines
+from kchaos.harness.summary.lines import LINES, LOCK, append_line, lines_in, of_kafka, read_lines
 from kchaos.harness.summary.summary import Summary
 from kchaos.harness.summary.tables import append, rows_in, rows_of
 
 NIGHT = "night.json"
-_OF_A_PLAN = ("kafkas", "seed", "mixes", "steps", "gated", "shard", "mode", "leaning")
+_OF_A_PLAN = ("kafkas", "seed", "mixes", "steps", "gated", "shard", "mode", "leaning", "planted")
 _ROWS = ".rows"
 """In a night's folder: tables with the rows of its runs, until they are in those of `--tables`."""
 FIRST_PLAY_S = 90.0
@@ -99,7 +99,7 @@ class Night:
         """
         require_baseline(self.baseline, self.fail_on)
         require_free(self.store, self.tables)
-        earlier = [] if self.baseline is None else lines_in(self.baseline)
+        earlier = [] if self.baseline is None else of_kafka(lines_in(self.baseline))
         self._guess_s = _longest_s(earlier, self.limits)
         releases = releases_of(self.plan, options, self.say)
         for release in releases.values():

@@ -10,6 +10,7 @@ from pathlib import Path
 from kchaos.checkers.acts import Mode
 from kchaos.checkers.evidence.about import marked
 from kchaos.checkers.run_line import RunLine, reason_of
+from kchaos.clusters.agent import planted_refused
 from kchaos.clusters.front.ready import fetch
 from kchaos.clusters.releases import release_of
 from kchaos.harness.campaign.campaign import Campaign, player_in, time_left
@@ -29,7 +30,7 @@ from kchaos.harness.player.free import FreeRun, case_of_free, draw_free, require
 from kchaos.harness.player.rates import page_of
 from kchaos.harness.run.own_parts import OwnParts
 from kchaos.harness.run.runner import RunOptions
-from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.scenario import Scenario, case_planted, with_planted
 from kchaos.harness.seeds import own_version, seed_text
 from kchaos.harness.summary.summary import IS_UNKNOWN, UNSAFE, reasons_to_fail, schedule_of
 
@@ -67,6 +68,7 @@ class DrawnSchedules:
         leaning: How much more often a kind of step is drawn than the mixes say.
         free: How clients run while faults come by the clock; None for schedules of steps.
         own: Files and packages with steps and faults that are drawn too.
+        planted: The bug planted in every broker (`clusters.agent.planted`), "" for none.
     """
 
     kafkas: tuple[str, ...]
@@ -79,6 +81,7 @@ class DrawnSchedules:
     leaning: Mapping[str, float] = field(default_factory=dict)
     free: FreeRun | None = None
     own: tuple[OwnParts, ...] = ()
+    planted: str = ""
 
     @property
     def acts(self) -> int:
@@ -104,9 +107,14 @@ class DrawnSchedules:
         """Make sure that each mix is drawn for a release, or known to have no form there.
 
         Raises:
-            UsageError: One of them is not, such as upgrades of the earliest release.
+            UsageError: One of them is not, such as upgrades of the earliest release; or the
+                planted bug does not fit it.
             ReleaseError: The release has no such mode.
         """
+        known = release_of(release)
+        is_kraft = has_kraft(known, self.mode)
+        if self.planted and (why := planted_refused(self.planted, known, is_kraft=is_kraft)):
+            raise UsageError(why)
         for mix in self.mixes_of(release):
             if self.free is None:
                 require_drawable(mix, release, mode=self.mode, own=self.own)
@@ -143,7 +151,7 @@ class DrawnSchedules:
             case = case_of_free(self.free, due.mix, self.mode)
         return RunLine(
             entry="chaos",
-            case=case,
+            case=case_planted(case, self.planted),
             release=due.release,
             kafka=due.kafka,
             seed=due.seed,
@@ -151,7 +159,10 @@ class DrawnSchedules:
         )
 
     def draw(self, due: Due) -> Scenario:
-        """Draw a schedule."""
+        """Draw a schedule; with a planted bug it is the same schedule."""
+        return with_planted(self._drawn(due), self.planted)
+
+    def _drawn(self, due: Due) -> Scenario:
         if self.free is not None:
             return draw_free(
                 due.seed,

@@ -7,7 +7,7 @@ from kchaos.checkers.store import Place
 from kchaos.harness.errors import UsageError
 from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.report.whose import last_words
-from kchaos.harness.summary.lines import going_on_in, lines_in
+from kchaos.harness.summary.lines import going_on_in, lines_in, of_kafka
 from kchaos.harness.summary.rendering import headline, write_summary
 from kchaos.harness.summary.summary import (
     BY_DEFAULT,
@@ -44,7 +44,7 @@ def summarise(
     running = [f"still running, and not counted: {', '.join(going_on)}"] if going_on else []
     made = summary_of(
         lines,
-        baseline=None if baseline is None else lines_in(baseline),
+        baseline=None if baseline is None else of_kafka(lines_in(baseline)),
         baseline_name=_name(baseline),
         fail_on=fail_on or BY_DEFAULT,
         warnings=[*warnings, *running],

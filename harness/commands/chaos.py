@@ -31,6 +31,7 @@ _FREE_S, _RATE = 60.0, 10.0
     type=opt.SEED,
     help="Seed of the first run; each further run takes the next number.  [default: any]",
 )
+@opt.plant
 @opt.acts_of_schedules
 @click.option(
     "--mix",
@@ -94,6 +95,7 @@ def chaos(
     kafkas: tuple[str, ...],
     runs: int,
     seed: int | None,
+    planted: str,
     steps: int,
     mix: str,
     gates: bool,
@@ -144,6 +146,7 @@ def chaos(
             steps=steps,
             gated=gates,
             mode=mode,
+            planted=planted,
             free=free,
             own=tuple(map(parts_named, parts)),
         ),

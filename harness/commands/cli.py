@@ -110,21 +110,28 @@ def cli() -> None:
     show_default=True,
     help="Results of kchaos measure: they say when an entry was last seen.",
 )
+@click.option("--planted", is_flag=True, help="The bugs that --plant plants, and where each fits.")
 @opt.own_parts
 @opt.as_json
 def list_entries(
-    words: tuple[str, ...], measured: Path, parts: tuple[str, ...], as_json: bool
+    words: tuple[str, ...], measured: Path, planted: bool, parts: tuple[str, ...], as_json: bool
 ) -> None:
     """Show the known bugs, and where and when each shows.
 
     With WORDs it shows only bugs that have each of them in name, title, story, source or
     findings, such as: kchaos list committed-loss
     """
+    from kchaos.clusters.agent.planted import PLANTED_BUGS
+    from kchaos.harness.campaign.planted import planted_json, planted_text
     from kchaos.harness.campaign.results_file import ResultsFile
     from kchaos.harness.catalogue import entries_there
     from kchaos.harness.commands.show import MATRIX_KEY, last_seen_lines, matrix_lines, title_lines
     from kchaos.harness.run.own_parts import broken_parts, parts_named
 
+    if planted:
+        for bug in PLANTED_BUGS.values():
+            click.echo(json.dumps(planted_json(bug)) if as_json else planted_text(bug))
+        return
     entries = [each for each in entries_there(map(parts_named, parts)).values() if each.has(words)]
     for why in broken_parts():
         click.echo(f"kchaos: warning: {printable(why)}", err=True)

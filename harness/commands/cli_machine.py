@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     help="With --judge: a topic that is there before the command; may be repeated.  [default: with "
     "--mix the topic t]",
 )
+@opt.plant
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @opt.runs_directory
 @opt.run_options
@@ -89,6 +90,7 @@ def up(
     seed: int | None,
     for_s: float | None,
     topics: tuple[tuple[str, int, int], ...],
+    planted: str,
     command: tuple[str, ...],
     options: "RunOptions",
 ) -> int | None:
@@ -100,6 +102,7 @@ def up(
     """
     from kchaos.clusters.spec import BrokerSpec, ClusterSpec
     from kchaos.harness.commands.playground import Beside, judged_playground, playground
+    from kchaos.harness.run.scenario import cluster_planted
 
     of_brokers = kafkas * (brokers or 3) if len(kafkas) == 1 else kafkas
     if len(of_brokers) != (brokers or len(of_brokers)):
@@ -122,6 +125,7 @@ def up(
         controllers=controllers,
         properties=dict(properties),
     )
+    spec = cluster_planted(spec, planted)
     if not judge:
         playground(
             spec, driver=options.driver, offline=options.offline, say=opt.sayer(), write=click.echo

@@ -166,6 +166,13 @@ kafkas_of_schedules = click.option(
 acts_of_schedules = click.option(
     "--steps", type=click.IntRange(1), default=25, show_default=True, help="Acts in a schedule."
 )
+plant = click.option(
+    "--plant",
+    "planted",
+    default="",
+    metavar="BUG",
+    help="Plant a bug in every broker, to see whether it is found; kchaos list --planted has them.",
+)
 gates_of_schedules = click.option(
     "--gates/--no-gates",
     default=True,

@@ -94,6 +94,7 @@ def _keep(text: str) -> int | None:
     help="May be repeated.  [default: mixed=4, walks=2, and each other one but rare, "
     "upgrades, slow-disks and wide-walks]",
 )
+@opt.plant
 @opt.acts_of_schedules
 @opt.gates_of_schedules
 @opt.side_by_side
@@ -125,6 +126,7 @@ def nightly(
     shard: tuple[int, int],
     seed: int | None,
     mixes: tuple[tuple[str, float], ...],
+    planted: str,
     steps: int,
     gates: bool,
     side_by_side: int | None,
@@ -159,6 +161,7 @@ def nightly(
             gated=gates,
             shard=shard,
             mode=mode,
+            planted=planted,
         ),
         folder=output,
         limits=Limits(for_s=for_s, runs=runs, keep=keep, max_bytes=max_bytes),

@@ -191,18 +191,43 @@ def replay(run: Path, typed: str | None, trust: bool, as_json: bool, options: "R
 )
 @click.argument("names", nargs=-1, shell_complete=entries)
 @click.option(
-    "--runs", type=click.IntRange(1), help="Runs of each case.  [default: 10, of KAFKA-6361 20]"
+    "--planted",
+    is_flag=True,
+    help="NAMES are planted bugs, by default all: each is hunted with random schedules, which run "
+    "without it as well. kchaos list --planted has them.",
+)
+@click.option(
+    "--kafka",
+    "kafkas",
+    multiple=True,
+    metavar="RELEASE",
+    help="With --planted: the releases to hunt on.  [default: all that a bug fits]",
+)
+@click.option(
+    "--budget",
+    "budget_s",
+    type=opt.DURATION,
+    help="With --planted: begin no run after so long, such as 30m.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(1),
+    help="Runs of each case.  [default: 10, of KAFKA-6361 20; of a planted bug at most 3]",
 )
 @click.option(
     "--results",
     type=opt.LocalPath(dir_okay=False, path_type=Path),
-    help="File of JSON lines to add to.  [default: measurements.jsonl in --runs-dir]",
+    help="File of JSON lines to add to.  [default: measurements.jsonl in --runs-dir, or "
+    "planted.jsonl]",
 )
 @opt.side_by_side
 @opt.runs_directory
 @opt.run_options
 def measure(
     names: tuple[str, ...],
+    planted: bool,
+    kafkas: tuple[str, ...],
+    budget_s: float | None,
     runs: int | None,
     results: Path | None,
     side_by_side: int | None,
@@ -215,8 +240,25 @@ def measure(
     """
     from kchaos.harness.campaign.cases import RESULTS
     from kchaos.harness.campaign.cases import measure as measure_entries
-    from kchaos.harness.exits import exit_code_for_lines
+    from kchaos.harness.exits import AS_EXPECTED, exit_code_for_lines
 
+    if not planted and (kafkas or budget_s is not None):
+        raise click.UsageError("--kafka and --budget go with --planted")
+    if planted:
+        from kchaos.harness.campaign import planted as bench
+
+        file = results or options.runs_directory / bench.RESULTS
+        bench.hunt(
+            names,
+            kafkas=kafkas,
+            runs=runs or bench.RUNS,
+            budget_s=budget_s,
+            results=file,
+            options=options,
+            say=opt.sayer(),
+        )
+        click.echo(file.with_suffix(".md").read_text(), nl=False)
+        return AS_EXPECTED
     lines = measure_entries(
         names,
         runs=runs,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kchaos.checkers.errors import CheckError
+from kchaos.checkers.formats.point_hit import PLANTED
 from kchaos.checkers.outcome import worst_first
 from kchaos.harness.report.answers import outcome_of, replay_of
 from kchaos.harness.report.cause.causes import cause_of_run
@@ -30,6 +31,8 @@ def whose(loaded: Loaded) -> str:
     results = loaded.results
     if results is None or results.safe is not False or not worst_first(loaded.findings):
         return ""
+    if PLANTED in results.build:
+        return "By a planted bug, or in spite of it: nothing here is known of Kafka's own code."
     return _WHOSE[results.conforms].format(ran=results.ran or loaded.run.release)
 
 
@@ -52,8 +55,24 @@ def spared(loaded: Loaded) -> str:
 
 def lead_of(loaded: Loaded) -> tuple[str, ...]:
     """Return the sentences at the head of a report: whose the run is, and those of sections."""
-    said = (whose(loaded), spared(loaded), *(section.lead for section in sections_of(loaded)))
+    said = (
+        _planted(loaded),
+        whose(loaded),
+        spared(loaded),
+        *(section.lead for section in sections_of(loaded)),
+    )
     return tuple(filter(None, said))
+
+
+def _planted(loaded: Loaded) -> str:
+    """Return a sentence about the bugs planted in the brokers; "" of any other run."""
+    results = loaded.results
+    names = [] if results is None else results.build.split("; ")
+    bugs = ", ".join(sorted({name.removeprefix(PLANTED) for name in names if PLANTED in name}))
+    return (
+        f"The brokers ran with a bug planted on purpose: {bugs}. This is no run of Kafka."
+        * bool(bugs)
+    )
 
 
 def next_commands(loaded: Loaded) -> Sequence[tuple[str, str]]:

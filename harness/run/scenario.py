@@ -10,6 +10,7 @@ from typing import Any
 
 from kchaos.checkers.availability import bounds_of
 from kchaos.checkers.errors import RunDirectoryError, ScenarioDataError
+from kchaos.checkers.formats.point_hit import PLANTED
 from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.checkers.opening import bounded_json, read_bounded
 from kchaos.clusters.errors import ReleaseError
@@ -182,6 +183,31 @@ def with_points(cluster: ClusterSpec, steps: Iterable[Step]) -> ClusterSpec:
         dataclasses.replace(broker, points=tuple(wanted[broker.id])) for broker in cluster.brokers
     )
     return dataclasses.replace(cluster, brokers=brokers)
+
+
+def case_planted(case: str, planted: str) -> str:
+    """Return the name of a case with a planted bug, "" for none."""
+    return f"{case}-planted-{planted}" if planted else case
+
+
+def cluster_planted(cluster: ClusterSpec, planted: str) -> ClusterSpec:
+    """Return the cluster with a bug planted in every broker, "" for none."""
+    if not planted:
+        return cluster
+    brokers = tuple(
+        dataclasses.replace(broker, points=(*broker.points, PLANTED + planted))
+        for broker in cluster.brokers
+    )
+    return dataclasses.replace(cluster, brokers=brokers)
+
+
+def with_planted(scenario: Scenario, planted: str) -> Scenario:
+    """Return the scenario with a bug planted in every broker, "" for none."""
+    return dataclasses.replace(
+        scenario,
+        case=case_planted(scenario.case, planted),
+        cluster=cluster_planted(scenario.cluster, planted),
+    )
 
 
 _STEPS_THEMSELVES = {"do", "fault"}

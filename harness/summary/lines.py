@@ -3,12 +3,13 @@
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.errors import RunDirectoryError
+from kchaos.checkers.formats.point_hit import PLANTED
 from kchaos.checkers.json_form import ShapeError
 from kchaos.checkers.packs import SUFFIX, run_at
 from kchaos.checkers.run_directory import RunDirectory
@@ -25,8 +26,13 @@ _KILLED_NIGHT = "a-night-that-was-killed"
 _NEEDED = frozenset(
     ("run", "entry", "case", "release", "safe", "conforms", "expected", "findings", "seconds")
 )
-_OF_A_CAMPAIGN = ("kafka", "acts", "leaning", "drawn_s", "wall_s", "rules")
+_OF_A_CAMPAIGN = ("kafka", "acts", "leaning", "drawn_s", "wall_s", "rules", "processor_s")
 """Fields that a run's folder does not tell."""
+
+
+def of_kafka(lines: Iterable[RunLine]) -> list[RunLine]:
+    """Return the lines of runs without a planted bug: no other run is a baseline of Kafka."""
+    return [line for line in lines if PLANTED not in line.build and "-planted-" not in line.case]
 
 
 def lines_in(folder: Place) -> list[RunLine]:

@@ -1,0 +1,403 @@
+"""Bugs planted in Kafka on purpose, as data: what the agent changes in which release.
+
+Each is a few lines of Byteman's rule language on one method of a released jar: an argument or an
+answer is changed, or the method returns at once. They measure kchaos: `kchaos measure --planted`
+hunts them. A rule reports at the gate before it acts, so hits.jsonl says whether it ever did. The
+methods and their parameters were read from the jars of exactly the releases named.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from kchaos.checkers.formats.point_hit import PLANTED
+from kchaos.clusters.agent.point import Place, Point
+from kchaos.clusters.releases import Release
+
+Side = Literal["leader", "follower", "broker", "controller"]
+
+_2_8, _3_9, _4_1 = (2, 8, 2), (3, 9, 1), (4, 1, 2)
+_PARTITION = "kafka.cluster.Partition"
+_STORAGE = "org.apache.kafka.storage.internals.log"
+_LOGS = ((_2_8, "kafka.log.Log"), (_3_9, "kafka.log.UnifiedLog"), (_4_1, f"{_STORAGE}.UnifiedLog"))
+_SEGMENTS = (
+    (_2_8, "kafka.log.LogSegment"),
+    (_3_9, f"{_STORAGE}.LogSegment"),
+    (_4_1, f"{_STORAGE}.LogSegment"),
+)
+_REPLICAS = (
+    (_2_8, "kafka.cluster.Replica"),
+    (_3_9, "kafka.cluster.Replica"),
+    (_4_1, "org.apache.kafka.server.replica.Replica"),
+)
+_ALL = (_2_8, _3_9, _4_1)
+_WITH_ZOOKEEPER = (_2_8, _3_9)
+# KRaft's metadata and Kafka's own topics are logs as well.
+_OF_TOPICS = '!$0.topicPartition().topic().startsWith("__")'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantedBug(Point):
+    """A planted bug; ``places`` are exactly the releases that it fits.
+
+    ``side`` is who misbehaves; a KRaft controller runs no agent, so there a bug of controllers is
+    refused. ``breaks`` is what Kafka promises and the bug breaks. A finding points at the bug if
+    it is of one of the ``kinds`` and its message has one of the ``words``.
+    """
+
+    side: Side
+    breaks: str
+    kinds: tuple[str, ...]
+    words: tuple[str, ...]
+
+    def place(self, release: Release) -> Place | None:
+        """Return where the bug is in exactly this release, None where it has no such place."""
+        return next((place for place in self.places if place.since == release.number), None)
+
+    @property
+    def short_name(self) -> str:
+        """The name for people, as `--plant` takes it."""
+        return self.name.removeprefix(PLANTED)
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """The releases that it fits."""
+        return tuple(".".join(map(str, place.since)) for place in self.places)
+
+
+_NOT_EXPLAINED = ("not-explained", "not-as-predicted")
+_LOST = ("committed-loss", "divergence", "hole", "missing-tail")
+
+
+def _offset(of: str, release: tuple[int, ...]) -> str:
+    """Return Byteman's expression for the offset of a LogOffsetMetadata."""
+    return f"{of}.messageOffset()" if release == _2_8 else f"{of}.messageOffset"
+
+
+def _one_more(of: str, release: tuple[int, ...]) -> str:
+    """Return an assignment that makes a LogOffsetMetadata one of the next offset."""
+    call = "()" if release == _2_8 else ""
+    package = "kafka.server" if release == _2_8 else _STORAGE
+    return (
+        f"{of} = new {package}.LogOffsetMetadata({of}.messageOffset{call} + 1L, "
+        f"{of}.segmentBaseOffset{call}, {of}.relativePositionInSegment{call})"
+    )
+
+
+def _everywhere(method: str, does: str, when: str = "TRUE") -> tuple[Place, ...]:
+    """Return places in Partition, the same in every release."""
+    return tuple(Place(since, _PARTITION, method, when=when, does=does) for since in _ALL)
+
+
+def _of_controller(
+    java_class: str, method: str, does: str, when: str = "TRUE"
+) -> tuple[Place, ...]:
+    return tuple(
+        Place(since, java_class, method, when=when, does=does) for since in _WITH_ZOOKEEPER
+    )
+
+
+_BUGS = (
+    PlantedBug(
+        name="high-watermark-ahead",
+        meaning="a leader's high watermark is one record too high, up to its log's end",
+        side="leader",
+        breaks="a record is committed once every replica in sync has it",
+        kinds=(*_NOT_EXPLAINED, *_LOST, "truncated-below-high-watermark"),
+        words=("high watermark", "acknowledged"),
+        places=tuple(
+            Place(
+                since,
+                log,
+                "maybeIncrementHighWatermark",
+                when=f"{_offset('$1', since)} < $0.logEndOffset()",
+                does=_one_more("$1", since),
+            )
+            for since, log in _LOGS
+        ),
+    ),
+    PlantedBug(
+        name="follower-high-watermark-ahead",
+        meaning="a follower's high watermark is one record higher than its leader says",
+        side="follower",
+        breaks="a follower knows as committed only what its leader says is",
+        kinds=(*_NOT_EXPLAINED, "truncated-below-high-watermark"),
+        words=("high watermark",),
+        places=tuple(
+            Place(
+                since,
+                log,
+                "updateHighWatermark(long)" if since == _2_8 else "maybeUpdateHighWatermark(long)",
+                when=f"$1 < $0.logEndOffset() && {_OF_TOPICS}",
+                does="$1 = $1 + 1L",
+            )
+            for since, log in _LOGS
+        ),
+    ),
+    PlantedBug(
+        name="acknowledged-early",
+        meaning="acks=all is answered when the replicas in sync have all but the last record",
+        side="leader",
+        breaks="acks=all waits until every replica in sync has the record",
+        kinds=(*_NOT_EXPLAINED, "committed-loss"),
+        words=("acknowledged",),
+        places=_everywhere("checkEnoughReplicasReachOffset", "$1 = $1 - 1L", "$1 > 0L"),
+    ),
+    PlantedBug(
+        name="acks-all-as-one",
+        meaning="acks=all is answered as acks=1 is",
+        side="leader",
+        breaks="acks=all waits until every replica in sync has the record",
+        kinds=(*_NOT_EXPLAINED, "committed-loss"),
+        words=("acknowledged",),
+        places=tuple(
+            Place(since, "kafka.server.ReplicaManager", "appendRecords", when="$2 < 0", does="$2=1")
+            for since in _ALL
+        ),
+    ),
+    PlantedBug(
+        name="follower-counted-ahead",
+        meaning="a leader counts a follower as one record further than it has fetched",
+        side="leader",
+        breaks="a follower has what it fetches beyond, and no more",
+        kinds=(*_NOT_EXPLAINED, *_LOST),
+        words=("high watermark", "acknowledged", "ISR"),
+        places=tuple(
+            Place(
+                since,
+                replica,
+                "updateFetchState" if since == _2_8 else "updateFetchStateOrThrow",
+                when=f"{_offset('$1', since)} < $4",
+                does=_one_more("$1", since),
+            )
+            for since, replica in _REPLICAS
+        ),
+    ),
+    PlantedBug(
+        name="isr-takes-who-lags",
+        meaning="a leader takes followers into the ISR that lack committed records",
+        side="leader",
+        breaks="every replica in sync has every committed record",
+        kinds=(*_NOT_EXPLAINED, *_LOST),
+        words=("ISR", "high watermark", "in-sync", "in sync"),
+        at_exit=True,
+        places=tuple(
+            Place(since, _PARTITION, method, when="!$!", does="RETURN true")
+            for since, method in zip(
+                _ALL,
+                ("isFollowerAtHighwatermark", "isFollowerInSync", "isFollowerInSync"),
+                strict=True,
+            )
+        ),
+    ),
+    PlantedBug(
+        name="isr-never-grows",
+        meaning="a leader never takes a follower back into the ISR",
+        side="leader",
+        breaks="a follower that has caught up is in sync again",
+        kinds=("out-of-sync", "replication-stopped", *_NOT_EXPLAINED),
+        words=("ISR", "in sync", "out of sync"),
+        at_exit=True,
+        places=_everywhere("canAddReplicaToIsr", "RETURN false", "$!"),
+    ),
+    PlantedBug(
+        name="recovery-drops-batch",
+        meaning="after a kill, recovery cuts the last valid batch of a segment",
+        side="broker",
+        breaks="recovery keeps every valid batch",
+        kinds=(*_NOT_EXPLAINED, *_LOST),
+        words=("fetched from", "missing", "lost", "log", "promised"),
+        at_exit=True,
+        places=tuple(
+            Place(
+                since,
+                segment,
+                "recover",
+                when='$0.size() > 0 && $0.log().file().getPath().indexOf("/__") < 0',
+                does="$0.truncateTo($0.readNextOffset() - 1L)",
+            )
+            for since, segment in _SEGMENTS
+        ),
+    ),
+    PlantedBug(
+        name="epoch-end-of-next",
+        meaning="asked for the end of a leader epoch, a leader answers the next one's",
+        side="leader",
+        breaks="followers cut what their leader does not have",
+        kinds=(*_NOT_EXPLAINED, *_LOST),
+        words=("epoch", "asked", "answered"),
+        places=tuple(
+            Place(
+                since,
+                log,
+                "endOffsetForEpoch",
+                when=f"$0.latestEpoch().{'isPresent' if since == _4_1 else 'isDefined'}() && "
+                f'$1 < java.lang.Integer.parseInt("" + $0.latestEpoch().get()) && {_OF_TOPICS}',
+                does="$1 = $1 + 1",
+            )
+            for since, log in _LOGS
+        ),
+    ),
+    PlantedBug(
+        name="epoch-not-fenced",
+        meaning="requests of another leader epoch are served",
+        side="leader",
+        breaks="a leader serves requests of its own leader epoch alone (KIP-320)",
+        kinds=(*_NOT_EXPLAINED, *_LOST, "stale-request-accepted"),
+        words=("epoch", "EPOCH", "fetched from"),
+        at_exit=True,
+        places=_everywhere(
+            "checkCurrentLeaderEpoch",
+            "RETURN org.apache.kafka.common.protocol.Errors.NONE",
+            "$! != org.apache.kafka.common.protocol.Errors.NONE",
+        ),
+    ),
+    PlantedBug(
+        name="diverging-epoch-ignored",
+        meaning="a follower does not truncate where a Fetch answer says that its log diverges",
+        side="follower",
+        breaks="a follower's log is its leader's (KIP-595)",
+        kinds=(*_NOT_EXPLAINED, *_LOST, "fetch-loop", "replication-stopped"),
+        words=("truncat", "diverg", "fetch", "epoch"),
+        places=tuple(
+            Place(
+                since,
+                "kafka.server.AbstractFetcherThread",
+                "truncateOnFetchResponse",
+                does="RETURN",
+            )
+            for since in _ALL
+        ),
+    ),
+    PlantedBug(
+        name="truncation-too-little",
+        meaning="a truncation keeps one record too many",
+        side="follower",
+        breaks="a truncation ends where the leader says that the logs part",
+        kinds=(*_NOT_EXPLAINED, *_LOST),
+        words=("truncat", "fetched from", "log", "offset"),
+        places=tuple(
+            Place(
+                since,
+                log,
+                "truncateTo",
+                when=f"$1 + 1L < $0.logEndOffset() && {_OF_TOPICS}",
+                does="$1 = $1 + 1L",
+            )
+            for since, log in _LOGS
+        ),
+    ),
+    PlantedBug(
+        name="truncation-too-much",
+        meaning="a truncation cuts one record too many",
+        side="follower",
+        breaks="a truncation ends where the leader says that the logs part",
+        kinds=(*_NOT_EXPLAINED, *_LOST, "truncated-below-high-watermark"),
+        words=("truncat", "fetched from", "log", "offset"),
+        places=tuple(
+            Place(
+                since,
+                log,
+                "truncateTo",
+                when=f"$1 > $0.logStartOffset() && $1 < $0.logEndOffset() && {_OF_TOPICS}",
+                does="$1 = $1 - 1L",
+            )
+            for since, log in _LOGS
+        ),
+    ),
+    PlantedBug(
+        name="epoch-not-cached",
+        meaning="a new leader does not note where its leader epoch begins",
+        side="leader",
+        breaks="a leader knows the start of its own epoch, also before its first record",
+        kinds=(*_NOT_EXPLAINED, "epoch-cache-mismatch"),
+        words=("epoch",),
+        places=tuple(
+            Place(
+                since,
+                log,
+                "assignEpochStartOffset" if since == _4_1 else "maybeAssignEpochStartOffset",
+                when=_OF_TOPICS,
+                does="RETURN",
+            )
+            for since, log in _LOGS
+        ),
+    ),
+    PlantedBug(
+        name="min-isr-ignored",
+        meaning="acks=all is accepted with fewer replicas in sync than min.insync.replicas",
+        side="leader",
+        breaks="acks=all needs min.insync.replicas replicas in sync",
+        kinds=(*_NOT_EXPLAINED, "under-min-isr"),
+        words=("NOT_ENOUGH_REPLICAS", "min.insync.replicas", "acknowledged"),
+        at_exit=True,
+        places=(
+            Place(
+                _2_8,
+                "kafka.log.LogConfig",
+                "minInSyncReplicas",
+                when="$!.intValue() > 1",
+                does="RETURN java.lang.Integer.valueOf(1)",
+            ),
+            *(
+                Place(since, _PARTITION, "effectiveMinIsr", when="$! > 1", does="RETURN 1")
+                for since in (_3_9, _4_1)
+            ),
+        ),
+    ),
+    PlantedBug(
+        name="any-live-replica-elected",
+        meaning="the controller elects a live replica out of sync without being allowed to",
+        side="controller",
+        breaks="without unclean.leader.election.enable only a replica in sync becomes leader",
+        kinds=("decision-not-allowed", "committed-loss", *_NOT_EXPLAINED),
+        words=("elect", "leader", "promised"),
+        places=_of_controller(
+            "kafka.controller.PartitionLeaderElectionAlgorithms$",
+            "offlinePartitionLeaderElection",
+            "$4 = true",
+            "!$4",
+        ),
+    ),
+    PlantedBug(
+        name="epoch-not-raised",
+        meaning="the controller names another leader in the leader epoch of the one before",
+        side="controller",
+        breaks="each leader has a leader epoch of its own",
+        kinds=("decision-not-allowed", "divergence", *_NOT_EXPLAINED),
+        words=("epoch", "leader"),
+        places=tuple(
+            Place(
+                since,
+                "kafka.api.LeaderAndIsr",
+                "newLeaderAndIsr",
+                when="$1 >= 0 && $1 != $0.leader()",
+                does=f"RETURN new kafka.api.LeaderAndIsr($1, $0.leaderEpoch(), {recovery}$2, "
+                f"$0.{version}())",
+            )
+            for since, recovery, version in (
+                (_2_8, "", "zkVersion"),
+                (_3_9, "$0.leaderRecoveryState(), ", "partitionEpoch"),
+            )
+        ),
+    ),
+    PlantedBug(
+        name="stop-replica-left-out",
+        meaning="the controller sends no StopReplica",
+        side="controller",
+        breaks="a broker that loses a replica, or shuts down, is told so",
+        kinds=("decision-not-allowed", "deletion-does-not-end", *_NOT_EXPLAINED),
+        words=("StopReplica", "STOP_REPLICA", "delet", "fetch"),
+        places=_of_controller(
+            "kafka.controller.AbstractControllerBrokerRequestBatch",
+            "addStopReplicaRequestForBrokers",
+            "RETURN",
+        ),
+    ),
+)
+
+
+PLANTED_BUGS: Mapping[str, PlantedBug] = {
+    bug.name: replace(bug, name=PLANTED + bug.name) for bug in _BUGS
+}
+"""The planted bugs by short name."""
