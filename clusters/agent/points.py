@@ -86,6 +86,7 @@ def _looked(end: str, followers: str) -> str:
     )
 
 
+_NO_ZOOKEEPER = Place((4, 0, 0))
 _END_IN_METADATA = "logEndOffset().messageOffset()"
 _READS_BEGIN = (
     Place((0, 10, 2, 0), _REPLICA_MANAGER, "readFromLocalLog", reader='"" + $1', seen='"" + $6'),
@@ -121,6 +122,7 @@ POINTS: Mapping[str, Point] = {
                 Place((0, 11, 0, 0), _BROKER_CHANGE, "process"),
                 Place((1, 1, 0), f"{_BROKER_CHANGE}$", "process"),
                 Place((2, 3, 0), "kafka.controller.KafkaController", "processBrokerChange"),
+                _NO_ZOOKEEPER,
             ),
         ),
         Point(
@@ -129,6 +131,7 @@ POINTS: Mapping[str, Point] = {
             places=(
                 # Up to 1.0 it writes each partition's where it has decided it.
                 Place((1, 1, 0), "kafka.zk.KafkaZkClient", "updateLeaderAndIsr", seen='"" + $1'),
+                _NO_ZOOKEEPER,
             ),
         ),
         Point(
@@ -148,6 +151,7 @@ POINTS: Mapping[str, Point] = {
                     "handleControlledShutdownRequest",
                     seen='"" + $1.header()',
                 ),
+                _NO_ZOOKEEPER,
             ),
         ),
         Point(
@@ -170,6 +174,7 @@ POINTS: Mapping[str, Point] = {
                     "registerBroker",
                     seen='"broker epoch " + $!',
                 ),
+                _NO_ZOOKEEPER,
             ),
         ),
         Point(

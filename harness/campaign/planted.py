@@ -2,7 +2,8 @@
 
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,8 @@ from kchaos.harness.campaign.results_file import ResultsFile
 from kchaos.harness.campaign.schedules import DrawnSchedules, Due, releases_of
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.runner import RunOptions
-from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.scenario import Scenario, case_planted
+from kchaos.harness.summary.lines import of_kafka
 from kchaos.harness.summary.summary import schedule_of
 
 RESULTS = "planted.jsonl"
@@ -28,7 +30,8 @@ SEED = 4100
 RUNS = 3
 STEPS = 15
 NEVER_ACTED = "never acted"
-Answer = Literal["found", "suspected", "missed", "never acted", "not hunted"]
+Answer = Literal["found", "suspected", "missed", "never acted", "lost"]
+_BEST_FIRST: tuple[Answer, ...] = ("found", "suspected", "missed", "never acted", "lost")
 _MIXES = ("mixed", "cuts", "restarts", "elections")
 """In turn, so that one bug's schedules are of several kinds; the controls have the same."""
 _NOT_OF_A_RUN = ("unseen", "int-send-skip")
@@ -36,25 +39,37 @@ _NOT_OF_A_RUN = ("unseen", "int-send-skip")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hunt:
-    """One bug on one release, with the lines of its runs in their order."""
+    """One bug on one release: its runs in their order, at least one, and all controls by seed."""
 
     bug: PlantedBug
     release: str
     lines: tuple[RunLine, ...]
+    controls: Mapping[int | None, RunLine]
+
+    def answer_of(self, line: RunLine) -> Answer:
+        """Return what one of its runs says of the bug.
+
+        It is found where an answer is no, and its control, the same schedule without the bug, is
+        green. It is suspected where an answer is no or unknown and a finding points at the bug.
+        """
+        if not line.run:
+            return "lost"
+        if NEVER_ACTED in (line.unknown or ""):
+            return "never acted"
+        control = self.controls.get(line.seed)
+        if False in (line.conforms, line.safe) and control is not None and is_green(control):
+            return "found"
+        return "suspected" if points_at(line, self.bug) else "missed"
 
     @property
     def answer(self) -> Answer:
         """The best that any of its runs gives."""
-        if not self.lines:
-            return "not hunted"
-        answers = [answer_of(line, self.bug) for line in self.lines]
-        best: tuple[Answer, ...] = ("found", "suspected", "missed", "never acted")
-        return next(each for each in best if each in answers)
+        return min(map(self.answer_of, self.lines), key=_BEST_FIRST.index)
 
     @property
     def first(self) -> RunLine | None:
         """The first run that gives its answer, None if none found or suspected the bug."""
-        answers = (line for line in self.lines if answer_of(line, self.bug) == self.answer)
+        answers = (line for line in self.lines if self.answer_of(line) == self.answer)
         return next(answers, None) if self.answer in ("found", "suspected") else None
 
     @property
@@ -63,17 +78,9 @@ class Hunt:
         return self.lines if self.first is None else self.lines[: self.lines.index(self.first) + 1]
 
 
-def answer_of(line: RunLine, bug: PlantedBug) -> Answer:
-    """Return what one run of a planted bug says of it.
-
-    It is found where an answer is no, suspected where an answer is unknown and a finding points at
-    the bug.
-    """
-    if NEVER_ACTED in (line.unknown or ""):
-        return "never acted"
-    if line.conforms is False or line.safe is False:
-        return "found"
-    return "suspected" if points_at(line, bug) else "missed"
+def is_green(line: RunLine) -> bool:
+    """Return whether a run conforms and is safe."""
+    return line.conforms is True and line.safe is True
 
 
 def points_at(line: RunLine, bug: PlantedBug) -> bool:
@@ -107,7 +114,7 @@ def hunt(
     results: Path,
     options: RunOptions,
     say: Callable[[str], None],
-) -> list[Hunt]:
+) -> None:
     """Hunt each bug on each release that it fits; play each schedule without the bug as well.
 
     A hunt ends with the first run that finds its bug. `names` are bugs, by default all; `runs` is
@@ -130,7 +137,7 @@ def hunt(
             if kafka in bug.releases
         ]
         for number, bug, kafka in hunts:
-            if _hunt(bug, kafka, file.lines).answer == "found":
+            if any(each.answer == "found" for each in hunts_in(file.lines, [bug], [kafka])):
                 continue
             for plan, one in (_schedule(kafka, number, each) for each in ("", bug.short_name)):
                 is_known = schedule_of(plan.line_of(one)) in set(map(schedule_of, file.lines))
@@ -156,22 +163,38 @@ def hunt(
         )
         spent = now
         file.append(line)
-        told = answer_of(line, PLANTED_BUGS[plan.planted]) if plan.planted else ""
-        say(f"{told or 'control'}: {line.verdict}; {line.unknown or ''}")
+        bugs = [PLANTED_BUGS[plan.planted]] if plan.planted else []
+        answers = [each.answer_of(line) for each in hunts_in(file.lines, bugs, [one.kafka])]
+        say(f"{', '.join(answers) or 'control'}: {line.verdict}; {line.unknown or ''}")
 
     for kafka in kafkas or _all_releases(bugs):
         releases_of(_schedule(kafka, 0, "")[0], options, say)
     with player_in("planted", options) as player:
         Campaign(player=player).run(due(), draw, keep)
-    file.write_page(lambda lines, _: page(lines, bugs), say)
-    return [_hunt(bug, kafka, file.lines) for bug in bugs for kafka in bug.releases]
+    file.write_page(lambda lines, _: page(lines), say)
 
 
-def page(lines: Sequence[RunLine], bugs: Sequence[PlantedBug]) -> str:
+def hunts_in(
+    lines: Sequence[RunLine], bugs: Iterable[PlantedBug], releases: Sequence[str] = ()
+) -> list[Hunt]:
+    """Return the hunts for these bugs that have runs, on all releases if none is named."""
+    hunts = []
+    for bug in bugs:
+        for kafka in bug.releases:
+            of_it = [line for line in lines if line.kafka == kafka]
+            runs = [line for line in of_it if line.case.endswith(case_planted("", bug.short_name))]
+            if runs and (not releases or kafka in releases):
+                runs.sort(key=lambda line: line.seed or 0)
+                controls = {line.seed: line for line in of_kafka(of_it)}
+                hunts.append(Hunt(bug=bug, release=kafka, lines=tuple(runs), controls=controls))
+    return hunts
+
+
+def page(lines: Sequence[RunLine]) -> str:
     """Return the table of all hunts in Markdown, with the controls after it."""
     head = "| bug | release | answer | runs | processor s | points at it | clients alone |"
     rows = [head, "|---|---|---|---|---|---|---|"]
-    hunts = [_hunt(bug, kafka, lines) for bug in bugs for kafka in bug.releases]
+    hunts = hunts_in(lines, PLANTED_BUGS.values())
     for each in hunts:
         spent = sum(line.processor_s or 0.0 for line in each.until)
         first = each.first
@@ -180,16 +203,20 @@ def page(lines: Sequence[RunLine], bugs: Sequence[PlantedBug]) -> str:
             f"| {each.bug.short_name} | {each.release} | {each.answer} | {len(each.until)} | "
             f"{spent:.0f} | {_yes(pointed)} | {_yes(_clients(first))} |"
         )
-    controls = [line for line in lines if "-planted-" not in line.case]
-    green = sum(line.conforms is True and line.safe is True for line in controls)
-    unsafe = sum(line.conforms is False or line.safe is False for line in controls)
-    hunted = [each.answer for each in hunts if each.lines]
-    told = ", ".join(f"{hunted.count(each)} {each}" for each in dict.fromkeys(sorted(hunted)))
+    controls = of_kafka(lines)
+    green = sum(map(is_green, controls))
+    answers = Counter(each.answer for each in hunts)
+    told = ", ".join(f"{answers[each]} {each}" for each in _BEST_FIRST if answers[each])
     rows += [
         "",
-        f"{len(hunted)} hunts: {told or 'none'}.",
-        f"{len(controls)} controls: {green} green, {unsafe} with a finding, "
-        f"{len(controls) - green - unsafe} unknown.",
+        f"{len(hunts)} hunts: {told or 'none'}.",
+        f"{len(controls)} controls: {green} green"
+        + "".join(
+            f"; of seed {line.seed} on {line.kafka} {line.verdict}"
+            for line in controls
+            if not is_green(line)
+        )
+        + ".",
     ]
     return "\n".join(rows) + "\n"
 
@@ -243,12 +270,6 @@ def _schedule(kafka: str, number: int, planted: str) -> tuple[DrawnSchedules, Du
     )
     release = release_of(kafka).judged_as
     return plan, Due(seed=SEED + number, kafka=kafka, release=release, mix=mix)
-
-
-def _hunt(bug: PlantedBug, kafka: str, lines: Sequence[RunLine]) -> Hunt:
-    end = f"-planted-{bug.short_name}"
-    of_it = (line for line in lines if line.case.endswith(end) and line.kafka == kafka)
-    return Hunt(bug=bug, release=kafka, lines=tuple(sorted(of_it, key=lambda each: each.seed or 0)))
 
 
 def _clients(line: RunLine | None) -> bool | None:

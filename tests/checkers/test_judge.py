@@ -485,6 +485,29 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
         "drawn_s": None,
         "wall_s": None,
         "rules": None,
+        "processor_s": None,
+        "seen_by_clients": None,
         "run": str(run.path),
         "report": "here.html",
     }
+
+
+@pytest.mark.parametrize(("acted", "unknown"), [("planted:one", ""), ("hello", "planted:one ")])
+def test_a_planted_bug_that_never_acted_leaves_all_unknown(
+    acted: str, unknown: str, tmp_path: Path
+) -> None:
+    build = probed(tmp_path / "run", "any", probe=False)
+    described = build.run.read("run.json")
+    brokers = {
+        str(broker): {"release": release, "judged_as": release, "build": "planted:one"}
+        for broker, release in build.started.items()
+    }
+    build.run.write("run.json", {**described, "brokers": brokers}, replace=True)
+    hit = {"number": 1, "broker": 0, "life": 1, "point": acted, "thread": "handler-0"}
+    rest = {"reader": "", "seen": "", "fate": "passed", "hold": ""}
+    build.run.append("hits.jsonl", {"time": build.tick(), **hit, **rest})
+
+    results = judge(build.seal())
+
+    assert (results.conforms, results.safe) == ((None, None) if unknown else (True, True))
+    assert f"{unknown}never acted" in (results.unknown or "") if unknown else not results.unknown

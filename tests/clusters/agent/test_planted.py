@@ -1,53 +1,22 @@
 """The bugs that may be planted: their data, their rules, and what is refused."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from kchaos.checkers.findings import KINDS
 from kchaos.checkers.formats.point_hit import PLANTED
-from kchaos.clusters.agent.byteman import GateAddress, Life, byteman_jar, script
+from kchaos.clusters.agent.byteman import GateAddress, Life, script
 from kchaos.clusters.agent.planted import PLANTED_BUGS
 from kchaos.clusters.agent.points import planted_refused
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.kafka.distribution import resolve
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.clusters.start.local import LocalCluster
 
 GATE = GateAddress(host="127.0.0.1", port=4711, token="secret")
 LIFE = Life(broker=1, number=2)
-RELEASES = sorted({release for bug in PLANTED_BUGS.values() for release in bug.releases})
-
-
-def _complaints(rules: str, release: str, folder: Path) -> list[str]:
-    """The rules that Byteman's own checker does not accept for a release's jars, by name."""
-    file = folder / "planted.btm"
-    file.write_text(rules)
-    known = resolve(release)
-    jars = ":".join(map(str, (byteman_jar(), *known.class_path)))
-    checked = subprocess.run(
-        ["java", "-cp", jars, "org.jboss.byteman.check.TestScript", "-v", str(file)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    accepted = set(re.findall(r'^Type checked rule "(.+)"', checked.stdout, re.M))
-    return [name for name in re.findall(r"^RULE (.+)$", rules, re.M) if name not in accepted]
-
-
-@pytest.mark.cluster
-@pytest.mark.parametrize("release", RELEASES)
-def test_every_rule_fits_the_release_s_jars(release: str, tmp_path: Path) -> None:
-    known = release_of(release)
-    names = [bug.name for bug in PLANTED_BUGS.values() if bug.place(known) is not None]
-    rules = script(names, known, LIFE, GATE)
-    assert _complaints(rules, release, tmp_path) == []
-
-    broken = rules.replace("METHOD checkEnoughReplicasReachOffset", "METHOD noSuchMethod")
-    assert _complaints(broken, release, tmp_path) == [f"{PLANTED}acknowledged-early"]
 
 
 @pytest.mark.parametrize("name", PLANTED_BUGS)

@@ -1,75 +1,40 @@
 """The table of points, the rules that are made of it, and what is refused."""
 
-import contextlib
 import re
-import zipfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.formats.point_hit import PLANTED
 from kchaos.clusters.agent import POINTS, point_of, unknown_points
 from kchaos.clusters.agent import points as table
 from kchaos.clusters.agent.byteman import Agent, GateAddress, Life, complaints, script
 from kchaos.clusters.agent.points import LOG_READ, REGISTERED, SEND_FETCH
 from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.kafka.distribution import resolve
-from kchaos.clusters.releases import KNOWN_RELEASES, Release, release_of
+from kchaos.clusters.releases import TESTED_RELEASES, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.clusters.start.local import LocalCluster
-from kchaos.clusters.start.tiered import tiering_refused, with_tiered_storage
-from tests.support.class_files import has_class, methods_of
+from tests.agent_rules import refused, rules_of
 
-_OF_ZOOKEEPER = [
-    "controller-broker-change",
-    "controller-write",
-    "controlled-shutdown",
-    "registered",
-]
 GATE = GateAddress(host="127.0.0.1", port=4711, token="secret")
 LIFE = Life(broker=1, number=2)
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("release", [*KNOWN_RELEASES, "4.0.2", "4.1.2", "4.3.1"])
-def test_every_point_is_one_method_of_the_release_s_jars(release: str) -> None:
-    own = rf"kafka(_2\.\d+|-storage|-server)-{re.escape(release)}(-test)?\.jar"
-    known = resolve(release)
-    if not tiering_refused(release_of(release), {}):
-        known = with_tiered_storage(known)
-    with contextlib.ExitStack() as closing:
-        jars = [
-            closing.enter_context(zipfile.ZipFile(jar))
-            for jar in known.class_path
-            if re.fullmatch(own, jar.name)
-        ]
-        _check_points(release_of(release), jars)
+@pytest.mark.parametrize("release", TESTED_RELEASES)
+def test_the_release_s_jars_take_each_rule(release: str) -> None:
+    assert refused(rules_of(release), release) == []
 
 
-def _check_points(release: Release, jars: Sequence[zipfile.ZipFile]) -> None:
-    for name, point in POINTS.items():
-        place = point.place(release)
-        if point.of_disk is not None:
-            assert place is None, name
-            continue
-        if release.number >= (4,) and name in _OF_ZOOKEEPER:
-            continue
-        if place is None:
-            assert release.number < point.places[0].since, name
-            continue
-        method, _, parameters = place.method.partition("(")
-        chosen = [
-            each
-            for jar in jars
-            if has_class(jar, place.java_class)
-            for each in methods_of(jar, place.java_class)
-            if each.name == method and not each.is_bridge
-        ]
-        if parameters:
-            chosen = [each for each in chosen if each.parameters == parameters.rstrip(")")]
-        assert len(chosen) == 1, f"{name} on {release}: {chosen}"
+@pytest.mark.cluster
+def test_a_rule_for_no_method_or_of_other_types_is_not_taken() -> None:
+    rules = rules_of("2.8.2")
+    no_method = rules.replace("METHOD checkEnoughReplicasReachOffset", "METHOD noSuchMethod")
+    assert refused(no_method, "2.8.2") == [f"{PLANTED}acknowledged-early"]
+    other_type = rules.replace("   $1 = $1 - 1L", '   $1 = "text"')
+    assert f"{PLANTED}acknowledged-early" in refused(other_type, "2.8.2")
 
 
 def test_the_table_takes_the_newest_place_that_a_release_has() -> None:
