@@ -7,10 +7,13 @@ from typing import Any
 import requests
 from jgo.maven import PythonResolver
 from requests.adapters import HTTPAdapter
+from requests.exceptions import ChunkedEncodingError
 from urllib3.util import Retry
 
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.kafka.pinned_jars import is_pinned
+
+_TRIES = 3
 
 
 class CheckedResolver(PythonResolver):
@@ -25,7 +28,7 @@ class CheckedResolver(PythonResolver):
         super().__init__()
         self._session = requests.Session()
         # A connection that is reset, or a server that is busy, is asked again.
-        again = Retry(total=3, backoff_factor=1, status_forcelist=(502, 503, 504))
+        again = Retry(total=_TRIES, backoff_factor=1, status_forcelist=(502, 503, 504))
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, HTTPAdapter(max_retries=again))
 
@@ -51,7 +54,13 @@ class CheckedResolver(PythonResolver):
         raise RuntimeError(f"{artifact} is in none of {', '.join(context.remote_repos)}")
 
     def _get(self, url: str, timeout_s: float) -> bytes | None:
-        answer = self._session.get(url, timeout=timeout_s)
+        for left in reversed(range(_TRIES)):
+            try:
+                answer = self._session.get(url, timeout=timeout_s)
+                break
+            except ChunkedEncodingError:  # urllib3 tries nothing again once bytes have come
+                if not left:
+                    raise
         if answer.status_code in (403, 404, 410):
             return None
         answer.raise_for_status()

@@ -1,11 +1,11 @@
-"""`kchaos bisect`: between which releases or builds a bug came or went, by playing it."""
+"""`kchaos bisect`: between which releases or builds a bug came or went, by running it."""
 
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,8 @@ class Border:
         """Return the object that `--json` prints."""
         return asdict(self) | {"first_good" if self.is_fix else "first_bad": self.newer}
 
-    def with_plays(self, shown: Mapping[str, tuple[int, int]]) -> str:
-        """Describe the border with the number of plays of each side that show the bug, of all.
+    def with_runs(self, shown: Mapping[str, tuple[int, int]]) -> str:
+        """Describe the border with the number of runs of each side that show the bug, of all.
 
         A build has the name of its folder entry.
         """
@@ -54,11 +54,11 @@ class Border:
         older, newer = Path(self.older).name, Path(self.newer).name
         return (
             f"{'fixed in' if self.is_fix else 'broken since'} {newer}: {older} shows it in "
-            f"{shown_older} of {of_older} plays, {newer} in {shown_newer} of {of_newer}"
+            f"{shown_older} of {of_older} runs, {newer} in {shown_newer} of {of_newer}"
         )
 
     def is_sure(self, shown: Mapping[str, tuple[int, int]]) -> bool:
-        """Return whether all plays of both sides, given as in `with_plays`, agree."""
+        """Return whether all runs of both sides, given as in `with_runs`, agree."""
         sides = (shown[self.older], shown[self.newer])
         (bad, of_bad), (good, _) = sides if self.is_fix else sides[::-1]
         return bad == of_bad and good == 0
@@ -332,18 +332,18 @@ class Search:
 
     @property
     def file_name(self) -> str:
-        """Name of the file of what was played, until all borders are found."""
+        """Name of the file of what was run, until all borders are found."""
         asked = repr((Path(self.name).stem, self.case, self.span.lines))
         return f"bisect-{hashlib.sha256(asked.encode()).hexdigest()[:12]}.jsonl"
 
-    def most_plays(self, runs: int) -> int:
-        """Return how many plays one border between lines takes, with so many of each side."""
+    def most_runs(self, runs: int) -> int:
+        """Return how many runs one border between lines takes, with so many of each side."""
         lines = self.span.lines
         longest = max(map(len, lines))
         return 2 + len(lines).bit_length() + longest.bit_length() + 2 * (runs - 1)
 
     def scenario(self, kafka: str) -> Scenario:
-        """Return the scenario to play on a release or build. Raises as `scenario_for`."""
+        """Return the scenario to run on a release or build. Raises as `scenario_for`."""
         return scenario_for(
             self.name, self.case, kafka, rules=self.rules.get(kafka, ""), trusted=self.trusted
         )
@@ -360,47 +360,47 @@ def search_for(
     options: RunOptions,
     say: Callable[[str], None],
 ) -> Search:
-    """Return the search for this scenario, or refuse it before any cluster starts.
+    """Fetch all Kafkas and return the search, or refuse it before any cluster starts.
 
     `builds` is a folder of builds, or None for releases.
 
     Raises:
         UsageError: As of `span_of_releases`, `span_of_builds` and `scenario_for`.
         ScenarioError: The file is no scenario.
-        ReleaseError, MachineError: A build is none, or cannot be had.
+        ReleaseError, MachineError: A Kafka is none, or cannot be had.
     """
-    given = scenario_given(name, trusted=trusted)
-    rules = {}
+    rules: dict[str, str] = {}
     if builds is None:
+        given = scenario_given(name, trusted=trusted)
         span = span_of_releases(name, case, given, good=good, bad=bad)
-        first = [span.bad]
     else:
         span = span_of_builds(builds, good=good, bad=bad)
-        first = [*span.lines[0]]
-        for build in first:
-            kafka = fetch(build, driver=options.driver, offline=options.offline, say=say)
-            rules[build] = release_of(kafka.release).judged_as
     search = Search(name=name, case=case, span=span, rules=rules, trusted=trusted)
-    for kafka_or_build in first:
-        search.scenario(kafka_or_build)
+    if builds is None:
+        search.scenario(span.bad)
+    for kafka in chain(*span.lines):
+        distribution = fetch(kafka, driver=options.driver, offline=options.offline, say=say)
+        if builds is not None:
+            rules[kafka] = release_of(distribution.release).judged_as
+            search.scenario(kafka)
     return search
 
 
 def confirmed_borders(
     search: Search, *, runs: int, options: RunOptions, say: Callable[[str], None]
 ) -> Iterator[tuple[Border, Mapping[str, tuple[int, int]]]]:
-    """Plays what is needed; yields each border, with plays of both sides as in `with_plays`.
+    """Run what is needed; yield each border, with runs of both sides as in `with_runs`.
 
-    Only verdicts are written, no reports. What was played is kept beside the runs until all borders
+    Only verdicts are written, no reports. What was run is kept beside the runs until all borders
     are found, so that the same command goes on after a stop.
 
     Raises:
         UsageError: What is called good or bad is not.
-        RunUnknown: A play was unknown.
-        ReleaseError, MachineError: A Kafka cannot be had.
+        RunUnknown: A run was unknown.
+        MachineError: The machine cannot go on.
     """
     kinds = findings_of_bug(search.name, search.case)
-    # However often a Kafka is played, what its peers cannot read is said once.
+    # However often a Kafka is run, what its peers cannot read is said once.
     player = InThisProcess(
         options=options, say=lambda _text: None, warn=cache(say), has_report=False
     )
@@ -411,60 +411,57 @@ def confirmed_borders(
         say(f"run: {line.run}")
         known.append(line)
 
-    def play_kafka(kafka: str) -> bool | None:
-        fetch(kafka, driver=options.driver, offline=options.offline, say=say)
-        left = search.most_plays(runs) - len(known.lines)
-        say(f"playing {Path(kafka).name}; about {max(1, left)} plays are left with it")
+    def run_kafka(kafka: str) -> bool | None:
+        left = search.most_runs(runs) - len(known.lines)
+        say(f"running {Path(kafka).name}; about {max(1, left)} runs are left with it")
         Campaign(player=player).run([kafka], search.scenario, keep)
         return shows_bug(known.lines[-1], kinds)
 
-    plays = Plays(play_kafka, say=say)
+    answers = Answers(run_kafka, say=say)
     for line in known.lines:
         is_bad = shows_bug(line, kinds)
         if is_bad is not None:
-            plays.answers.setdefault(line.kafka, []).append(is_bad)
-    if plays.answers:
-        say(f"it goes on from {known.path}: {plays.so_far()}")
-    for end in filter(None, (search.span.good, search.span.bad)):
-        fetch(end, driver=options.driver, offline=options.offline, say=say)
+            answers.by_release.setdefault(line.kafka, []).append(is_bad)
+    if answers.by_release:
+        say(f"it goes on from {known.path}: {answers.so_far()}")
     try:
-        plays.require(search.span)
-        for border in borders(search.span.lines, plays.is_bad):
-            yield border, plays.confirmed(border, runs)
+        answers.require(search.span)
+        for border in borders(search.span.lines, answers.is_bad):
+            yield border, answers.confirmed(border, runs)
     except BaseException:
-        if plays.answers:
-            say(f"so far: {plays.so_far()}; the same command goes on from there")
+        if answers.by_release:
+            say(f"so far: {answers.so_far()}; the same command goes on from there")
         raise
     known.path.unlink(missing_ok=True)
 
 
-class Plays:
-    """Plays each release when it is first asked about, and keeps what came of it.
+class Answers:
+    """Runs each release when it is first asked about, and keeps what came of it.
 
     Args:
-        play: Plays a release; whether it shows the bug, None for unknown.
-        say: Is told of each.
+        run: Runs a release; whether it shows the bug, None for unknown.
+        say: Called with a line for each.
     """
 
-    def __init__(self, play: Callable[[str], bool | None], *, say: Callable[[str], None]) -> None:
-        self._play = play
+    def __init__(self, run: Callable[[str], bool | None], *, say: Callable[[str], None]) -> None:
+        self._run = run
         self._say = say
-        self.answers: dict[str, list[bool]] = {}
+        self.by_release: dict[str, list[bool]] = {}
 
     def is_bad(self, release: str) -> bool:
-        """Whether the release shows the bug, by its first play.
+        """Whether the release shows the bug, by its first run.
 
         Raises:
-            RunUnknown: The play was unknown.
+            RunUnknown: The run was unknown.
         """
-        return (self.answers.get(release) or self.again(release))[0]
+        return (self.by_release.get(release) or self.again(release))[0]
 
     def require(self, span: ReleaseSpan) -> None:
-        """Plays what is called good and bad, and both ends of the span where neither or one is.
+        """Run what is called good and bad, and both ends of the span where neither or one is.
 
         Raises:
             UsageError: They are not as they are called, or both ends are alike.
-            RunUnknown: A play was unknown.
+            RunUnknown: A run was unknown.
         """
         good, bad = Path(span.good).name, Path(span.bad).name
         if bad and not self.is_bad(span.bad):
@@ -479,19 +476,19 @@ class Plays:
             )
 
     def again(self, release: str) -> list[bool]:
-        """Plays it once more; returns all of its answers.
+        """Run it once more; return all of its answers.
 
         Raises:
-            RunUnknown: The play was unknown.
+            RunUnknown: The run was unknown.
         """
-        is_bad = self._play(release)
+        is_bad = self._run(release)
         if is_bad is None:
             raise RunUnknown(
                 f"{Path(release).name} was unknown, or unsafe but not by this bug, so no border "
-                "can be told: look at its run, or name others"
+                "can be named: look at its run, or name others"
             )
         self._say(f"{Path(release).name} {'shows it' if is_bad else 'does not show it'}")
-        answers = self.answers.setdefault(release, [])
+        answers = self.by_release.setdefault(release, [])
         answers.append(is_bad)
         return answers
 
@@ -499,14 +496,14 @@ class Plays:
         """Describe what is known, release by release."""
         return ", ".join(
             f"{Path(release).name} {'shows it' if answers[0] else 'does not show it'}"
-            for release, answers in self.answers.items()
+            for release, answers in self.by_release.items()
         )
 
     def confirmed(self, border: Border, runs: int) -> Mapping[str, tuple[int, int]]:
-        """Plays both sides of a border until each has so many plays; as in `Border.with_plays`."""
+        """Run both sides of a border until each has so many runs; as in `Border.with_runs`."""
         shown = {}
         for release in (border.older, border.newer):
-            while len(self.answers.get(release, ())) < runs:
+            while len(self.by_release.get(release, ())) < runs:
                 self.again(release)
-            shown[release] = sum(self.answers[release]), len(self.answers[release])
+            shown[release] = sum(self.by_release[release]), len(self.by_release[release])
         return shown

@@ -1,4 +1,4 @@
-"""`kchaos bisect`: between which releases or builds a bug came or went, by playing it."""
+"""`kchaos bisect`: between which releases or builds a bug came or went, by running it."""
 
 import json
 from pathlib import Path
@@ -85,5 +85,5 @@ def bisect(
         if as_json:
             click.echo(json.dumps(border.to_json() | {"shown": shown}))
         else:
-            click.echo(border.with_plays(shown))
+            click.echo(border.with_runs(shown))
     return code

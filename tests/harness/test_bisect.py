@@ -14,8 +14,8 @@ from kchaos.checkers.run_line import FindingLine, RunLine
 from kchaos.clusters.errors import MachineError
 from kchaos.harness.campaign import bisection
 from kchaos.harness.campaign.bisection import (
+    Answers,
     Border,
-    Plays,
     ReleaseSpan,
     borders,
     findings_of_bug,
@@ -60,8 +60,8 @@ def test_a_bug_that_came_is_told_as_such() -> None:
     lines = lines_between("2.6.3", "3.9.1")
     (border,) = borders(lines, lambda release: came.includes(parse_version(release)))
     shown = {"2.8.2": (0, 1), "3.0.0": (1, 1)}
-    told = "broken since 3.0.0: 2.8.2 shows it in 0 of 1 plays, 3.0.0 in 1 of 1"
-    assert border.with_plays(shown) == told
+    told = "broken since 3.0.0: 2.8.2 shows it in 0 of 1 runs, 3.0.0 in 1 of 1"
+    assert border.with_runs(shown) == told
     assert border.is_sure(shown)
     assert not border.is_sure(shown | {"3.0.0": (1, 2)})
     assert border.to_json()["first_bad"] == "3.0.0"
@@ -81,20 +81,20 @@ def test_few_releases_are_played() -> None:
 
 
 def test_both_sides_of_a_border_are_played_again_and_counted() -> None:
-    answers = {"1.1.1": [True, True, False], "2.0.0": [False, False, False]}
+    each = {"1.1.1": [True, True, False], "2.0.0": [False, False, False]}
     said: list[str] = []
-    plays = Plays(lambda release: answers[release].pop(0), say=said.append)
+    answers = Answers(lambda release: each[release].pop(0), say=said.append)
     border = Border(older="1.1.1", newer="2.0.0", is_fix=True)
 
-    assert plays.is_bad("1.1.1")
-    assert plays.confirmed(border, 3) == {"1.1.1": (2, 3), "2.0.0": (0, 3)}
+    assert answers.is_bad("1.1.1")
+    assert answers.confirmed(border, 3) == {"1.1.1": (2, 3), "2.0.0": (0, 3)}
     assert "2.0.0 does not show it" in said
 
 
 def test_an_unknown_play_is_no_answer() -> None:
-    plays = Plays(lambda _release: None, say=lambda _text: None)
+    answers = Answers(lambda _release: None, say=lambda _text: None)
     with pytest.raises(RunUnknown, match=r"2\.0\.0 was unknown"):
-        plays.is_bad("2.0.0")
+        answers.is_bad("2.0.0")
 
 
 @pytest.mark.parametrize(
@@ -138,17 +138,17 @@ def test_releases_with_kraft_alone_are_between_others() -> None:
 
 
 def test_releases_that_are_not_as_they_are_called_are_refused() -> None:
-    plays = Plays(lambda release: release == "1.1.1", say=lambda _text: None)
+    answers = Answers(lambda release: release == "1.1.1", say=lambda _text: None)
     lines = [["1.1.1"], ["2.0.0"]]
-    plays.require(ReleaseSpan(lines=lines, good="2.0.0", bad="1.1.1"))
+    answers.require(ReleaseSpan(lines=lines, good="2.0.0", bad="1.1.1"))
     with pytest.raises(UsageError, match=r"--bad must name"):
-        plays.require(ReleaseSpan(lines=lines, good="2.0.0", bad="2.0.0"))
+        answers.require(ReleaseSpan(lines=lines, good="2.0.0", bad="2.0.0"))
     with pytest.raises(UsageError, match=r"--good must name"):
-        plays.require(ReleaseSpan(lines=lines, good="1.1.1", bad="1.1.1"))
+        answers.require(ReleaseSpan(lines=lines, good="1.1.1", bad="1.1.1"))
     with pytest.raises(UsageError, match=r"of 2\.0\.0 and 2\.0\.1 neither shows the bug"):
-        plays.require(ReleaseSpan(lines=[["2.0.0", "2.0.1"]]))
+        answers.require(ReleaseSpan(lines=[["2.0.0", "2.0.1"]]))
     with pytest.raises(UsageError, match="both show the bug"):
-        Plays(lambda _kafka: True, say=lambda _text: None).require(ReleaseSpan(lines=lines))
+        Answers(lambda _kafka: True, say=lambda _text: None).require(ReleaseSpan(lines=lines))
 
 
 def test_a_scenario_is_of_the_release_that_is_played() -> None:
@@ -303,8 +303,8 @@ def test_each_border_is_told_with_its_first_good_one_and_how_often(
     assert run([*arguments, "--bad", "0.11.0.0", "--runs", "2"]) == 0
 
     assert capsys.readouterr().out.splitlines() == [
-        "fixed in 1.0.1: 1.0.0 shows it in 2 of 2 plays, 1.0.1 in 0 of 2",
-        "fixed in 0.11.0.2: 0.11.0.1 shows it in 2 of 2 plays, 0.11.0.2 in 0 of 2",
+        "fixed in 1.0.1: 1.0.0 shows it in 2 of 2 runs, 1.0.1 in 0 of 2",
+        "fixed in 0.11.0.2: 0.11.0.1 shows it in 2 of 2 runs, 0.11.0.2 in 0 of 2",
     ]
     assert player.played.count("1.0.1") == 2
 
@@ -334,23 +334,24 @@ def test_a_border_that_does_not_hold_is_a_finding(
     arguments = ["bisect", "KIP-101-1", "--case", "clean-elections", "--good", "0.11.0.0"]
     assert run([*arguments, "--bad", "0.10.2.2"]) == 1
 
-    told = "fixed in 0.11.0.0: 0.10.2.2 shows it in 2 of 3 plays, 0.11.0.0 in 0 of 3"
+    told = "fixed in 0.11.0.0: 0.10.2.2 shows it in 2 of 3 runs, 0.11.0.0 in 0 of 3"
     assert told in capsys.readouterr().out
 
 
-def test_a_bisection_that_was_stopped_tells_what_it_knows_and_goes_on_from_there(
+def test_a_bisection_that_was_stopped_says_what_it_knows_and_goes_on_from_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     player = play_with(monkeypatch, bad_until("1.0.1"))
     arguments = ["bisect", "KIP-101-1", "--case", "clean-elections", "--good", "1.1.1"]
     arguments += ["--bad", "0.11.0.0", "--runs", "1"]
 
-    def fetch(kafka: str, **_: object) -> None:
-        if kafka not in ("1.1.1", "0.11.0.0"):
-            raise MachineError("the network is gone")
+    def play(scenario: Scenario) -> RunLine:
+        if scenario.release not in ("1.1.1", "0.11.0.0"):
+            raise MachineError("the disk is full")
+        return Player.play(player, scenario)
 
     with monkeypatch.context() as broken:
-        broken.setattr(bisection, "fetch", fetch)
+        broken.setattr(player, "play", play)
         assert run(arguments) == MACHINE
     so_far = "0.11.0.0 shows it, 1.1.1 does not show it"
     assert f"so far: {so_far}; the same command goes on from there" in capsys.readouterr().err
@@ -359,9 +360,27 @@ def test_a_bisection_that_was_stopped_tells_what_it_knows_and_goes_on_from_there
     assert run(arguments) == 0
     captured = capsys.readouterr()
     assert f": {so_far}" in captured.err
-    assert "fixed in 1.0.1: 1.0.0 shows it in 1 of 1 plays, 1.0.1 in 0 of 1" in captured.out
+    assert "fixed in 1.0.1: 1.0.0 shows it in 1 of 1 runs, 1.0.1 in 0 of 1" in captured.out
     assert len(player.played) == len({*player.played})
     assert [*tmp_path.glob("**/bisect-*")] == []
+
+
+def test_every_kafka_of_a_bisection_is_fetched_before_the_first_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    player = play_with(monkeypatch, bad_until("1.0.1"))
+    fetched: list[str] = []
+
+    def fetch(kafka: str, **_: object) -> None:
+        fetched.append(kafka)
+        if kafka == "1.1.1":
+            raise MachineError("the network is gone")
+
+    monkeypatch.setattr(bisection, "fetch", fetch)
+    arguments = ["KIP-101-1", "--case", "clean-elections", "--good", "1.1.1", "--bad", "0.11.0.3"]
+    assert run(["bisect", *arguments]) == MACHINE
+    assert fetched == ["0.11.0.3", "1.0.0", "1.0.1", "1.0.2", "1.1.0", "1.1.1"]
+    assert player.played == []
 
 
 def test_what_peers_cannot_read_is_said_once_for_each_kafka(
