@@ -637,4 +637,4 @@ def bounds_not_measured(bounds: Bounds, availability: Availability) -> Iterator[
     for name, bound in asdict(bounds).items():
         if bound is not None and name not in measured and name != "service_back_s":
             why = "; ".join(availability.not_measured) or "no client wrote or read its partition"
-            yield f"the bound {name} was asked for, and could not be measured: {why}"
+            yield f"the bound {name} was given, and could not be measured: {why}"

@@ -34,8 +34,8 @@ def seed_in(text: str) -> int:
     number, of = match.groups()
     if of not in (None, own_version()):
         raise ValueError(
-            f"seed {number} is of kchaos {of}, and this is {own_version()}, which draws another "
-            f"schedule from it. Play the run's own schedule (kchaos replay RUN), or take {number} "
+            f"seed {number} is of kchaos {of}, and this is {own_version()}, which makes another "
+            f"schedule of it. Repeat the run's own schedule (kchaos replay RUN), or take {number} "
             "for a new one"
         )
     return int(number)

@@ -114,7 +114,7 @@ class Children:
                 [*self.kchaos, *self._arguments(file)],
                 log_file=self.work / f"{number}.log",
                 env=_environment(),
-                name=f"play {number}",
+                name=f"run {number}",
             )
             self._running[number] = child
         return number, child

@@ -323,7 +323,7 @@ def _told(line: RunLine) -> str:
     drawn = line.drawn_s or 0.0
     told = [
         f"seed {line.seed} on {marked(line.release, line.build)}: {line.verdict}",
-        f"drawn in {drawn:.1f} s" if drawn >= _TOLD_FROM_S else "",
+        f"chosen in {drawn:.1f} s" if drawn >= _TOLD_FROM_S else "",
         "" if line.seconds is None else f"{line.seconds:.1f} s",
         line.run,
     ]

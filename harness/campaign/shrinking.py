@@ -73,7 +73,7 @@ class Shrinking:
             self.played += 1
             shown = ", ".join(line.signs) or line.unknown or "nothing"
             steps = len(tried[number // self.tries])
-            self.say(f"play {self.played} of {self.plays}: {steps} steps show {shown}")
+            self.say(f"run {self.played} of {self.plays}: {steps} steps show {shown}")
 
         campaign = Campaign(player=player, side_by_side=self.side_by_side)
         campaign.run(range(len(tried) * self.tries), part, keep)

@@ -143,9 +143,9 @@ def play_upgrade(
             say(f"seed {scenario.seed}: {line.unknown}")
             return
         paths[scenario.seed] = Path(line.run)
-        told = signed()
-        write_sign_off(told, folder)
-        last = told.runs[sorted(paths).index(scenario.seed)]
+        result = signed()
+        write_sign_off(result, folder)
+        last = result.runs[sorted(paths).index(scenario.seed)]
         why = f": {last.why}" if last.why else ""
         left = time_left(time.monotonic() - began, len(paths), runs, at_once=side_by_side)
         say(f"{len(paths)} of {runs}{left}: seed {scenario.seed} is {last.answer}{why}")
@@ -159,9 +159,9 @@ def play_upgrade(
     return signed(), folder / PAGE
 
 
-def exit_code_of_upgrade(told: SignOff) -> int:
+def exit_code_of_upgrade(result: SignOff) -> int:
     """Return the exit code: 0 green, 1 red, 2 unknown."""
-    return {GREEN: AS_EXPECTED, RED: FINDING}.get(told.answer, UNKNOWN)
+    return {GREEN: AS_EXPECTED, RED: FINDING}.get(result.answer, UNKNOWN)
 
 
 def digest_of(kafka: Distribution) -> str:
@@ -179,11 +179,11 @@ def rules_of(upgrade: Upgrade) -> tuple[list[str], list[str]]:
         changes = rules_between(upgrade.older_release, upgrade.newer_release)
     except UsageError:
         return [], []
-    told = [
+    both = [
         (change.is_gained, f"{change.rule.name} ({change.rule.releases}): {change.rule.meaning}")
         for change in changes
     ]
-    return [text for gained, text in told if gained], [text for gained, text in told if not gained]
+    return [text for gained, text in both if gained], [text for gained, text in both if not gained]
 
 
 def notes_of(upgrade: Upgrade) -> list[str]:
@@ -206,9 +206,9 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
 
 
 def plan_lines(upgrade: Upgrade, seed: int | None) -> list[str]:
-    """Lines of a plan, while nothing is played: the phases, the order of a seed, what differs."""
-    told = sign_off(upgrade, [], wanted=0)
-    lines = [f"upgrade from {upgrade.pair}", *wrapped(supported(told))]
+    """Lines of a plan, while nothing is run: the phases, the order of a seed, what differs."""
+    result = sign_off(upgrade, [], wanted=0)
+    lines = [f"upgrade from {upgrade.pair}", *wrapped(supported(result))]
     orders = _orders(draw_upgrade(seed, upgrade)) if seed is not None else {}
     for number, phase in enumerate(phases(upgrade), start=1):
         order = ", ".join(map(str, orders.get(phase.name, ()))) or "any order"
@@ -233,7 +233,7 @@ def plan_json(upgrade: Upgrade, seed: int | None) -> str:
     """Return the plan as one JSON object, with the scenario if a seed is given."""
     gained, missing = rules_of(upgrade)
     scenario = None if seed is None else draw_upgrade(seed, upgrade).to_json()
-    told = {
+    plan = {
         "pair": upgrade.pair,
         "unsupported": upgrade.why_unsupported,
         "phases": [
@@ -250,7 +250,7 @@ def plan_json(upgrade: Upgrade, seed: int | None) -> str:
         "notes": notes_of(upgrade),
         "scenario": scenario,
     }
-    return json.dumps(told)
+    return json.dumps(plan)
 
 
 def _orders(scenario: Scenario) -> dict[str, list[int]]:
@@ -262,6 +262,7 @@ def _orders(scenario: Scenario) -> dict[str, list[int]]:
     return orders
 
 
-def result_lines(told: SignOff, page: Path) -> list[str]:
+def result_lines(result: SignOff, page: Path) -> list[str]:
     """Lines that are printed at the end."""
-    return [headline(told), *(f"{run.name}: {run.answer}" for run in told.runs), f"page: {page}"]
+    answers = [f"{run.name}: {run.answer}" for run in result.runs]
+    return [headline(result), *answers, f"page: {page}"]

@@ -162,7 +162,7 @@ def _cannot_show(case: str, release: str) -> str:
             "KIP-380-stale-stop-replica is what happens before"
         )
     if case in _FIXED and release != _AFTER:
-        return f"the case {case} goes from {_BEFORE} to {_AFTER}: play it on {_AFTER}"
+        return f"the case {case} goes from {_BEFORE} to {_AFTER}: run it on {_AFTER}"
     return ""
 
 

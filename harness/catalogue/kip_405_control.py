@@ -49,7 +49,7 @@ KIP_405_CONTROL = k.Entry(
     title="Scenarios 3 and 4 of KIP-405 without a remote tier leave the same logs",
     story=(
         "The document promises for its scenarios 3 and 4 that tiered storage changes nothing of "
-        "what brokers do about lost tails and unclean elections. The same steps are played without "
+        "what brokers do about lost tails and unclean elections. The same steps are run without "
         "a remote tier. At each step of the page the brokers' logs and epoch caches are the same, "
         "record by record. They are so until a tiered log lets go of what it has shipped."
     ),

@@ -131,7 +131,7 @@ def chaos(
     if not is_free and (transactions or (for_s, rate, workload) != (None, None, None)):
         raise click.UsageError("--for, --rate, --transactions and --workload go with --free")
     if is_free and parts:
-        raise click.UsageError("--free draws nothing of one's own: leave --parts or --free out")
+        raise click.UsageError("--free runs nothing of one's own: leave --parts or --free out")
     free = _free(for_s, rate, transactions, workload) if is_free else None
 
     def done(line: "RunLine") -> None:

@@ -146,7 +146,7 @@ def list_entries(
         click.echo("\n".join(line for entry in entries for line in title_lines(entry)))
     else:
         click.echo("\n".join(matrix_lines(entries)) + f"\n\n{MATRIX_KEY}")
-    click.echo("kchaos show NAME tells the story of a bug")
+    click.echo("kchaos show NAME has the story of a bug")
     click.echo("\n".join(last_seen_lines(entries, seen)))
 
 

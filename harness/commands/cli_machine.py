@@ -1,4 +1,4 @@
-"""The commands about this machine: a cluster to play with, what is known, kept and left behind."""
+"""The commands about this machine: a cluster to try, what is known, kept and left behind."""
 
 from pathlib import Path
 from textwrap import TextWrapper
@@ -115,7 +115,7 @@ def up(
     if not judge and (topics or (mix, seed, for_s) != (None, None, None)):
         raise click.UsageError("--mix, --seed, --for and --topic go with --judge -- COMMAND")
     if seed is not None and mix is None:
-        raise click.UsageError("--seed is of the faults that --mix draws: give --mix too")
+        raise click.UsageError("--seed is of the faults of --mix: give --mix too")
     spec = ClusterSpec(
         brokers=tuple(
             BrokerSpec(id=number, kafka=kafka) for number, kafka in enumerate(of_brokers)

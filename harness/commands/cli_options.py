@@ -323,7 +323,7 @@ class Command(click.Command):
 
 
 def run_options(command: Callable[..., _Answer]) -> Callable[..., _Answer]:
-    """Add the options of a command that plays, which receives them as `options`.
+    """Add the options of a command that runs, which receives them as `options`.
 
     A command without `runs_directory` says where its runs go by itself.
     """
@@ -368,7 +368,7 @@ def run_options(command: Callable[..., _Answer]) -> Callable[..., _Answer]:
 def default_side_by_side(*, measures_waits: bool = False) -> int:
     """Return the default number of parallel clusters, as cores and memory allow, at least 1.
 
-    A play waits a third of its time, so there is one for every core. Where it is measured for how
+    A run waits a third of its time, so there is one for every core. Where it is measured for how
     long clients had no service, there is one for every two: clusters take no time from each other.
     """
     return clusters_at_once([_HEAP_MIB] * _MOST_JVMS, cores=2 if measures_waits else 1)

@@ -1,4 +1,4 @@
-"""The commands about runs that were played: what they say together, tables and packs of them."""
+"""The commands about runs that ended: what they say together, tables and packs of them."""
 
 import shlex
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`kchaos up`: a cluster to play with until Ctrl-C, or to judge beside a command of one's own."""
+"""`kchaos up`: a cluster to try until Ctrl-C, or to judge beside a command of one's own."""
 
 import contextlib
 import math
@@ -143,7 +143,7 @@ def judged_playground(
     if beside.mix:
         free = FreeRun(for_s=math.inf, workload=tuple(command))
         require_free(free, beside.mix, oldest, mode=spec.mode)
-        say(f"faults: the mix {beside.mix}; --seed {seed_text(beside.seed)} draws the same again")
+        say(f"faults: the mix {beside.mix}; --seed {seed_text(beside.seed)} repeats them")
     cluster_spec = replace(
         spec,
         client_links=True,
@@ -158,7 +158,7 @@ def judged_playground(
         cluster=cluster_spec,
         steps=tuple(topics),
         seed=beside.seed,
-        title=f"{shlex.join(command)} beside {beside.mix or 'no drawn'} faults",
+        title=f"{shlex.join(command)} beside {beside.mix or 'no'} faults",
     )
     check_steps(scenario)
     releases = {kafka: each.release for kafka, each in distributions.items()}

@@ -1,4 +1,4 @@
-"""The commands that play bugs of the catalogue: `reproduce`, `replay` and `measure`."""
+"""The commands that run bugs of the catalogue: `reproduce`, `replay` and `measure`."""
 
 import json
 from dataclasses import replace

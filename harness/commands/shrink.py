@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 )
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
-    "--plays", type=click.IntRange(1), default=40, show_default=True, help="At most so many runs."
+    "--runs", type=click.IntRange(1), default=40, show_default=True, help="At most so many runs."
 )
 @click.option(
     "--tries",
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @opt.run_options
 def shrink(
     run: Path,
-    plays: int,
+    runs: int,
     tries: int,
     output: Path | None,
     side_by_side: int | None,
@@ -53,8 +53,8 @@ def shrink(
     """Remove steps of a run while it still shows the same.
 
     A smaller schedule shows the same if it has findings of the same kinds, about conformance or
-    else about safety. For an unknown run the reason must be the same. Each is played on real
-    brokers, until no step can be left out or --plays are used up.
+    else about safety. For an unknown run the reason must be the same. Each is run on real
+    brokers, until no step can be left out or --runs are used up.
     """
     from kchaos.checkers.judge import judge
     from kchaos.checkers.run_directory import RunDirectory
@@ -68,8 +68,8 @@ def shrink(
     say = opt.sayer()
     directory = RunDirectory.open(run.resolve())
     scenario = trusted_scenario(directory.path / "scenario.json", trust=trust)
-    if tries > plays:
-        raise UsageError(f"{tries} tries of each schedule are more than {plays} plays")
+    if tries > runs:
+        raise UsageError(f"{tries} tries of each schedule are more than {runs} runs")
     signs = frozenset(signs_of(judge(directory)))
     if not signs:
         raise UsageError(f"{run} conforms and is safe: there is nothing that a part could show")
@@ -77,7 +77,7 @@ def shrink(
     search = Shrinking(
         scenario=scenario,
         signs=signs,
-        plays=plays,
+        plays=runs,
         tries=tries,
         side_by_side=side_by_side or opt.default_side_by_side(),
         file=output or directory.path.parent / f"{directory.name}-shrunk.json",
@@ -86,14 +86,14 @@ def shrink(
     with player_in("shrink", options) as player:
         shrunk = search.shrink(player, str(directory.read("run.json")["release"]))
     if shrunk is None or search.line is None:
-        say(f"played {search.played} times, it does not show that again: see --tries")
+        say(f"run {search.played} times, it does not show that again: see --tries")
         return UNKNOWN
     told = {
         "scenario": str(search.file),
         "steps": len(shrunk.steps),
         "of": len(scenario.steps),
         "minimal": shrunk.is_minimal,
-        "plays": search.played,
+        "runs": search.played,
         "signs": search.line.signs,
         "run": search.line.run,
     }

@@ -118,7 +118,7 @@ def upgrade(
 
     With ZooKeeper new binaries go to one broker after the other at the old protocol. Then the
     protocol is raised, and then the message format where an old one was kept. With KRaft new
-    binaries go to controllers, then to brokers, and then feature levels are raised. The seed draws
+    binaries go to controllers, then to brokers, and then feature levels are raised. The seed sets
     the orders, the place of the controller and the faults. Exit codes: 0 green, 1 red, 2 unknown;
     64 what Kafka does not support.
     """

@@ -18,10 +18,10 @@ from kchaos.clusters.releases import KRAFT_RELEASES, TESTED_RELEASES, release_of
 from kchaos.harness.printable import wrapped
 from kchaos.harness.upgrades.notes import RuleChange, change_texts, level_texts
 
-_COLUMNS = ("compared", "played", "neither", "with KRaft", "in cache")
+_COLUMNS = ("compared", "run", "neither", "with KRaft", "in cache")
 _NOTES = (
     "compared: its source was compared with every rule of the model",
-    "played:   scenarios were run on it here, with ZooKeeper",
+    "run:      scenarios were run on it here, with ZooKeeper",
     "with KRaft: clusters are started here; runs on them are judged for safety alone",
     "On a release that was not compared, a run that is not as predicted is unknown.",
 )
@@ -42,7 +42,7 @@ class Known:
 
     @property
     def is_neither(self) -> bool:
-        """Whether it has ZooKeeper, and was neither compared nor played."""
+        """Whether it has ZooKeeper, and was neither compared nor run."""
         known = self.status.compared or self.status.played
         return not known and self.release in RELEASED
 
@@ -52,7 +52,7 @@ class Known:
             "release": self.release,
             "compared": self.status.compared,
             "read_at": self.status.read_at,
-            "played": self.status.played,
+            "run": self.status.played,
             "with_kraft": self.is_with_kraft,
             "in_cache": self.is_cached,
         }

@@ -246,7 +246,7 @@ def _lanes(replica: ReplicaView, place: Any) -> list[DrawnLane]:
         elif replica.on_disk is not None and replica.on_disk.high_watermark is not None:
             marks = (replica.on_disk.high_watermark,)
         note = note_of(replica, side)
-        joined = f"{side}: {lane.batches} batches, drawn joined as {len(lane.spans)} stretches"
+        joined = f"{side}: {lane.batches} batches, joined as {len(lane.spans)} stretches"
         drawn.append(
             DrawnLane(
                 side=side,

@@ -337,24 +337,21 @@ def _time(paper: Paper, loaded: Loaded) -> None:
         loaded, decisions=decisions, faults=faults, writes=writes_of(loaded), rounds=()
     )
     begun = min((moment.time for moment in all_moments if moment.kind == "step"), default=0.0)
-    told = [
-        moment for moment in all_moments if moment.kind != "step" and not _is_first(moment, begun)
+    # Those that register before the first step are about the cluster's start.
+    shown = [
+        moment
+        for moment in all_moments
+        if moment.kind != "step" and (moment.kind != "registration" or moment.time >= begun)
     ]
     paper.heading("Time line (seconds; | while a fault acts)")
     for problem in decisions.problems:
         paper.add(f"! decisions are missing: {problem}", indent=2, hang=2, style="unknown")
-    shown = told
-    if len(told) > MOST_MOMENTS:
-        shown = [*told[: MOST_MOMENTS // 2], *told[-MOST_MOMENTS // 2 :]]
-        paper.add(f"{len(told) - MOST_MOMENTS} moments in the middle are left out", indent=2)
+    if len(shown) > MOST_MOMENTS:
+        paper.add(f"{len(shown) - MOST_MOMENTS} moments in the middle are left out", indent=2)
+        shown = [*shown[: MOST_MOMENTS // 2], *shown[-MOST_MOMENTS // 2 :]]
     bars = list(dict.fromkeys(fault.name for fault in faults))[:8]
     for moment in shown:
         _moment(paper, moment, bars, loaded.started_at)
-
-
-def _is_first(moment: Moment, begun: float) -> bool:
-    """Return whether the moment is about brokers that register before the first step."""
-    return moment.kind == "registration" and moment.time < begun
 
 
 def _moment(paper: Paper, moment: Moment, bars: Sequence[str], zero: float) -> None:

@@ -89,7 +89,7 @@ class Scenario:
         written = data.get("format", FORMAT)
         if not isinstance(written, int) or not 1 <= written <= FORMAT:
             raise ScenarioError(
-                f"it has format {written!r}, and this kchaos reads up to {FORMAT}: play it with "
+                f"it has format {written!r}, and this kchaos reads up to {FORMAT}: run it with "
                 "the kchaos that wrote it, or a newer one"
             )
         try:

@@ -99,7 +99,7 @@ def _shown(summary: Summary, folder: Path) -> dict[str, Any]:
         "bugs": [_bug(bug, folder) for bug in summary.bugs],
         "rates": [(rate, _percent(rate)) for rate in (*summary.totals, *summary.rates)],
         "all_mixes": ALL_MIXES,
-        "modes": _modes(summary),
+        "modes": sorted({mode_of(line) for line in summary.lines}),
         "kinds_of_service": summary.measured,
         "not_measured": _not_measured(summary),
         "service": [
@@ -265,13 +265,10 @@ def _when(summary: Summary) -> str:
     times = [line.started_at for line in summary.lines if line.started_at]
     if not times:
         return "When the runs began is not known."
-    first, last = (time.strftime("%Y-%m-%d %H:%M", time.gmtime(when)) for when in _ends(times))
+    ends = min(times), max(times)
+    first, last = (time.strftime("%Y-%m-%d %H:%M", time.gmtime(when)) for when in ends)
     beside = f", beside {summary.baseline}" if summary.baseline is not None else ""
     return f"Begun between {first} and {last} UTC{beside}."
-
-
-def _ends(times: list[float]) -> tuple[float, float]:
-    return min(times), max(times)
 
 
 def _bug(bug: Bug, folder: Path) -> dict[str, Any]:
@@ -339,11 +336,6 @@ def _not_measured(summary: Summary) -> str:
     """Return a sentence with the kinds that no run has measured, or ""."""
     missing = [words for name, words in WITHOUT_SERVICE.items() if name not in summary.measured]
     return f"No run has measured: {', '.join(missing)}." if missing else ""
-
-
-def _modes(summary: Summary) -> list[str]:
-    """Return where the runs' clusters kept their metadata; "" for an older night's line."""
-    return sorted({mode_of(line) for line in summary.lines})
 
 
 def _service_json(service: Service) -> dict[str, Any]:

@@ -303,7 +303,7 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
     return Scenario(
         entry=ENTRY,
         case=upgrade.case,
-        title=f"upgrade from {upgrade.pair}{_told(upgrade)}, seed {seed}",
+        title=f"upgrade from {upgrade.pair}{_variation(upgrade)}, seed {seed}",
         release=upgrade.older,
         cluster=ClusterSpec(
             brokers=tuple(BrokerSpec(id=broker, kafka=upgrade.older) for broker in BROKERS),
@@ -318,11 +318,11 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
     )
 
 
-def _told(upgrade: Upgrade) -> str:
-    told = [", and back"] * upgrade.back + [", in one roll"] * upgrade.one_roll
-    told += [", with writes between the rolls"] * upgrade.stepped
-    told += [f", beside {shlex.join(upgrade.workload)}"] * bool(upgrade.workload)
-    return "".join(told) + (f", with faults ({upgrade.mix})" if upgrade.mix else "")
+def _variation(upgrade: Upgrade) -> str:
+    parts = [", and back"] * upgrade.back + [", in one roll"] * upgrade.one_roll
+    parts += [", with writes between the rolls"] * upgrade.stepped
+    parts += [f", beside {shlex.join(upgrade.workload)}"] * bool(upgrade.workload)
+    return "".join(parts) + (f", with faults ({upgrade.mix})" if upgrade.mix else "")
 
 
 def _weights(upgrade: Upgrade) -> Mapping[str, float]:

@@ -35,7 +35,7 @@ _SYMBOLS = {GREEN: "✓", RED: "✗", UNKNOWN: "?"}
 _YES = {True: "yes", False: "no", None: "unknown"}
 
 
-def write_sign_off(told: SignOff, folder: Path) -> list[Path]:
+def write_sign_off(result: SignOff, folder: Path) -> list[Path]:
     """Write the three files into a folder, each whole or not at all; return their paths.
 
     Raises:
@@ -44,51 +44,54 @@ def write_sign_off(told: SignOff, folder: Path) -> list[Path]:
     return write_whole(
         folder,
         {
-            PAGE: html_of(told, folder),
-            MARKDOWN: markdown_of(told, folder),
-            JSON: json.dumps(json_of(told), indent=1) + "\n",
+            PAGE: html_of(result, folder),
+            MARKDOWN: markdown_of(result, folder),
+            JSON: json.dumps(json_of(result), indent=1) + "\n",
         },
     )
 
 
-def headline(told: SignOff) -> str:
+def headline(result: SignOff) -> str:
     """Return the two releases and the answer."""
-    return f"Kafka {told.upgrade.pair}{_unusual(told)}: {told.answer}"
+    return f"Kafka {result.upgrade.pair}{_unusual(result)}: {result.answer}"
 
 
-def html_of(told: SignOff, folder: Path) -> str:
+def html_of(result: SignOff, folder: Path) -> str:
     """Return the sign-off as an HTML page for this folder."""
-    return _template("sign_off.html").render(_shown(told, folder))
+    return _template("sign_off.html").render(_shown(result, folder))
 
 
-def markdown_of(told: SignOff, folder: Path) -> str:
+def markdown_of(result: SignOff, folder: Path) -> str:
     """Return the sign-off as Markdown, for a change request or a chat."""
-    return _template("sign_off.md").render(_shown(told, folder)).rstrip() + "\n"
+    return _template("sign_off.md").render(_shown(result, folder)).rstrip() + "\n"
 
 
 def _template(name: str) -> jinja2.Template:
     return templates("kchaos.harness.upgrades").get_template(name)
 
 
-def _shown(told: SignOff, folder: Path) -> dict[str, Any]:
+def _shown(result: SignOff, folder: Path) -> dict[str, Any]:
     """Return the templates' variables."""
-    phases = phase_rows(told)
+    phases = phase_rows(result)
     return {
-        "told": told,
-        "headline": headline(told),
-        "symbol": _SYMBOLS[told.answer],
-        "reason": reason(told),
-        "supported": supported(told),
-        "clients": clients(told),
+        "result": result,
+        "headline": headline(result),
+        "symbol": _SYMBOLS[result.answer],
+        "reason": reason(result),
+        "supported": supported(result),
+        "clients": clients(result),
         "seconds": _seconds,
         "phases": phases,
-        "procedure": told.procedure,
-        "not_covered": not_covered(told),
-        "settings": sorted(PRODUCTION[told.upgrade.mode].items()),
-        "levels": levels_before_and_after(told),
+        "procedure": result.procedure,
+        "not_covered": not_covered(result),
+        "settings": sorted(PRODUCTION[result.upgrade.mode].items()),
+        "levels": levels_before_and_after(result),
         "meanings": LEVELS,
-        "findings": _findings(told),
-        "runs": [_run(run, folder) for run in _worst_first(told.runs)],
+        "findings": _findings(result),
+        "runs": [
+            _run(run, folder)
+            for run in sorted(result.runs, key=lambda run: (RED, UNKNOWN, GREEN).index(run.answer))
+        ],
         "sees_writes": any(row["without_write_s"] is not None for row in phases),
         "symbols": _SYMBOLS,
         "yes": _YES,
@@ -96,32 +99,27 @@ def _shown(told: SignOff, folder: Path) -> dict[str, Any]:
     }
 
 
-def _worst_first(runs: Sequence[RunOfUpgrade]) -> list[RunOfUpgrade]:
-    """Return red runs, then unknown ones, then the others, each in played order."""
-    return sorted(runs, key=lambda run: (RED, UNKNOWN, GREEN).index(run.answer))
-
-
-def reason(told: SignOff) -> str:
+def reason(result: SignOff) -> str:
     """Return the reason for the answer, in one sentence."""
-    runs = len(told.runs)
+    runs = len(result.runs)
     of = "the one run" if runs == 1 else f"all {runs} runs"
     if not runs:
         return "There is no run."
-    if told.answer == GREEN:
+    if result.answer == GREEN:
         return (
             f"In {of} every broker was rolled in each phase, replicas agree and every promised "
             f"record is there. All went as the model of these releases predicts. {bound_text(runs)}"
         )
-    if told.answer == UNKNOWN:
-        missing = told.wanted - runs
-        why = next((run.why for run in told.runs if run.answer == UNKNOWN), "")
-        words = [f"{_counted(told, UNKNOWN)} unknown"] * bool(told.count(UNKNOWN))
-        words += [f"{missing} of {told.wanted} runs are missing"] * (missing > 0)
+    if result.answer == UNKNOWN:
+        missing = result.wanted - runs
+        why = next((run.why for run in result.runs if run.answer == UNKNOWN), "")
+        words = [f"{_counted(result, UNKNOWN)} unknown"] * bool(result.count(UNKNOWN))
+        words += [f"{missing} of {result.wanted} runs are missing"] * (missing > 0)
         return f"{', and '.join(words)}, so nobody can say{f': {why}' if why else ''}."
     kinds = sorted(
-        {finding.kind for run in told.runs if run.answer == RED for finding in run.findings}
+        {finding.kind for run in result.runs if run.answer == RED for finding in run.findings}
     )
-    return f"{_counted(told, RED)} red, by {', '.join(kinds) or 'what the model predicts'}."
+    return f"{_counted(result, RED)} red, by {', '.join(kinds) or 'what the model predicts'}."
 
 
 def bound_text(runs: int) -> str:
@@ -133,9 +131,9 @@ def bound_text(runs: int) -> str:
     return f"At most {100 * bound:.0f} % of such upgrades go wrong (with 95 % confidence)."
 
 
-def not_covered(told: SignOff) -> list[str]:
+def not_covered(result: SignOff) -> list[str]:
     """Return what no run shows, in sentences."""
-    upgrade = told.upgrade
+    upgrade = result.upgrade
     texts = [
         f"Other sizes: {len(BROKERS)} brokers, one topic, and {RATE:g} records a second.",
         "Settings other than those below.",
@@ -153,12 +151,12 @@ def not_covered(told: SignOff) -> list[str]:
     return texts
 
 
-def levels_before_and_after(told: SignOff) -> list[tuple[str, int, int]]:
+def levels_before_and_after(result: SignOff) -> list[tuple[str, int, int]]:
     """Return each feature with its level before and after an upgrade with KRaft."""
-    if not told.upgrade.is_kraft:
+    if not result.upgrade.is_kraft:
         return []
-    older = release_of(told.upgrade.older_release).feature_levels
-    rolls = [roll for run in told.runs[-1:] for phase in run.phases for roll in phase.rolls]
+    older = release_of(result.upgrade.older_release).feature_levels
+    rolls = [roll for run in result.runs[-1:] for phase in run.phases for roll in phase.rolls]
     seen = rolls[-1].levels if rolls else {}
     return [
         (name, older.get(name, 0), seen.get(name, older.get(name, 0)))
@@ -166,19 +164,20 @@ def levels_before_and_after(told: SignOff) -> list[tuple[str, int, int]]:
     ]
 
 
-def _counted(told: SignOff, answer: str) -> str:
+def _counted(result: SignOff, answer: str) -> str:
     """Return the number of runs with an answer, with the verb."""
-    count, runs = told.count(answer), len(told.runs)
+    count, runs = result.count(answer), len(result.runs)
     if runs == 1:
         return "The one run is"
     return f"{count} of {runs} runs {'is' if count == 1 else 'are'}"
 
 
-def supported(told: SignOff) -> str:
+def supported(result: SignOff) -> str:
     """Return whether Kafka supports it, with the source."""
-    if why := told.upgrade.why_unsupported:
+    upgrade = result.upgrade
+    if why := upgrade.why_unsupported:
         return f"Kafka does not support this: {why}."
-    older, newer = release_of(told.upgrade.older_release), release_of(told.upgrade.newer_release)
+    older, newer = release_of(upgrade.older_release), release_of(upgrade.newer_release)
     if older.line == newer.line:
         return "Both are of one release line."
     if newer.number < older.number:
@@ -186,12 +185,12 @@ def supported(told: SignOff) -> str:
             "Kafka supports it: no metadata version in between has metadata changes "
             f"(MetadataVersion.didMetadataChange of Kafka 4.4.0; {OF_4})."
         )
-    return f"Kafka supports it: {led_from(newer, told.upgrade.mode)}."
+    return f"Kafka supports it: {led_from(newer, upgrade.mode)}."
 
 
-def clients(told: SignOff) -> str:
+def clients(result: SignOff) -> str:
     """Work of the clients meanwhile, in one sentence."""
-    if told.upgrade.stepped:
+    if result.upgrade.stepped:
         return "Clients wrote between the rolls alone (--stepped)."
     return (
         f"Clients wrote {RATE:g} records a second, and read, without a pause from before the first "
@@ -199,17 +198,17 @@ def clients(told: SignOff) -> str:
     )
 
 
-def _unusual(told: SignOff) -> str:
-    upgrade = told.upgrade
+def _unusual(result: SignOff) -> str:
+    upgrade = result.upgrade
     return ", and back" * upgrade.back + ", in one roll" * upgrade.one_roll
 
 
-def phase_rows(told: SignOff) -> list[dict[str, Any]]:
+def phase_rows(result: SignOff) -> list[dict[str, Any]]:
     """Return each phase over all runs, in the order of the first run that has the most of them."""
-    longest = max(told.runs, key=lambda run: len(run.phases), default=None)
+    longest = max(result.runs, key=lambda run: len(run.phases), default=None)
     rows = []
     for first in longest.phases if longest is not None else ():
-        same = [phase for run in told.runs for phase in run.phases if phase.name == first.name]
+        same = [phase for run in result.runs for phase in run.phases if phase.name == first.name]
         rows.append(
             {
                 "name": first.name,
@@ -241,28 +240,28 @@ def _seconds(seconds: float | None) -> str:
     return NOT_MEASURED if seconds is None else f"{seconds:.1f} s"
 
 
-def json_of(told: SignOff) -> dict[str, Any]:
+def json_of(result: SignOff) -> dict[str, Any]:
     """Return the sign-off as plain JSON values."""
     return {
-        "headline": headline(told),
-        "answer": told.answer,
-        "reason": reason(told),
-        "supported": not told.upgrade.why_unsupported,
-        "support": supported(told),
-        "clients": clients(told),
-        "not_covered": not_covered(told),
-        "settings": dict(PRODUCTION[told.upgrade.mode]),
-        "levels": [list(row) for row in levels_before_and_after(told)],
-        "upgrade": asdict(told.upgrade),
-        "digests": dict(told.digests),
-        "command": told.command,
-        "procedure": [asdict(phase) for phase in told.procedure],
-        "phases": phase_rows(told),
-        "findings": _findings(told),
-        "runs": [_run_json(run) for run in told.runs],
-        "gained": list(told.gained),
-        "missing": list(told.missing),
-        "notes": list(told.notes),
+        "headline": headline(result),
+        "answer": result.answer,
+        "reason": reason(result),
+        "supported": not result.upgrade.why_unsupported,
+        "support": supported(result),
+        "clients": clients(result),
+        "not_covered": not_covered(result),
+        "settings": dict(PRODUCTION[result.upgrade.mode]),
+        "levels": [list(row) for row in levels_before_and_after(result)],
+        "upgrade": asdict(result.upgrade),
+        "digests": dict(result.digests),
+        "command": result.command,
+        "procedure": [asdict(phase) for phase in result.procedure],
+        "phases": phase_rows(result),
+        "findings": _findings(result),
+        "runs": [_run_json(run) for run in result.runs],
+        "gained": list(result.gained),
+        "missing": list(result.missing),
+        "notes": list(result.notes),
     }
 
 
@@ -287,11 +286,11 @@ def _run_json(run: RunOfUpgrade) -> dict[str, Any]:
     }
 
 
-def _findings(told: SignOff) -> list[dict[str, Any]]:
+def _findings(result: SignOff) -> list[dict[str, Any]]:
     """Return each fingerprint once, with its number of runs."""
     findings = [
         (finding.fingerprint, finding.kind, finding.question.value, finding.message, run.name)
-        for run in told.runs
+        for run in result.runs
         for finding in run.findings
     ]
     rows = []
@@ -374,7 +373,7 @@ def _cell_of(brokers: Mapping[int, BrokerAt], broker: int) -> list[str]:
     at = brokers.get(broker)
     if at is None:
         return ["-"]
-    told = [at.release, *([f"protocol {at.protocol}"] if at.protocol else [])]
-    told += [f"format {at.message_format}"] if at.message_format else []
+    result = [at.release, *([f"protocol {at.protocol}"] if at.protocol else [])]
+    result += [f"format {at.message_format}"] if at.message_format else []
     name = "czxid" if at.protocol else "broker epoch"
-    return told + ([f"{name} {at.czxid}"] if at.czxid is not None else [])
+    return result + ([f"{name} {at.czxid}"] if at.czxid is not None else [])

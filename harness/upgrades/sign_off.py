@@ -244,7 +244,7 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
         conforms=None if results is None else results.conforms,
         safe=None if results is None else results.safe,
         unknown=unknown,
-        findings=_told(results),
+        findings=_findings(results),
         phases=run_phases,
         promised=sum(phase.promised for phase in run_phases),
         lost=_lost(results),
@@ -257,7 +257,7 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
     )
 
 
-def _told(results: Results | None) -> list[Finding]:
+def _findings(results: Results | None) -> list[Finding]:
     """Return the findings about safety, and those about conformance if it is known.
 
     A model that gave up predicts nothing of the rest: what it does not know is no finding.
@@ -272,7 +272,7 @@ def _lost(results: Results | None) -> int:
     """Return the number of lost promised records, counting each offset of a partition once."""
     offsets = {
         (finding.topic, finding.partition, offset)
-        for finding in _told(results)
+        for finding in _findings(results)
         if finding.kind in _LOST
         for offset in range(finding.first_offset, finding.last_offset + 1)
     }

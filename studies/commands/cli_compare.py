@@ -41,7 +41,7 @@ def compare(
 ) -> int:
     """Compare the alternatives that DOCUMENT weighs, by the model.
 
-    DOCUMENT is such as KIP-279. Its own scenarios are played with their own numbers, and each
+    DOCUMENT is such as KIP-279. Its own scenarios are run with their own numbers, and each
     alternative is put through random and exhaustive schedules. Exit codes: 0 everything was
     answered, whatever the answers are; 2 a bound ended a search.
     """

@@ -21,21 +21,20 @@ PROPERTIES = (
     multiple=True,
     metavar="RELEASE",
     shell_complete=releases,
-    help="Every broker's; may be repeated, then it is one broker's each, from broker 0 on.",
+    help="Release of all brokers; give it once for each broker to mix releases, from broker 0 on.",
 )
 @click.option(
     "--without",
     multiple=True,
     metavar="RULE",
-    help="What the release would do without a fix, by its name; may be repeated.",
+    help="A fix to remove from the release, by its name; may be repeated.",
 )
 @click.option(
     "--with",
     "also",
     multiple=True,
     metavar="RULE|PROPERTY=VALUE",
-    help="What only a document proposes, as a rule of docs/explore.md, or as KIP-501's broker "
-    "properties; may be repeated.",
+    help="A rule that only a document proposes, or a broker property of KIP-501; may be repeated.",
 )
 @click.option(
     "--replicas", type=click.IntRange(2, 4), help="Brokers.  [default: 2, or one for each release]"
@@ -49,8 +48,8 @@ PROPERTIES = (
     type=click.Choice(["answers", "requests", "reads", "queues"]),
     default="answers",
     show_default=True,
-    help="What is in flight: answers, requests too; also what a leader has read only; "
-    "also what waits in the queues of brokers and controller.",
+    help="How finely steps interleave: answers in flight, also requests, also reads of a leader, "
+    "also queues of brokers and controller.",
 )
 @click.option(
     "--fault",
@@ -83,14 +82,14 @@ PROPERTIES = (
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="They share the states.",
+    help="Processes that share the states.",
 )
 @click.option(
     "--most-states",
     type=click.IntRange(1),
     default=20_000_000,
     show_default=True,
-    help="After so many it gives up.",
+    help="Give up after so many states.",
 )
 @click.option(
     "--memory",
@@ -99,15 +98,15 @@ PROPERTIES = (
     default=4096,
     show_default=True,
     metavar="MIB",
-    help="Of all processes; it gives up when they need more.",
+    help="Give up when all processes together need more.",
 )
 @click.option(
     "--scenario",
     type=opt.LocalPath(dir_okay=False, path_type=Path),
-    help="File for a counterexample that can be played; NAME-2 and so on if it has something else."
+    help="File for a schedule that does lasting damage; NAME-2 and so on if it is taken."
     "  [default: explored-RELEASE.json]",
 )
-@click.option("--schedule/--no-schedule", default=True, help="Whether one is searched.")
+@click.option("--schedule/--no-schedule", default=True, help="Whether to search for one.")
 @opt.as_json
 def explore(
     releases: tuple[str, ...],
@@ -131,10 +130,10 @@ def explore(
 ) -> int:
     """Model-check a small cluster.
 
-    Prints the shortest counterexample, if there is one, and writes one that can be forced upon
-    real brokers as a scenario for `kchaos replay`. Brokers of several releases speak the protocol
-    of the oldest, as in a rolling upgrade. Exit codes: 0 it holds in every state, 1 a
-    counterexample, 2 a bound ended it.
+    It prints the shortest counterexample, if there is one. If faults can do lasting damage, it
+    writes the shortest such schedule, for `kchaos replay`. A mixed cluster uses the protocol of its
+    oldest broker. Exit codes: 0 the properties hold in every state, 1 a counterexample, 2 a bound
+    ended the search.
     """
     from kchaos.clusters.releases import release_of
     from kchaos.studies.commands.explore import (

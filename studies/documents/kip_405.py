@@ -51,7 +51,7 @@ def compare(bounds: SearchBounds, say: Say) -> Comparison:
         ComparisonError: Always; the message says how to make runs.
     """
     raise ComparisonError(
-        "KIP-405 is compared with runs: play `kchaos reproduce KIP-405-1` to KIP-405-5, and name "
+        "KIP-405 is compared with runs: run `kchaos reproduce KIP-405-1` to KIP-405-5, and name "
         "the folder with their runs by --run"
     )
 

@@ -390,7 +390,7 @@ def test_a_bound_of_what_nobody_could_measure_is_unknown(tmp_path: Path) -> None
     results = k.judge(clean_snapshot(build).seal())
 
     assert (results.safe, results.expected) == (True, False)
-    assert "without_acknowledged_write_s was asked for, and could not be measured" in (
+    assert "without_acknowledged_write_s was given, and could not be measured" in (
         results.unknown or ""
     )
     assert is_unknown(line_of(results))

@@ -131,7 +131,7 @@ def test_an_unknown_case_is_refused_with_the_known_ones() -> None:
         ("KAFKA-14010", "session-ends", "2.6.3", "write the ISR themselves .* nearest is 2.7.2"),
         ("KAFKA-7601-new-format-again", "sessions-end", "2.8.2", "nobody follows O's old format"),
         ("KIP-380-upgrade-window", "first-roll", "2.1.1", "nearest release that can show it is 2"),
-        ("KIP-380-upgrade-window", "two-rolls", "2.8.2", "from 2.1.1 to 2.2.2: play it on 2.2.2"),
+        ("KIP-380-upgrade-window", "two-rolls", "2.8.2", "from 2.1.1 to 2.2.2: run it on 2.2.2"),
         ("KIP-380-missed-bounce", "killed", "0.10.2.2", "case killed is 0.11.0.3"),
         ("KAFKA-7601-mixed-default", "rolled-to-3.0", "2.8.2", "no protocol 3.0; .* is 3.9.1"),
         ("KAFKA-19996", "with-zookeeper", "4.4.0", "no clusters with zookeeper; 3.9.1 has both"),

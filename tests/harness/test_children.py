@@ -293,7 +293,7 @@ def test_without_gates_a_schedule_is_played_and_judged(tmp_path: Path) -> None:
 def test_a_real_finding_is_shrunk_to_what_shows_it(tmp_path: Path) -> None:
     red = unpacked("KAFKA-7601-jira", tmp_path, runs=ENTRIES)
     steps = len(red.read("scenario.json")["steps"])
-    command = [*KCHAOS, "shrink", str(red.path), "--plays", "2", "--json"]
+    command = [*KCHAOS, "shrink", str(red.path), "--runs", "2", "--json"]
     command += ["--runs-dir", str(tmp_path / "runs")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     told = json.loads(done.stdout)

@@ -57,13 +57,13 @@ def test_as_json_every_release_has_a_line_of_its_own(capsys: pytest.CaptureFixtu
         "release": "0.10.2.0",
         "compared": True,
         "read_at": "tag",
-        "played": False,
+        "run": False,
         "with_kraft": False,
         "in_cache": False,
     }
     assert shown["4.0.1"]["with_kraft"] is True
     assert shown["0.11.0.3"]["read_at"] == "source jar"
-    assert shown["1.1.1"]["played"] is True
+    assert shown["1.1.1"]["run"] is True
 
 
 def test_two_releases_differ_by_the_rules_that_only_one_of_them_has(

@@ -211,7 +211,7 @@ def test_the_command_writes_the_smallest_scenario_and_shows_its_progress(
     assert scenario_read.steps == (TOPIC, STEPS[3], STEPS[4])
     assert (code, scenario_read.seed, scenario_read.title) == (1, 3, "3 of 6 steps: six steps")
     assert written[0] == "6 steps show not-as-predicted/batches"
-    assert written[1] == "play 1 of 40: 6 steps show not-as-predicted/batches"
+    assert written[1] == "run 1 of 40: 6 steps show not-as-predicted/batches"
     assert "no step can be left out" in written[-1]
 
 
@@ -220,26 +220,26 @@ def test_a_run_that_does_not_show_it_again_is_unknown(
 ) -> None:
     code, written = shrunk(lambda _: False, tries=3)
     assert code == 2
-    assert "played 3 times, it does not show that again" in written[-1]
+    assert "run 3 times, it does not show that again" in written[-1]
     assert not (tmp_path / "new" / "small.json").exists()
 
 
-def test_used_up_plays_are_said(shrunk: Callable[..., tuple[int, list[str]]]) -> None:
-    code, written = shrunk(lambda steps: STEPS[3] in steps, plays=2)
+def test_used_up_runs_are_said(shrunk: Callable[..., tuple[int, list[str]]]) -> None:
+    code, written = shrunk(lambda steps: STEPS[3] in steps, runs=2)
     assert code == 1
     assert "the runs were used up" in written[-1]
 
 
 @pytest.mark.parametrize(("tries", "played"), [(1, 4), (3, 3)])
-def test_no_play_is_left_over_where_schedules_are_left_to_play(
+def test_no_run_is_left_over_where_schedules_are_left(
     tries: int, played: int, shrunk: Callable[..., tuple[int, list[str]]]
 ) -> None:
-    _, written = shrunk(lambda steps: steps == STEPS, plays=4, tries=tries)
+    _, written = shrunk(lambda steps: steps == STEPS, runs=4, tries=tries)
     assert f"6 of 6 steps after {played} runs: the runs were used up" in written[-1]
 
 
-def test_more_tries_than_plays_are_refused(shrunk: Callable[..., tuple[int, list[str]]]) -> None:
-    code, _ = shrunk(lambda _: True, plays=2, tries=3)
+def test_more_tries_than_runs_are_refused(shrunk: Callable[..., tuple[int, list[str]]]) -> None:
+    code, _ = shrunk(lambda _: True, runs=2, tries=3)
     assert code == 64
 
 

@@ -321,7 +321,7 @@ def test_thousands_of_batches_are_joined_and_the_page_says_so(tmp_path: Path) ->
     run = diverged(tmp_path / "run", logs={0: many, 1: many[:5000]}).seal()
     html = render(judge_as(run))
 
-    assert "6000 batches, drawn joined as 2 stretches" in html
+    assert "6000 batches, joined as 2 stretches" in html
     assert "offsets 0-3999, leader epoch 1, 4000 batches" in html
     assert len(html) < 300_000
 
