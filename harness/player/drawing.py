@@ -547,7 +547,9 @@ class Drawing:
             records=records,
             acks=acks,
             one_record_batches=one_by_one,
-            assignment=self._assignment(self.random.choice((1, 1, 2))),
+            assignment=self._even(
+                [self._replicas() for _ in range(self.random.choice((1, 1, 2)))]
+            ),
             configuration=self.configuration,
         )
         return drawn if self.wide is None else self._widened(drawn, self.wide)
@@ -559,10 +561,10 @@ class Drawing:
         most = len(self.view.brokers)
         # With fewer replicas than must be in sync nobody can ever write with acks=all.
         least = int(wide.cluster.properties["min.insync.replicas"])
-        assignment = tuple(
+        assignment = [
             tuple(chance.sample(self.view.brokers, max(least, chance.choice((1, 2, 3, 3, most)))))
             for _ in range(partitions)
-        )
+        ]
         is_tiered = wide.tiered and self.number == 0
         in_flight = chance.random() < _IN_FLIGHT
         is_compressed = chance.random() < _CODEC
@@ -570,7 +572,7 @@ class Drawing:
             drawn,
             # A batch of few short records would grow by it, and is sent as it is.
             records=_COMPRESSED if is_compressed else drawn.records,
-            assignment=assignment,
+            assignment=self._even(assignment),
             configuration=tiered_configuration() if is_tiered else (),
             codec="gzip" if is_compressed else "none",
             keys="key" if wide.is_keyed and chance.random() < _KEYS else "",
@@ -578,8 +580,7 @@ class Drawing:
             one_record_batches=drawn.one_record_batches and not (in_flight or is_compressed),
         )
 
-    def _assignment(self, partitions: int) -> tuple[tuple[int, ...], ...]:
-        drawn = [self._replicas() for _ in range(partitions)]
+    def _even(self, drawn: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
         # KRaft controllers refuse a topic whose partitions have more replicas and fewer.
         least = min(map(len, drawn)) if self.view.quorum else None
         return tuple(replicas[:least] for replicas in drawn)

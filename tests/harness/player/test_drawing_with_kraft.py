@@ -204,12 +204,13 @@ def test_what_is_drawn_can_be_replayed_and_shrunk_without_trust(mix):
         require_trust(drawn(seed, mix), Path("scenario.json"))
 
 
-def test_partitions_of_a_topic_have_equally_many_replicas():
+@pytest.mark.parametrize("mix", ["mixed", "rare"])
+def test_partitions_of_a_topic_have_equally_many_replicas(mix):
     """KRaft controllers refuse another assignment (INVALID_REPLICA_ASSIGNMENT)."""
     counts = [
         [len(replicas) for replicas in step.assignment]
         for seed in range(50)
-        for step in acts_of(draw(seed, kafka=RELEASE, steps=1))
+        for step in acts_of(draw(seed, kafka=RELEASE, steps=1, mix=mix))
         if isinstance(step, CreateTopic)
     ]
     assert all(len(set(count)) == 1 for count in counts)
