@@ -628,13 +628,23 @@ def bounded(availability: Availability) -> Iterator[Bounded]:
         )
 
 
-def bounds_not_measured(bounds: Bounds, availability: Availability) -> Iterator[str]:
-    """Yield each bound that the evidence cannot check.
+def bounds_not_measured(
+    bounds: Bounds, availability: Availability, stood_s: float
+) -> Iterator[str]:
+    """Yield each bound that the evidence cannot check, for one since the machine stood still.
 
     Without a fault the time until the service is back is kept.
     """
-    measured = {value.bound for value in bounded(availability)}
-    for name, bound in asdict(bounds).items():
+    asked, measured = asdict(bounds), set()
+    for value in bounded(availability):
+        measured.add(value.bound)
+        bound, seconds = asked[value.bound], value.seconds
+        if bound is not None and seconds is not None and bound < seconds <= bound + stood_s:
+            yield (
+                f"{value.what} for {seconds:g} s; the scenario allows {bound:g} s, and the machine "
+                f"stood still for {stood_s:.1f} s"
+            )
+    for name, bound in asked.items():
         if bound is not None and name not in measured and name != "service_back_s":
             why = "; ".join(availability.not_measured) or "no client wrote or read its partition"
             yield f"the bound {name} was given, and could not be measured: {why}"

@@ -52,14 +52,8 @@ def held(above: Path, prefix: str) -> Iterator[Path]:
 
 def is_abandoned(folder: Path) -> bool:
     """Return whether the folder's lock is free; False if that is unknown."""
-    try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        return _locks(lock)
-    finally:
-        os.close(lock)
+    with _opened(folder) as lock:
+        return lock is not None and _locks(lock)
 
 
 def is_held(folder: Path) -> bool:
@@ -67,18 +61,14 @@ def is_held(folder: Path) -> bool:
 
     Several may ask at once: nobody who asks is taken for the holder.
     """
-    try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(lock)
+    with _opened(folder) as lock:
+        try:
+            if lock is not None:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
     return False
 
 
@@ -111,18 +101,12 @@ def remove_abandoned(folder: Path) -> bool:
     Raises:
         OSError: Something in it cannot be removed; the rest may be gone.
     """
-    try:
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        if not _locks(lock):
+    with _opened(folder) as lock:
+        if lock is None or not _locks(lock):
             return False
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(folder)
         return True
-    finally:
-        os.close(lock)
 
 
 def remove_abandoned_in(above: Path, prefix: str) -> None:
@@ -196,6 +180,20 @@ def _new(above: Path, prefix: str) -> tuple[Path, int]:
             return folder, lock
         os.close(lock)
     raise OSError(errno.EBUSY, "another process removed every new folder at once", str(above))
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int | None]:
+    """Yield the folder, opened for its lock; None if it cannot be."""
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        yield None
+    else:
+        try:
+            yield lock
+        finally:
+            os.close(lock)
 
 
 def _locks(lock: int) -> bool:

@@ -114,14 +114,15 @@ def about_the_run(evidence: RunEvidence, prediction: Prediction | None) -> Itera
         yield from decisions_of_controllers(evidence)
         yield from answers_of_controllers(evidence)
         yield from acknowledged_after_demotion(evidence)
-        yield from two_controllers(evidence)
     yield from cluster_not_settled(evidence)
     lost = [*lost_metadata(evidence)]
     yield from lost
     topics = {finding.topic for finding in lost}
     yield from (ghost for ghost in ghosts(evidence) if ghost.topic not in topics)
     yield from logged_errors(evidence)
-    yield from out_of_sync(evidence)
+    for finding, stood in (*out_of_sync(evidence), *two_controllers(evidence)):
+        if not stood:
+            yield finding
     yield from fetch_loops(evidence)
     yield from deleted_too_early(evidence)
     yield from foreign_at_links(evidence)
@@ -255,7 +256,8 @@ class _Judging:
         bounds = self.attempt("the bounds", lambda: bounds_of(expectation))
         unmeasured: tuple[str, ...] = ()
         if bounds is not None:
-            unmeasured = tuple(bounds_not_measured(bounds, availability or Availability()))
+            stood_s = 0.0 if read is None else read.stood_still_s()
+            unmeasured = tuple(bounds_not_measured(bounds, availability or Availability(), stood_s))
         answer = self._verdict(expectation, judged, witnesses or (), unmeasured)
         return Results(
             **{name: getattr(described, name) for name in _FROM_RUN},

@@ -17,14 +17,15 @@ from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import KINDS, Finding, Question
 from kchaos.checkers.formats.api_keys import FOLLOWED
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.releases.status import status
 from kchaos.checkers.model.values.events import TopicCreated
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.not_modelled import not_modelled
 from kchaos.checkers.rules.compacted import IN_DOUBT
 from kchaos.checkers.rules.foreign import FOREIGN
-from kchaos.checkers.rules.out_of_sync import out_of_sync_or_stood_still
-from kchaos.checkers.rules.two_controllers import replaced_or_stood_still
+from kchaos.checkers.rules.out_of_sync import out_of_sync
+from kchaos.checkers.rules.two_controllers import two_controllers
 from kchaos.checkers.settings import not_followed
 
 _MOST_SHOWN = 5
@@ -192,6 +193,16 @@ def probe_refused(judgement: Judgement) -> Iterator[str]:
             )
 
 
+def sizes_not_followed(judgement: Judgement) -> Iterator[str]:
+    """Yield each write that a segment has no room for, which the model cannot tell."""
+    for operation in judgement.evidence.client_operations:
+        if operation.error_code == ErrorCode.RECORD_LIST_TOO_LARGE and not operation.is_probe:
+            yield (
+                f"produce {operation.operation} is larger than a segment of {operation.topic} may "
+                "be, and the model does not know how large batches are"
+            )
+
+
 def tier_not_predicted(judgement: Judgement) -> Iterator[str]:
     """Yield each reading of a tiered log that the model says nothing about."""
     evidence, prediction = judgement.evidence, judgement.prediction
@@ -247,10 +258,7 @@ def remote_deletions_not_judged(judgement: Judgement) -> Iterator[str]:
 def machine_stood_still(judgement: Judgement) -> Iterator[str]:
     """Yield what took longer than its bound only because the machine let nothing run."""
     evidence = judgement.evidence
-    for finding, stood in (
-        *out_of_sync_or_stood_still(evidence),
-        *replaced_or_stood_still(evidence),
-    ):
+    for finding, stood in (*out_of_sync(evidence), *two_controllers(evidence)):
         if stood:
             yield f"{finding.message}, for {stood:.1f} s of which the machine stood still"
 
@@ -498,6 +506,7 @@ RULES: Rules = (
     (no_messages, Cause.EVIDENCE, CONFORMANCE, Denied.NEVER),
     (settings_not_followed, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
     (rules_not_compared, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
+    (sizes_not_followed, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
     (foreign_writes, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
     (clients_not_followed, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
     (cleaning_not_awaited, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),

@@ -21,7 +21,7 @@ class ScenarioError(HarnessError):
 
 
 class NotPossible(ScenarioError):
-    """A step has nothing to act on as things stand; nothing was done."""
+    """A step has nothing to act on as things stand, or Kafka refused it."""
 
 
 class RunUnknown(HarnessError):

@@ -440,12 +440,12 @@ class RunEvidence:
     @property
     def stood_still(self) -> str:
         """For how long of the run the machine let nothing run, in words; "" for under a second."""
-        stood = self.stood_still_s(0, math.inf)
+        stood = self.stood_still_s()
         if stood < 1:
             return ""
         return f"the machine stood still for {stood:.0f} of {self.outcome.seconds or 0:.0f} s"
 
-    def stood_still_s(self, began: float, ended: float) -> float:
+    def stood_still_s(self, began: float = 0.0, ended: float = math.inf) -> float:
         """Return for how many seconds the machine was suspended between two times."""
         return sum(
             min(each.seconds, min(each.ended, ended) - max(each.began, began))

@@ -28,8 +28,10 @@ class _OutOfSync:
     ended: float
 
 
-def out_of_sync(evidence: RunEvidence) -> Iterator[Finding]:
+def out_of_sync(evidence: RunEvidence) -> Iterator[tuple[Finding, float]]:
     """Yield each replica that stayed out of the ISR without a reason for at least `bound_s`.
+
+    With it the seconds of standstill that may explain it, 0.0 if they do not.
 
     Counted is the time in which the replica's broker and the leader's were registered and ran, and
     no fault acted on the cluster: any fault may be what keeps a replica out. Time in which the
@@ -40,11 +42,6 @@ def out_of_sync(evidence: RunEvidence) -> Iterator[Finding]:
     observations.jsonl, up to the last snapshot.
     **Does not verify**: that a replica could have been quicker, for it may have had much to fetch.
     """
-    yield from (finding for finding, stood in out_of_sync_or_stood_still(evidence) if not stood)
-
-
-def out_of_sync_or_stood_still(evidence: RunEvidence) -> Iterator[tuple[Finding, float]]:
-    """Yield each with the seconds of standstill that may explain it, 0.0 if they do not."""
     bound = bound_s(evidence)
     for out in _every(evidence):
         seconds = out.ended - out.begun

@@ -34,8 +34,10 @@ class _Role:
     ended: float
 
 
-def two_controllers(evidence: RunEvidence) -> Iterator[Finding]:
+def two_controllers(evidence: RunEvidence) -> Iterator[tuple[Finding, float]]:
     """Yield each controller that took itself for the leader long after a later one was elected.
+
+    With it the seconds of standstill that may explain it, 0.0 if they do not.
 
     What it hears of then it can never decide, and a broker that asks it hears of no decision
     (KAFKA-15489). From 3.7 on a leader resigns that most voters do not fetch from
@@ -45,11 +47,6 @@ def two_controllers(evidence: RunEvidence) -> Iterator[Finding]:
     had the process paused or stopped, or in which the machine let nothing run.
     **Does not verify**: that a broker asked it.
     """
-    yield from (finding for finding, stood in replaced_or_stood_still(evidence) if not stood)
-
-
-def replaced_or_stood_still(evidence: RunEvidence) -> Iterator[tuple[Finding, float]]:
-    """Yield each with the seconds of standstill that may explain it, 0.0 if they do not."""
     if not evidence.is_kraft:
         return
     roles = [role for node in evidence.controller_logs for role in _roles(evidence, node)]

@@ -154,7 +154,7 @@ class Clients:
             # A leader that is deposed while acks=all is waited for refuses what it has appended.
             has_refused = isinstance(answer, ScenarioError) and action.acks != -1
             kind = "fail" if has_refused or isinstance(answer, NotSent) else "info"
-            more = {"error": str(answer)}
+            more = {"error": str(answer), "error_code": 0}
         self.recorder.history(action.operation, kind, **detail, **more)
 
 

@@ -547,9 +547,7 @@ class Drawing:
             records=records,
             acks=acks,
             one_record_batches=one_by_one,
-            assignment=self._even(
-                [self._replicas() for _ in range(self.random.choice((1, 1, 2)))]
-            ),
+            assignment=self._even([self._replicas() for _ in range(self.random.choice((1, 1, 2)))]),
             configuration=self.configuration,
         )
         return drawn if self.wide is None else self._widened(drawn, self.wide)

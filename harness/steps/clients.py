@@ -10,7 +10,7 @@ from kchaos.clusters.errors import ClusterError
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.system.exchange import NoAnswer, NotSent
 from kchaos.clusters.system.waiting import await_until
-from kchaos.harness.errors import ScenarioError
+from kchaos.harness.errors import NotPossible, ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S
 from kchaos.harness.play.clients import magic_of
@@ -60,8 +60,9 @@ class Produce:
         """Send the records; wait for the response, unless `await_answer` is false.
 
         Raises:
-            ScenarioError: It was refused; or a leader was elected during a produce with acks=1,
-                and there are no links to tell when the broker heard of it.
+            NotPossible: It was refused, or not answered.
+            ScenarioError: A leader was elected during a produce with acks=1, and there are no links
+                to tell when the broker heard of it.
         """
         broker = self.broker
         if broker is None:
@@ -266,7 +267,7 @@ def _registered_leader(play: Play, topic: str, partition: int, timeout_s: float)
     """
     metadata = play.cluster.metadata
     if metadata.state(topic, partition) is None:
-        raise ScenarioError(f"{topic}-{partition} has no leader: it does not exist")
+        raise NotPossible(f"{topic}-{partition} has no leader: it does not exist")
 
     def with_registered_leader() -> LeaderAndIsr | None:
         state = metadata.state(topic, partition)
@@ -306,4 +307,4 @@ def _require_answer(play: Play, operation: str, accept_error: bool, timeout_s: f
     answer = gates.await_answer(play, operation, timeout_s=timeout_s)
     if accept_error or (isinstance(answer, Produced) and answer.error_code == 0):
         return
-    raise ScenarioError(f"produce {operation} was not acknowledged: {answer}")
+    raise NotPossible(f"produce {operation} was not acknowledged: {answer}")

@@ -18,7 +18,7 @@ from kchaos.clusters.system.interrupts import check_interrupt
 from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import links_of
 from kchaos.faults.observation import await_metadata_read
-from kchaos.harness.errors import ScenarioError
+from kchaos.harness.errors import NotPossible, ScenarioError
 from kchaos.harness.gates import fetching, gates
 from kchaos.harness.gates.gates import GATE_S
 from kchaos.harness.play.play import Play
@@ -152,7 +152,7 @@ class SetLogLevel:
         """Ask the broker, and wait until it has done so.
 
         Raises:
-            ScenarioError: It refused, as brokers before 2.4 do by closing the connection.
+            NotPossible: It refused, as brokers before 2.4 do by closing the connection.
         """
         setting = {"name": self.logger, "operation": _SET, "value": self.level}
         loggers = {"type": _BROKER_LOGGER, "name": str(self.broker), "configs": [setting]}
@@ -165,13 +165,13 @@ class SetLogLevel:
                 timeout_s=self.timeout_s,
             )
         except NoAnswer as error:
-            raise ScenarioError(
+            raise NotPossible(
                 f"broker {self.broker} did not set the level of {self.logger}: {error}; releases "
                 "before 2.4 cannot"
             ) from error
         refused = [told["error_message"] for told in answer["resources"] if told["error_code"]]
         if refused:
-            raise ScenarioError(
+            raise NotPossible(
                 f"broker {self.broker} refused level {self.level} for {self.logger}: {refused}"
             )
 

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 
 from kchaos.checkers.formats.batches import entries
 from kchaos.clusters.ask.client import fetch_raw
-from kchaos.clusters.system.exchange import NoAnswer, NotSent
 from kchaos.clusters.system.waiting import await_until
-from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S
 from kchaos.harness.play.play import Play
@@ -41,7 +39,7 @@ class FetchAs:
 
         Raises:
             AwaitTimeout: The high watermark did not get so far.
-            ScenarioError: A version was not answered.
+            NoAnswer: A version was not answered; NotSent likewise.
         """
         asked = play.cluster.brokers[self.broker]
         await_until(
@@ -74,13 +72,10 @@ class FetchAs:
             )
 
     def _answer(self, play: Play, version: int) -> tuple[int, int, bytes]:
-        try:
-            return fetch_raw(
-                play.cluster.brokers[self.broker].client_address,
-                topic=self.topic,
-                partition=self.partition,
-                offset=self.offset,
-                version=version,
-            )
-        except (NoAnswer, NotSent) as error:
-            raise ScenarioError(f"Fetch version {version} was not answered: {error}") from error
+        return fetch_raw(
+            play.cluster.brokers[self.broker].client_address,
+            topic=self.topic,
+            partition=self.partition,
+            offset=self.offset,
+            version=version,
+        )

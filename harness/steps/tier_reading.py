@@ -18,7 +18,6 @@ from kchaos.clusters.system.exchange import NoAnswer, NotSent
 from kchaos.clusters.system.waiting import await_until
 from kchaos.faults import ConfigureTopic
 from kchaos.faults.api import Fault
-from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S
 from kchaos.harness.play.play import Play
@@ -118,7 +117,7 @@ class TierRead:
                     offsets[asked] = listed(
                         play, self.broker, partition, asked, from_follower=self.source == "follower"
                     )
-            except ScenarioError as error:
+            except (NoAnswer, NotSent) as error:
                 silent[:] = [str(error)]
                 return False
             return all(offset.error_code == 0 for offset in offsets.values())
@@ -222,19 +221,16 @@ def listed(
     """Return a broker's response to ListOffsets; see `list_offset`.
 
     Raises:
-        ScenarioError: It gave no answer.
+        NoAnswer: It gave none; NotSent likewise.
     """
-    try:
-        return list_offset(
-            play.cluster.brokers[broker].client_address,
-            topic=partition.topic,
-            partition=partition.partition,
-            timestamp=timestamp,
-            version=9 if timestamp == LATEST_TIERED else 8,
-            from_follower=from_follower,
-        )
-    except (NoAnswer, NotSent) as error:
-        raise ScenarioError(f"ListOffsets {timestamp} was not answered: {error}") from error
+    return list_offset(
+        play.cluster.brokers[broker].client_address,
+        topic=partition.topic,
+        partition=partition.partition,
+        timestamp=timestamp,
+        version=9 if timestamp == LATEST_TIERED else 8,
+        from_follower=from_follower,
+    )
 
 
 def _fetched(
@@ -246,19 +242,16 @@ def _fetched(
 
     def is_answered() -> bool:
         nonlocal empty
-        try:
-            answer = fetch(
-                play.cluster.brokers[read.broker].client_address,
-                topic=read.topic,
-                partition=read.partition,
-                offset=offset,
-                max_wait_ms=max_wait_ms,
-                most_bytes=_MOST_BYTES,
-                timeout_s=2 * _REMOTE_READ_MS / 1000,
-                from_follower=read.source == "follower",
-            )
-        except (NoAnswer, NotSent) as error:
-            raise ScenarioError(f"a Fetch from {offset} on was not answered: {error}") from error
+        answer = fetch(
+            play.cluster.brokers[read.broker].client_address,
+            topic=read.topic,
+            partition=read.partition,
+            offset=offset,
+            max_wait_ms=max_wait_ms,
+            most_bytes=_MOST_BYTES,
+            timeout_s=2 * _REMOTE_READ_MS / 1000,
+            from_follower=read.source == "follower",
+        )
         answers[:] = [answer]
         if not answer.error_code and not answer.records and offset < answer.high_watermark:
             empty += 1

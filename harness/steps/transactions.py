@@ -12,9 +12,8 @@ from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.error_codes import ErrorCode, error_name
 from kchaos.clusters.ask.client import fetch
 from kchaos.clusters.ask.requests import send
-from kchaos.clusters.system.exchange import NoAnswer, NotSent
 from kchaos.clusters.system.waiting import await_until
-from kchaos.harness.errors import ScenarioError
+from kchaos.harness.errors import NotPossible, ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.gates.gates import GATE_S
 from kchaos.harness.play.play import Play
@@ -244,7 +243,7 @@ class _Producer:
         """Write its first batch to a partition, which must accept it; return its offset."""
         error_code, base_offset = self.write(operation, partition, 0)
         if error_code:
-            raise ScenarioError(f"the first batch was answered with {error_name(error_code)}")
+            raise NotPossible(f"the first batch was answered with {error_name(error_code)}")
         return base_offset
 
     def write_late(self, operation: str, partition: int, sequence: int) -> None:
@@ -345,10 +344,7 @@ def _until(
 
 
 def _ask(address: str, api: ApiKey, values: Mapping[str, Any], version: int) -> dict[str, Any]:
-    try:
-        return send(address, api, values, version=version, timeout_s=_ANSWER_S)
-    except (NoAnswer, NotSent) as error:
-        raise ScenarioError(f"{api.spelled} was not answered: {error}") from error
+    return send(address, api, values, version=version, timeout_s=_ANSWER_S)
 
 
 def _error_of(answer: Mapping[str, Any]) -> int:

@@ -15,7 +15,7 @@ from kchaos.checkers.evidence.clients import CLIENTS, ClientBatch, ClientLine, C
 from kchaos.checkers.evidence.history import record_payloads
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.json_form import from_json, to_json
-from kchaos.checkers.observations import Healed, Injected
+from kchaos.checkers.observations import Healed, Injected, Standstill, StoodStill
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_line import is_unknown, line_of
 from kchaos.harness.exits import FINDING, UNKNOWN, exit_code_for_lines
@@ -341,10 +341,14 @@ def test_a_service_that_never_came_back_has_no_time(tmp_path: Path) -> None:
 # -- bounds ---------------------------------------------------------------------------------------
 
 
-def bounded(path: Path, expectation: dict[str, Any], **bounds: float) -> k.Results:
-    """A run whose leader stood still for three seconds."""
+def bounded(
+    path: Path, expectation: dict[str, Any], stood_s: float = 0.0, **bounds: float
+) -> k.Results:
+    """A run whose leader stood still for three seconds, and its machine for some."""
     build = clean_run(path, expectation=expectation | {"availability": bounds})
     build.act(PauseBroker(broker=0))
+    still = Standstill(began=build.clock, ended=build.clock + 2, seconds=stood_s)
+    build.observe(StoodStill(times=(still,) if stood_s else ()), 0, build.clock)
     build.clock += 2
     return k.judge(clean_snapshot(build.act(ResumeBroker(broker=0))).seal())
 
@@ -368,6 +372,17 @@ def test_a_bound_that_is_passed_is_a_finding_and_not_as_expected(
     assert (results.safe, results.conforms, results.expected) == (True, True, False)
     assert results.reason == passed.message
     assert exit_code_for_lines([line_of(results)]) == FINDING
+
+
+def test_a_bound_that_is_passed_while_the_machine_stood_still_is_unknown(tmp_path: Path) -> None:
+    results = bounded(tmp_path / "run", {"safe": True}, stood_s=1.5, without_leader_s=2.5)
+
+    assert (results.findings, results.safe, results.expected) == ((), True, False)
+    assert results.unknown == (
+        "t-0 was without a leader for 3 s; the scenario allows 2.5 s, and the machine stood still "
+        "for 1.5 s"
+    )
+    assert exit_code_for_lines([line_of(results)]) == UNKNOWN
 
 
 def test_a_service_that_never_came_back_passes_every_bound(tmp_path: Path) -> None:

@@ -258,6 +258,17 @@ def test_an_error_that_only_settlings_record_meets_is_no_finding(
         assert results.conforms is True
 
 
+def test_a_write_that_a_segment_has_no_room_for_leaves_conformance_unknown(tmp_path: Path) -> None:
+    build = clean_run(tmp_path / "run")
+    error = ErrorCode.RECORD_LIST_TOO_LARGE
+    build.produce("large", 0, ["large-0"], acks=-1, error=error.name, error_code=error)
+
+    results = judge(clean_snapshot(build).seal())
+
+    assert (results.conforms, results.safe) == (None, True)
+    assert "produce large is larger than a segment of t may be" in str(results.unknown)
+
+
 def test_a_finished_run_without_a_settle_record_leaves_safety_unknown(tmp_path: Path) -> None:
     results = judge(clean_snapshot(clean_run(tmp_path / "run")).seal(settle=None))
 

@@ -9,7 +9,7 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import KINDS, Question
 from kchaos.checkers.observations import Injected, Standstill, StoodStill
 from kchaos.checkers.rules.logged import logged_errors
-from kchaos.checkers.rules.out_of_sync import LEAST_S, out_of_sync, out_of_sync_or_stood_still
+from kchaos.checkers.rules.out_of_sync import LEAST_S, out_of_sync
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.settings import WAITS_MS
 from tests.support.run_builder import RunBuilder
@@ -136,9 +136,10 @@ def out_for(
         reason = {"kind": "replication-stopped", "broker": 1, "topic": "t", "partition": 0}
         settle = {"state": "failed", "reasons": [reason]}
         build.run.write("outcome.json", {"settle": settle}, replace=True)
-    findings = [*out_of_sync(RunEvidence(build.run))]
+    doubted = [*out_of_sync(RunEvidence(build.run))]
+    findings = [finding for finding, stood in doubted if not stood]
     assert {finding.question for finding in findings} <= {Question.SAFETY}
-    doubts = [stood for _, stood in out_of_sync_or_stood_still(RunEvidence(build.run)) if stood]
+    doubts = [stood for _, stood in doubted if stood]
     assert doubts == ([stood_still_s] if stood_still_s and not findings else [])
     return len(findings)
 

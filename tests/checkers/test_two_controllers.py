@@ -43,7 +43,7 @@ def found(path: Path, ends_at: float, *acts_of_old: tuple[float, acts.Act]) -> S
         (folder / "server.log").write_text(text)
     for second, act in acts_of_old:
         build.observe(Act(act=act, zxid=1), 0, ELECTED + second)
-    return [*two_controllers(RunEvidence(kraft_snapshot(build).seal()))]
+    return [found for found, _ in two_controllers(RunEvidence(kraft_snapshot(build).seal()))]
 
 
 def test_a_leader_that_hears_late_of_the_next_one_is_found(tmp_path: Path) -> None:

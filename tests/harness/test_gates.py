@@ -21,6 +21,7 @@ from kchaos.harness.gates import gates
 from kchaos.harness.play import clients
 from kchaos.harness.play.play import Play
 from kchaos.harness.steps.clients import Produce
+from kchaos.harness.steps.if_possible import IfPossible
 from tests.support.stand_ins import StandInCluster, play_on
 
 ABOUT = TopicPartition("t", 0)
@@ -154,6 +155,19 @@ def test_what_may_have_been_appended_is_never_called_failed(
     play = play_of(tmp_path, Metadata(state(0, 1)))
     assert produced(play, monkeypatch, answer) == answer
     assert ended(play)["type"] == kind
+    # A line without it was changed by somebody.
+    assert "error_code" in ended(play)
+
+
+def test_a_write_that_may_be_refused_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = play_of(tmp_path, Metadata(state(0, 1)))
+    refused = Produced(error_code=18, base_offset=-1)
+    monkeypatch.setattr(clients, "produce", lambda *_, **__: refused)
+    write = Produce(operation="p", topic="t", partition=0, records=1, acks=-1, broker=0)
+    IfPossible(do=write).perform(play)
+    assert play.why_not == f"produce p was not acknowledged: {refused}"
 
 
 def test_a_defect_in_a_client_is_raised_and_not_taken_for_an_answer(

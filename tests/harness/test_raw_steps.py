@@ -75,9 +75,7 @@ def test_an_error_is_kept_too_and_is_no_answer_in_a_wrong_format(monkeypatch) ->
 
 
 def test_a_version_without_any_answer_ends_the_run(monkeypatch) -> None:
-    with pytest.raises(
-        k.ScenarioError, match=r"Fetch version 1 was not answered: 127\.0\.0\.1:0 gave none"
-    ):
+    with pytest.raises(NoAnswer, match=r"127\.0\.0\.1:0 gave none"):
         performed(monkeypatch, {0: (0, 2, b""), 4: (0, 2, b"")})
 
 
