@@ -163,17 +163,14 @@ def plainly(paths: Sequence[str]) -> None:
 def with_spark(paths: Sequence[str]) -> None:
     """Judge the runs with Spark, and again with the running Spark; print the same."""
     from kchaos.checkers.spark import judge_runs, spark_context
-    from kchaos.clusters.kafka.class_archive import spark_archive
     from kchaos.clusters.kafka.java import spark_java_home
 
     java_home = spark_java_home()
-    archive = spark_archive(java_home)
     told: list[float] = []
     begin = time.perf_counter()
     judgement = judge_runs(
         paths,
         java_home=java_home,
-        class_archive=archive,
         progress=lambda _ended, _runs: told.append(time.perf_counter() - begin),
     )
     answers = [
@@ -182,7 +179,7 @@ def with_spark(paths: Sequence[str]) -> None:
     ]
     cold = time.perf_counter() - begin
     log_file = Path(paths[0]).parent.parent / "spark.log"
-    with spark_context(log_file=log_file, java_home=java_home, class_archive=archive):
+    with spark_context(log_file=log_file, java_home=java_home):
         judge_runs(paths[:_WARMING])
         begin = time.perf_counter()
         judge_runs(paths)

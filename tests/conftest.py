@@ -256,13 +256,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     from kchaos.checkers.spark import spark_context
-    from kchaos.clusters.kafka.class_archive import spark_archive
     from kchaos.clusters.kafka.java import spark_java_home
 
     java_home, log_file = spark_java_home(), tmp_path_factory.mktemp("spark") / "spark.log"
-    with spark_context(
-        "local[2]", java_home=java_home, log_file=log_file, class_archive=spark_archive(java_home)
-    ) as context:
+    with spark_context("local[2]", java_home=java_home, log_file=log_file) as context:
         yield SparkSession(context)
 
 

@@ -5,7 +5,7 @@ the broker that has it; `tier.jsonl` has reads and what leaders said of the ends
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from kchaos.checkers.acts import TopicPartition
@@ -97,6 +97,7 @@ class _Fetched:
 
 
 LineKind = Literal["read", "offsets"]
+_OF_READING = [each.name for each in fields(TierReading) if each.name != "fetches"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,28 +137,17 @@ def read_tier(files: EvidenceFiles) -> tuple[TierReading, ...]:
         if line.operation in readings:
             place = files.place(line.read_at)
             raise ScenarioDataError(f"{place} has the read {line.operation!r} once more")
-        readings[line.operation] = TierReading(
-            operation=line.operation,
-            broker=line.broker,
-            topic=line.topic,
-            partition=line.partition,
-            manner=line.manner,
-            source=line.source,
-            first_offset=line.first_offset,
-            end_offset=line.end_offset,
-            local_start_offset=line.local_start_offset,
-            fetches=tuple(
-                TierFetch(
-                    offset=fetch.offset,
-                    error_code=fetch.error_code,
-                    records=tuple(_records_of(fetch, files.place(line.read_at))),
-                    empty_answers=fetch.empty_answers,
-                )
-                for fetch in line.fetches
-            ),
-            time=line.time,
-            step=line.step,
+        fetches = tuple(
+            TierFetch(
+                offset=fetch.offset,
+                error_code=fetch.error_code,
+                records=tuple(_records_of(fetch, files.place(line.read_at))),
+                empty_answers=fetch.empty_answers,
+            )
+            for fetch in line.fetches
         )
+        same = {name: getattr(line, name) for name in _OF_READING}
+        readings[line.operation] = TierReading(**same, fetches=fetches)
     return tuple(readings.values())
 
 

@@ -33,7 +33,6 @@ APP_NAME = "kchaos"
 LOCAL_MASTER = "local[*]"
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 _EXIT_TIMEOUT_S = 20
-_WRITE_TIMEOUT_S = 180
 _LOCAL_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
 
 
@@ -44,7 +43,6 @@ def spark_context(
     java_home: Path | None = None,
     log_file: Path,
     temporary: Path | None = None,
-    class_archive: Path | None = None,
 ) -> Iterator[SparkContext]:
     """Yield a Spark context for the block: the existing one, or a new one.
 
@@ -57,9 +55,6 @@ def spark_context(
         log_file: What the JVM prints is appended here.
         temporary: Where a JVM of this machine keeps temporary files, which a killed one leaves; no
             blanks in it. None for the usual place.
-        class_archive: The file from which a JVM of this machine maps its classes (JEP 350), which
-            halves its start. Where it is missing, it is written when the block has ended, in some
-            seconds. It is for this Java and this Spark alone. No blanks in it.
 
     Raises:
         SparkNotStarted: The message has the end of its log.
@@ -68,50 +63,17 @@ def spark_context(
     if lent is not None:
         yield lent
         return
-    sharing = _Classes(class_archive)
-    context = _start(master, java_home, log_file, temporary, sharing)
+    context = _start(master, java_home, log_file, temporary)
     try:
         yield context
     except Exception:
-        _stop(context, sharing)
+        _stop(context)
         raise
     except BaseException:
         # Interrupted, perhaps in the middle of a call to the JVM: it is asked nothing any more.
-        _stop(context, sharing, at_once=True)
+        _stop(context, at_once=True)
         raise
-    _stop(context, sharing)
-
-
-class _Classes:
-    """The archive of the classes that Spark's JVM loads: mapped, or written as the JVM ends."""
-
-    def __init__(self, archive: Path | None) -> None:
-        self._archive = archive
-        self._unfinished: Path | None = None
-
-    def flags(self) -> str:
-        """Return the flags with which a JVM of this machine is started."""
-        if self._archive is None:
-            return ""
-        if self._archive.is_file():
-            return f" -XX:SharedArchiveFile={self._archive}"
-        self._unfinished = self._archive.with_suffix(f".{os.getpid()}")
-        return f" -XX:ArchiveClassesAtExit={self._unfinished}"
-
-    @property
-    def patience_s(self) -> float:
-        """For how long the JVM may take to end."""
-        return _EXIT_TIMEOUT_S if self._unfinished is None else _WRITE_TIMEOUT_S
-
-    def keep(self, *, is_whole: bool) -> None:
-        """Keep the JVM's output, if it ended by itself."""
-        if self._archive is None or self._unfinished is None:
-            return
-        with contextlib.suppress(OSError):  # Then the next one starts without it.
-            if is_whole:
-                self._unfinished.replace(self._archive)
-            else:
-                self._unfinished.unlink(missing_ok=True)
+    _stop(context)
 
 
 def is_local(master: str) -> bool:
@@ -137,11 +99,7 @@ def ship_package(context: SparkContext) -> None:
 
 
 def _start(
-    master: str | None,
-    java_home: Path | None,
-    log_file: Path,
-    temporary: Path | None,
-    sharing: _Classes,
+    master: str | None, java_home: Path | None, log_file: Path, temporary: Path | None
 ) -> SparkContext:
     # Whoever runs our command by its path has not activated its environment: without this Spark
     # starts another Python for its workers.
@@ -149,7 +107,7 @@ def _start(
     log_file.parent.mkdir(parents=True, exist_ok=True)
     try:
         if not SparkContext._gateway:
-            gateway = _gateway(master, java_home, log_file, temporary, sharing)
+            gateway = _gateway(master, java_home, log_file, temporary)
             try:
                 SparkContext._ensure_initialized(gateway=gateway)
             except BaseException:
@@ -165,11 +123,7 @@ def _start(
 
 
 def _gateway(
-    master: str | None,
-    java_home: Path | None,
-    log_file: Path,
-    temporary: Path | None,
-    sharing: _Classes,
+    master: str | None, java_home: Path | None, log_file: Path, temporary: Path | None
 ) -> Any:
     if _GATEWAY_PORT in os.environ:
         return launch_gateway()  # type: ignore[no-untyped-call]
@@ -180,7 +134,7 @@ def _gateway(
     if master is None or is_local(master):
         # Not extraJavaOptions, which are the user's: these come before them.
         own = "" if temporary is None else f" -Djava.io.tmpdir={temporary}"
-        options["spark.driver.defaultJavaOptions"] = _LOCAL_JAVA_OPTIONS + own + sharing.flags()
+        options["spark.driver.defaultJavaOptions"] = _LOCAL_JAVA_OPTIONS + own
     changes = {"SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     if java_home is not None:
         changes["JAVA_HOME"] = str(java_home)
@@ -214,13 +168,11 @@ def _defaults(master: str) -> Mapping[str, str]:
     return defaults
 
 
-def _stop(context: SparkContext, sharing: _Classes, *, at_once: bool = False) -> None:
+def _stop(context: SparkContext, *, at_once: bool = False) -> None:
     gateway = SparkContext._gateway
-    process = getattr(gateway, "proc", None)
-    is_ours = process is not None
+    is_ours = getattr(gateway, "proc", None) is not None
     if at_once and is_ours:
         _end(gateway)
-        sharing.keep(is_whole=False)
         return
     try:
         context.stop()
@@ -228,13 +180,10 @@ def _stop(context: SparkContext, sharing: _Classes, *, at_once: bool = False) ->
             gateway.shutdown()
     finally:
         try:
-            _end(gateway, patience_s=sharing.patience_s)
+            _end(gateway, patience_s=_EXIT_TIMEOUT_S)
         except BaseException:
             _end(gateway)
             raise
-        finally:
-            if process is not None:
-                sharing.keep(is_whole=process.returncode == 0)
 
 
 def _end(gateway: Any, *, patience_s: float = 0) -> None:

@@ -80,7 +80,6 @@ def judge_runs(
     output: Place | None = None,
     master: str | None = None,
     java_home: Path | None = None,
-    class_archive: Path | None = None,
     patience: int = PATIENCE,
     progress: Callable[[int, int], None] = lambda _ended, _runs: None,
 ) -> SparkJudgement:
@@ -88,7 +87,7 @@ def judge_runs(
 
     No two `runs`, directories or addresses of packs, may have the same name. `output` is a new
     folder; None makes the next number in `judgements-spark/` beside the first run, or here if that
-    is on a store. `master`, `java_home` and `class_archive` are as in `spark_context`. `patience`
+    is on a store. `master` and `java_home` are as in `spark_context`. `patience`
     is the number of states that may explain no more of a run before conformance is unknown.
     `progress` is called with the judged runs and all runs, after the first and then every few
     seconds, unless the output is on a store.
@@ -102,10 +101,7 @@ def judge_runs(
     with _new_folder(beside, output) as (folder, place):
         tables = output if isinstance(output, StoredPlace) else folder
         log = folder / LOG
-        with (
-            _telling(tables, len(places), progress),
-            _spark(master, java_home, class_archive, log) as context,
-        ):
+        with _telling(tables, len(places), progress), _spark(master, java_home, log) as context:
             _judge(context, places, tables, log, patience)
         _finish(tables)
         named = place()
@@ -113,9 +109,7 @@ def judge_runs(
 
 
 @contextlib.contextmanager
-def _spark(
-    master: str | None, java_home: Path | None, class_archive: Path | None, log: Path
-) -> Iterator[SparkContext]:
+def _spark(master: str | None, java_home: Path | None, log: Path) -> Iterator[SparkContext]:
     """Yield the context of a job, with a folder for its temporary files; errors quote its log.
 
     Raises:
@@ -124,11 +118,7 @@ def _spark(
     temporary = log.with_name(_TEMPORARY)
     temporary.mkdir()
     with spark_context(
-        master,
-        java_home=java_home,
-        log_file=log,
-        temporary=plain(temporary.parent) / _TEMPORARY,
-        class_archive=class_archive,
+        master, java_home=java_home, log_file=log, temporary=plain(temporary.parent) / _TEMPORARY
     ) as context:
         try:
             yield context

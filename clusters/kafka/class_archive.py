@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import glob
 import hashlib
-import importlib.metadata
 import os
 import re
 import signal
@@ -94,24 +93,6 @@ class ClassSharing:
                 unfinished = archives / f".{key}-{os.getpid()}.lst"
                 unfinished.write_text("\n".join(names) + "\n")
                 unfinished.replace(archives / f"{key}.lst")
-
-
-def spark_archive(java_home: Path) -> Path | None:
-    """Return the archive of Spark's JVM, whether it is there or not; see `spark_context`.
-
-    None where there can be none: a JVM that is given its options as one text takes no blanks.
-    """
-    archives = _archives()
-    if archives is None or len(str(archives).split()) != 1:
-        return None
-    spark = importlib.metadata.distribution("pyspark")
-    parts = f"{java_home.resolve()}\n{spark.locate_file('pyspark')}"
-    release = f"spark-{spark.version}"
-    archive = archives / f"{release}-{hashlib.sha256(parts.encode()).hexdigest()[:12]}.jsa"
-    with contextlib.suppress(OSError):
-        os.utime(archive)
-        forget_oldest(archives, release)
-    return archive
 
 
 def _role(folder: str) -> str:

@@ -87,11 +87,6 @@ def misspelt(spec: ClusterSpec, releases: Mapping[int, Release]) -> str:
     return ""
 
 
-def known_names() -> frozenset[str]:
-    """Return every name that brokers of some release know."""
-    return _INTERNAL.union(*_known().values())
-
-
 @cache
 def _known() -> Mapping[str, frozenset[str]]:
     """Return the names that brokers of each release line know, oldest line first."""

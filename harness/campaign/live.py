@@ -49,28 +49,16 @@ class Chaos:
     def __init__(
         self,
         cluster: JvmCluster,
+        scenario: Scenario,
         *,
-        entry: str,
-        release: str,
         options: RunOptions,
         started: float,
         say: Callable[[str], None],
-        seed: int = 0,
-        case: str = "",
-        title: str = "",
     ) -> None:
         self.cluster = cluster
-        self.seed = seed
-        self.random = random.Random(seed)
-        self._scenario = Scenario(
-            entry=entry,
-            case=case,
-            release=release,
-            cluster=cluster.spec,
-            steps=(),
-            seed=seed,
-            title=title,
-        )
+        self.seed = scenario.seed
+        self.random = random.Random(self.seed)
+        self._scenario = replace(scenario, cluster=cluster.spec, steps=())
         self._started = started
         self._settle_bound_s = options.settle_bound_s
         self._play = begin(self._scenario, cluster, options=options, started=started, say=say)

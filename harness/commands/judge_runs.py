@@ -17,7 +17,6 @@ from kchaos.checkers.run_line import FindingLine, RunLine, line_at, line_of, rea
 from kchaos.checkers.signatures import require_signature
 from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.errors import MachineError
-from kchaos.clusters.kafka.class_archive import spark_archive
 from kchaos.clusters.kafka.java import spark_java_home
 from kchaos.harness.campaign.campaign import write_report_or_say
 from kchaos.harness.commands.show import result_lines
@@ -206,7 +205,6 @@ def _with_spark(
         output=output,
         master=master,
         java_home=java_home,
-        class_archive=spark_archive(java_home),
         progress=lambda ended, of: say(f"{ended} of {of} runs are judged"),
     )
     say(f"batches, findings and results as Parquet: {judgement.output}")

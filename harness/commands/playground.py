@@ -172,17 +172,7 @@ def judged_playground(
             options.driver, cluster_spec, work_directory=work, offline=options.offline, say=say
         ) as cluster,
     ):
-        chaos = Chaos(
-            cluster,
-            entry=scenario.entry,
-            case=scenario.case,
-            release=scenario.release,
-            options=options,
-            started=started,
-            say=say,
-            seed=beside.seed,
-            title=scenario.title,
-        )
+        chaos = Chaos(cluster, scenario, options=options, started=started, say=say)
         faults: Iterator[tuple[float, Step]] = iter(())
         if beside.mix:
             faults = faults_beside(

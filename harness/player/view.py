@@ -8,6 +8,7 @@ exists to keep schedules meaningful, and to know which broker is a zombie.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from kchaos.checkers.model.controller.decisions import (
     ControllerContext,
@@ -131,42 +132,19 @@ class View:
 
 
 def new_view(
-    brokers: tuple[int, ...],
-    *,
-    first_broker: int,
-    has_epochs: bool,
-    unclean: bool,
-    outlives_disks: bool = False,
-    zookeepers: int = 1,
-    moves_replicas: bool = False,
-    is_asked: bool = False,
-    formats: tuple[str, ...] = (),
-    kafkas: tuple[str, ...] = (),
-    asked: str = "",
-    asked_protocol: str = "",
-    asked_levels: tuple[tuple[str, int], ...] = (),
-    upgraded: frozenset[int] = frozenset(),
-    quorum: tuple[int, ...] = (),
+    brokers: tuple[int, ...], *, first_broker: int, quorum: tuple[int, ...] = (), **given: Any
 ) -> View:
-    """Return the view of a new cluster; with ZooKeeper its first broker is the controller."""
+    """Return the view of a new cluster; with ZooKeeper its first broker is the controller.
+
+    `given` has other fields of `View`.
+    """
     return View(
         brokers=brokers,
         running=frozenset(brokers),
         registered=frozenset(brokers),
         controllers=frozenset() if quorum else frozenset({first_broker}),
         quorum=quorum,
-        has_epochs=has_epochs,
-        outlives_disks=outlives_disks,
-        zookeepers=zookeepers,
-        moves_replicas=moves_replicas,
-        is_asked=is_asked,
-        unclean=unclean,
-        formats=formats,
-        kafkas=kafkas,
-        asked=asked,
-        asked_protocol=asked_protocol,
-        asked_levels=asked_levels,
-        upgraded=upgraded,
+        **given,
     )
 
 

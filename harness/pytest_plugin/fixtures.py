@@ -190,13 +190,20 @@ def chaos(request: pytest.FixtureRequest, kafka_cluster: "JvmCluster") -> "Itera
     with quiet_imports():
         from kchaos.harness.campaign.live import Chaos
         from kchaos.harness.run.runner import RunOptions
+        from kchaos.harness.run.scenario import Scenario
 
     settings = settings_of(request.config)
     release = kafka_cluster.spec.brokers[0].kafka
     live = Chaos(
         kafka_cluster,
-        entry=f"pytest-{_short_name(request.node.nodeid, release)}",
-        release=release,
+        Scenario(
+            entry=f"pytest-{_short_name(request.node.nodeid, release)}",
+            case="",
+            release=release,
+            cluster=kafka_cluster.spec,
+            steps=(),
+            seed=seed_for(request.node, settings),
+        ),
         options=RunOptions(
             runs_directory=settings.runs_directory,
             offline=settings.offline,
@@ -204,7 +211,6 @@ def chaos(request: pytest.FixtureRequest, kafka_cluster: "JvmCluster") -> "Itera
             settle_bound_s=settle_bound_for(request.node, settings),
             command=("pytest", request.node.nodeid),
         ),
-        seed=seed_for(request.node, settings),
         started=request.node.stash[_STARTED],
         say=say,
     )

@@ -5,7 +5,7 @@ import pytest
 from kchaos.checkers.settings import FOLLOWED, HARMLESS, LIMITED, is_listed, not_followed
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import TOPIC_SETTINGS
-from kchaos.clusters.start.broker_settings import known_names, names_in
+from kchaos.clusters.start.broker_settings import _INTERNAL, _known, names_in
 from kchaos.clusters.start.configuration import broker_defaults
 
 _NEITHER = (".class", ".path", "location", "password", "sasl.", "ssl.", "authorizer", "reporters")
@@ -49,7 +49,7 @@ def test_every_name_in_the_lists_is_kafkas_and_in_one_of_them() -> None:
     # Rates of throttles can be changed while brokers run, and not be set in a file.
     rates = (".throttled.rate", ".bytes.per.second")
     dynamic = {name for name in (*FOLLOWED, *LIMITED) if name.endswith(rates)}
-    known = known_names() | set(TOPIC_SETTINGS) | dynamic
+    known = _INTERNAL.union(*_known().values()) | set(TOPIC_SETTINGS) | dynamic
     assert FOLLOWED | HARMLESS | set(LIMITED) <= known
     assert not FOLLOWED & HARMLESS
     assert not (FOLLOWED | HARMLESS) & set(LIMITED)

@@ -1,6 +1,7 @@
 """Warnings of a live run about the cluster that a test has made."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -40,14 +41,11 @@ def said_of(
     play = SimpleNamespace(run=run, say=said.append, faults=SimpleNamespace(injections=injections))
     monkeypatch.setattr(live, "begin", lambda *_given, **_options: play)
     monkeypatch.setattr(live, "perform", lambda _play, _index, step: cluster.inject(step.fault))
-    chaos = live.Chaos(
-        cluster,  # type: ignore[arg-type]
-        entry="test_roll",
-        release="1.1.1",
-        options=RunOptions(),
-        started=0,
-        say=said.append,
+    scenario = k.Scenario(
+        entry="test_roll", case="", release="1.1.1", cluster=cluster.spec, steps=()
     )
+    running: Any = cluster
+    chaos = live.Chaos(running, scenario, options=RunOptions(), started=0, say=said.append)
     for number, fault in enumerate(faults):
         chaos.perform(k.Inject(name=f"{number}", fault=fault))
     return said

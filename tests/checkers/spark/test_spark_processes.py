@@ -16,7 +16,6 @@ from kchaos.checkers.folders import WORKING, remove_abandoned_in
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import results_to_json
 from kchaos.checkers.run_directory import RunDirectory
-from kchaos.clusters.kafka.class_archive import spark_archive
 from kchaos.clusters.kafka.java import spark_java_home
 from kchaos.clusters.system.processes import Child, process_start_time, spawn
 from kchaos.clusters.system.waiting import await_until
@@ -57,18 +56,7 @@ with spark_context("local[1]", log_file=Path(sys.argv[1])) as context:
 """
 
 
-MAPPED = """
-import sys
-from pathlib import Path
-from pyspark import SparkContext
-from kchaos.checkers.spark import spark_context
-
-log, archive = map(Path, sys.argv[1:])
-with spark_context("local[1]", log_file=log, class_archive=archive) as context:
-    assert context.parallelize([1], 1).collect() == [1]
-    maps = Path(f"/proc/{SparkContext._gateway.proc.pid}/maps").read_text()
-    print(str(archive) in maps)
-"""
+FAST_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 class Standalone:
@@ -128,14 +116,8 @@ def spark_environment(spark_home: Path) -> dict[str, str]:
         "SPARK_HOME": str(spark_home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": fast_start(),
+        "SPARK_DAEMON_JAVA_OPTS": FAST_START,
     }
-
-
-def fast_start() -> str:
-    """Return flags of JVMs that map the classes which Spark's JVM has loaded."""
-    archive = spark_archive(spark_java_home())
-    return f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:SharedArchiveFile={archive}"
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +142,7 @@ def test_a_standalone_master_with_two_workers_says_what_the_plain_judge_says(
         unsealed(tmp_path / "runs" / "unsealed").path,
     ]
     settings = "--conf spark.executor.memory=500m --conf spark.cores.max=2 "
-    settings += f"--conf 'spark.executor.extraJavaOptions={fast_start()}' pyspark-shell"
+    settings += f"--conf 'spark.executor.extraJavaOptions={FAST_START}' pyspark-shell"
     environment = spark_environment(Path(pyspark.__file__).parent)
     done = subprocess.run(
         [sys.executable, "-c", JUDGE, standalone.master, str(tmp_path / "out"), *map(str, runs)],
@@ -221,28 +203,6 @@ def _listen_to_signals() -> None:
     """Undo what a shell's background job and nohup ignore from birth."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
-def test_the_classes_of_one_jvm_are_mapped_by_the_next(tmp_path: Path) -> None:
-    archive = tmp_path / "spark.jsa"
-
-    def is_mapped() -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", MAPPED, str(tmp_path / "spark.log"), str(archive)],
-            env=os.environ | {"JAVA_HOME": str(spark_java_home())},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.strip()
-
-    assert is_mapped() == "False"
-    assert [file.name for file in tmp_path.iterdir() if file.suffix != ".log"] == ["spark.jsa"]
-    assert is_mapped() == "True"
-    # Another JVM's, or a damaged one, is no hindrance.
-    archive.unlink()
-    archive.write_bytes(bytes(4096))
-    assert is_mapped() == "False"
 
 
 # What is in the command line of a child then; both spark-submit and its launcher name jars.
