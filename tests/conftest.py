@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import os
 import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,34 +112,6 @@ def marks_left_out(config: pytest.Config) -> set[str]:
 def module_marks(file: Path) -> set[str]:
     """Return the marks that all tests of a module have, from its line `pytestmark = ...`."""
     return {mark for line in _OF_MODULE.findall(file.read_text()) for mark in _MARK.findall(line)}
-
-
-def pytest_collection(session: pytest.Session) -> None:
-    """Import the modules that may be asked for, each process of several from another place on.
-
-    A fresh clone has none of them compiled. In one order all processes would compile the same
-    module at the same time; so each compiles some, and finds the others.
-    """
-    config = session.config
-    workerinput = getattr(config, "workerinput", None)
-    if workerinput is None or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
-        return
-    without = marks_left_out(config)
-    names = [
-        ".".join(file.relative_to(_TESTS.parent).with_suffix("").parts)
-        for file in sorted(_TESTS.rglob("test_*.py"))
-        if without.isdisjoint(module_marks(file))
-    ]
-    worker, workers = int(workerinput["workerid"].removeprefix("gw")), workerinput["workercount"]
-    begin = len(names) * worker // workers
-    import_all(names[begin:] + names[:begin])
-
-
-def import_all(names: Sequence[str]) -> None:
-    """Import modules; the collection tells which cannot be, or need what is not installed."""
-    for name in names:
-        with contextlib.suppress(Exception, pytest.skip.Exception):
-            importlib.import_module(name)
 
 
 def pytest_collection_finish() -> None:

@@ -15,6 +15,7 @@ from kchaos.checkers.model.state.state import EMPTY, State
 from kchaos.checkers.model.state.world import World
 from kchaos.studies.explore.at_once import PARTITION, InstantController
 from kchaos.studies.explore.canonical import Form, canonical
+from kchaos.studies.explore.isr_changes import takes_in
 from kchaos.studies.explore.moves import ChaosMove, healing
 from kchaos.studies.explore.simulation import Promised, SimulatedCluster, SimulationMemory
 
@@ -220,5 +221,5 @@ def waits_for_zookeeper(world: World, broker_id: int) -> bool:
     if broker is None or replica is None or broker_id in world.registered():
         return False
     return not broker.generation.asks_controller_for_isr and any(
-        replica.takes_in(follower) for follower, _ in replica.views if follower not in replica.isr
+        takes_in(replica, follower) for follower, _ in replica.views if follower not in replica.isr
     )

@@ -4,9 +4,26 @@ Read from kafka.cluster.Partition (getOutOfSyncReplicas, maybeExpandIsr), 1.1.1,
 """
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.controller.outboxes import generation_of, is_leading
+from kchaos.checkers.model.controller.outboxes import generation_of
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.replica import Replica
+from kchaos.checkers.model.values.replica import Replica, Role
+
+
+def is_leading(world: World, broker_id: int, partition: TopicPartition) -> bool:
+    """Return whether a broker that works believes to lead the partition."""
+    broker, replica = world.broker(broker_id), world.replica(broker_id, partition)
+    return (
+        broker is not None
+        and broker.is_working
+        and replica is not None
+        and replica.role is Role.LEADER
+    )
+
+
+def takes_in(leader: Replica, follower: int) -> bool:
+    """Return whether a leader takes a follower into the ISR: it has all that is committed."""
+    view = leader.view(follower)
+    return view is not None and view.asks_to_join and view.log_end_offset >= leader.high_watermark
 
 
 def true_leader(world: World, partition: TopicPartition) -> Replica | None:
@@ -49,7 +66,7 @@ def isr_with(world: World, partition: TopicPartition, follower: int) -> tuple[in
     if state is None or replica is None or follower in state.isr:
         return None
     leader = world.broker(state.leader)
-    if leader is None or not replica.takes_in(follower):
+    if leader is None or not takes_in(replica, follower):
         return None
     may_join = leader.generation.may_join_isr(follower, leader.live)
     return (*state.isr, follower) if may_join else None

@@ -16,10 +16,10 @@ from kchaos.checkers.acts import (
     StartBroker,
     StopBroker,
 )
-from kchaos.checkers.model.controller.outboxes import is_leading
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import BrokerRegistered, BrokerUnregistered, Event, Produce
 from kchaos.studies.explore.at_once import PARTITION, InstantController
+from kchaos.studies.explore.isr_changes import is_leading
 
 
 class ChaosMove(NamedTuple):

@@ -24,7 +24,6 @@ from kchaos.checkers.model.values.events import (
     TopicCreated,
     TopicDeleted,
 )
-from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import (
     Controller,
     ControlRequest,
@@ -340,17 +339,6 @@ def _holds(
             hold.topic == partition.topic and hold.partition in (None, partition.partition)
             for partition in named
         )
-    )
-
-
-def is_leading(world: World, broker_id: int, partition: TopicPartition) -> bool:
-    """Return whether a broker that works believes to lead the partition."""
-    broker, replica = world.broker(broker_id), world.replica(broker_id, partition)
-    return (
-        broker is not None
-        and broker.is_working
-        and replica is not None
-        and replica.role is Role.LEADER
     )
 
 

@@ -136,11 +136,6 @@ class Replica:
         """Return what the leader knows of a follower, None if it knows none of that id."""
         return next((view for broker, view in self.views if broker == follower), None)
 
-    def takes_in(self, follower: int) -> bool:
-        """Return whether a leader takes a follower into the ISR: it has all that is committed."""
-        view = self.view(follower)
-        return view is not None and view.asks_to_join and view.log_end_offset >= self.high_watermark
-
     def views_with(self, follower: int, view: FollowerView) -> tuple[tuple[int, FollowerView], ...]:
         """Return the views with this one in place of the follower's."""
         return tuple(sorted({**dict(self.views), follower: view}.items()))
