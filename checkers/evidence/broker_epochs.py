@@ -68,7 +68,7 @@ class ControlRequest:
         predicted_error_code: What the target's release answers to such an epoch: 77, -1, or 0 where
             the epoch is no reason to refuse.
         is_made: Whether kchaos made it.
-        time: Of the answer, in seconds since the epoch.
+        time: When it arrived, in seconds since the epoch.
         source: Where the request is, such as "links.jsonl:12".
     """
 
@@ -305,7 +305,7 @@ class _Reader:
             partitions=tuple(_partitions(sent.detail, answered)),
             predicted_error_code=predicted,
             is_made=is_made,
-            time=answer.wall_time_s,
+            time=arrived_at,
             source=message.read_at,
         )
 

@@ -10,8 +10,8 @@ from kchaos.checkers.model.values.prediction import Unavoidable
 from kchaos.harness.report.cause.control_requests import late_request
 from kchaos.harness.report.cause.differences import DIFFERING, difference
 from kchaos.harness.report.cause.epoch_caches import contradicted_batches
-from kchaos.harness.report.cause.losses import loss
-from kchaos.harness.report.cause.registrations import untold_broker
+from kchaos.harness.report.cause.losses import loss, metadata_lost
+from kchaos.harness.report.cause.registrations import fenced_leader, untold_broker
 from kchaos.harness.report.cause.stopped_replication import offline_partition, stopped_replication
 from kchaos.harness.report.cause.story import CauseStep, Story, story_of, worst_of
 from kchaos.harness.report.cause.tiers import tier_reads
@@ -49,6 +49,8 @@ def cause_of(
         return ()
     partition = (finding.topic, finding.partition)
     of_partition = [view for view in views if (view.topic, view.partition) == partition]
+    if finding.kind == "metadata-lost":
+        return _explained(finding, metadata_lost(loaded, finding))
     teller = _TELLERS.get(finding.kind)
     needs_offsets = teller in _OF_OFFSETS
     if teller is None or not of_partition or (needs_offsets and finding.first_offset < 0):
@@ -56,9 +58,7 @@ def cause_of(
     story = story_of(
         loaded, finding, of_partition[-1], decisions=decisions, rounds=rounds, faults=faults
     )
-    steps = _with_one_fatal(_by_time(teller(story)), decisive_step(loaded))
-    # The finding alone is no cause.
-    return steps if len(steps) > 1 else _unexplained(finding)
+    return _explained(finding, teller(story), decisive_step(loaded))
 
 
 def cause_of_run(loaded: Loaded) -> tuple[CauseStep, ...]:
@@ -70,6 +70,14 @@ def cause_of_run(loaded: Loaded) -> tuple[CauseStep, ...]:
         rounds=observed_rounds(loaded),
         faults=faults_of(loaded),
     )
+
+
+def _explained(
+    finding: Finding, steps: Iterable[CauseStep], since: Unavoidable | None = None
+) -> tuple[CauseStep, ...]:
+    in_order = _with_one_fatal(_by_time(steps), since)
+    # The finding alone is no cause.
+    return in_order if len(in_order) > 1 else _unexplained(finding)
 
 
 def _unexplained(finding: Finding) -> tuple[CauseStep, ...]:
@@ -115,6 +123,7 @@ _TELLERS: Mapping[str, Callable[[Story], Iterator[CauseStep]]] = {
     "stale-request-accepted": late_request,
     "epoch-cache-mismatch": contradicted_batches,
     "generation-not-initialised": untold_broker,
+    "fenced-leader": fenced_leader,
     "truncated-below-high-watermark": below_high_watermark,
     "high-watermark-regression": below_high_watermark,
     "last-replica-loss": loss,

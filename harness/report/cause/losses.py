@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from kchaos.checkers.acts import LoseTail, WipeLogDirectory
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.observed import lines_of
+from kchaos.checkers.findings import Finding
 from kchaos.checkers.observations import Act
 from kchaos.checkers.outcome import brokers_text
 from kchaos.checkers.rules.offsets import in_words
@@ -19,7 +20,9 @@ from kchaos.harness.report.cause.story import (
     batches_of,
     own_term,
 )
-from kchaos.harness.report.cause.wording import isr_text
+from kchaos.harness.report.cause.tiers import let_go
+from kchaos.harness.report.cause.wording import finding_step, isr_text
+from kchaos.harness.report.loading import Loaded
 
 _MOST_ELECTIONS = 3
 
@@ -80,7 +83,10 @@ def loss(story: Story) -> Iterator[CauseStep]:
             text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
             f"{cut.target_offset}; with that it lost the records.",
         )
-    yield _left_of(story)
+    if "retention" in story.finding.evidence:
+        yield from let_go(story)
+    else:
+        yield _left_of(story)
 
 
 def _left_of(story: Story) -> CauseStep:
@@ -175,6 +181,25 @@ def taken_from_disk(story: Story) -> Iterator[CauseStep]:
                 text=f"The fault LoseTail took the end of broker {lost.broker}'s log, from offset "
                 f"{lost.log_end_offset} on.",
             )
+
+
+def metadata_lost(loaded: Loaded, finding: Finding) -> Iterator[CauseStep]:
+    """Yield the faults that emptied the disks of controllers, of which the last one decides."""
+    voters = loaded.evidence.metadata_logs.voters
+    wiped = [
+        (line.time, begun.act.broker)
+        for line, begun in lines_of(loaded.evidence.observed, Act)
+        if isinstance(begun.act, WipeLogDirectory) and begun.act.broker in voters
+    ]
+    for time, node in wiped:
+        yield CauseStep(
+            time=time,
+            section="time",
+            brokers=(node,),
+            is_fatal=(time, node) == wiped[-1],
+            text=f"The fault WipeLogDirectory took all that controller {node} had on disk.",
+        )
+    yield finding_step(finding)
 
 
 def lost_on_disk(story: Story) -> bool:

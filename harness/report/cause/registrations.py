@@ -1,12 +1,17 @@
 """Registrations in a cause: a broker that nobody told of its replicas, or that lost its own."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.observations import Broker
+from kchaos.harness.report.cause.elections import election_step
 from kchaos.harness.report.cause.story import CauseStep, Story
 from kchaos.harness.report.cause.wording import acting_text, finding_step
+
+_NOT_EMPTY = "Controller to broker state change requests batch is not empty"
+"""Of ControllerBrokerRequestBatch.newBatch, which ends what the controller was about to send."""
 
 
 def not_registered(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
@@ -30,21 +35,48 @@ def not_registered(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep
             )
 
 
+def fenced_leader(story: Story) -> Iterator[CauseStep]:
+    """Yield the registration of a broker that was elected while it was fenced, and the election."""
+    for elected in [term for term in story.terms if term.leader in story.finding.brokers][-1:]:
+        yield from _registered(story, elected.leader)[-1:]
+        yield election_step(story, elected, is_fatal=True)
+    yield finding_step(story.finding)
+
+
 def untold_broker(story: Story, finding: Finding | None = None) -> Iterator[CauseStep]:
     """Yield a registered broker that no request informed of its replicas, and what it lacked."""
     finding = finding or story.finding
-    own = [
-        (time, registered)
-        for time, registered in story.registered
-        if registered.broker in finding.brokers
-    ]
-    for time, registered in own[-2:]:
-        yield CauseStep(
+    steps = [step for broker in finding.brokers for step in _registered(story, broker)[-2:]]
+    failed = [*_batch_not_sent(story)]
+    yield from steps[:-1]
+    yield from (replace(step, is_fatal=not failed) for step in steps[-1:])
+    yield from failed
+    yield finding_step(finding)
+
+
+def _registered(story: Story, broker: int) -> list[CauseStep]:
+    """Return a broker's registrations, oldest first."""
+    return [
+        CauseStep(
             time=time,
             section="brokers",
-            brokers=(registered.broker,),
-            is_fatal=registered is own[-1][1],
-            text=f"Broker {registered.broker} registered as generation {registered.czxid}"
+            brokers=(broker,),
+            text=f"Broker {broker} registered as generation {registered.czxid}"
             f"{acting_text(story, time)}.",
         )
-    yield finding_step(finding)
+        for time, registered in story.registered
+        if registered.broker == broker
+    ]
+
+
+def _batch_not_sent(story: Story) -> Iterator[CauseStep]:
+    """Yield a controller's log line about requests that it could not begin (KAFKA-12315)."""
+    for controller in dict.fromkeys(broker for _, broker in story.controllers):
+        lines = story.loaded.evidence.server_logs.get(controller, ())
+        if any(_NOT_EMPTY in line for line in lines):
+            yield CauseStep(
+                section="brokers",
+                brokers=(controller,),
+                is_fatal=True,
+                text=f'Controller {controller} says in its own log: "{_NOT_EMPTY}".',
+            )

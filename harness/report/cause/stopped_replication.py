@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kchaos.checkers.evidence.run import log_time
 from kchaos.harness.report.cause.control_requests import not_accepted, obeyed_before
@@ -58,7 +59,9 @@ def stopped_replication(story: Story) -> Iterator[CauseStep]:
         *_logged(story, concerned),
         *dropped(story),
     ]
-    steps.append(finding_step(story.finding))
+    # A loop whose beginning nothing else explains is decided by the answers that it goes round on.
+    is_loop = story.finding.kind == "fetch-loop" and not any(step.is_fatal for step in steps)
+    steps.append(replace(finding_step(story.finding), is_fatal=is_loop))
     # Where not all have room, what was only decided is left out first.
     room = max(0, MOST_STEPS - len(steps))
     yield from [election_step(story, term) for term in terms[len(terms) - min(room, len(terms)) :]]

@@ -7,9 +7,10 @@ from kchaos.checkers.evidence.tier import TierReading
 from kchaos.checkers.formats.error_codes import ErrorCode, error_name
 from kchaos.checkers.model.follow.observations import ResponseSeen
 from kchaos.checkers.rules.offsets import in_words
+from kchaos.checkers.segments.tier import STARTED
 from kchaos.harness.report.cause.elections import election_step
 from kchaos.harness.report.cause.story import CauseStep, Story, batches_of
-from kchaos.harness.report.cause.wording import listed
+from kchaos.harness.report.cause.wording import finding_step, listed
 from kchaos.harness.report.tier_drawing import RemoteView
 
 _REBUILT = re.compile(r"Updated the epoch cache from remote tier till offset: (\d+)")
@@ -106,6 +107,26 @@ def _remote(story: Story, time: float | None) -> CauseStep:
         if told
         else f"The remote tier has no segment with {in_words(first, last)}.",
     )
+
+
+def let_go(story: Story) -> Iterator[CauseStep]:
+    """Yield copies to the remote tier that failed, and what was deleted there too early."""
+    failed = [segment for segment in story.remote if segment.state == STARTED]
+    if failed:
+        offsets = in_words(failed[0].start_offset, failed[-1].end_offset)
+        times = f"{len(failed)} times" if len(failed) > 1 else "once"
+        yield CauseStep(
+            section="replicas",
+            text=f"A copy of {offsets} to the remote tier began and did not end {times}.",
+        )
+    deleted = [
+        in_words(segment.start_offset, segment.end_offset)
+        for segment in story.remote
+        if segment.state.startswith("DELETE") and segment.end_offset <= story.finding.last_offset
+    ]
+    text = f"The leader deleted {listed(deleted)} from the remote tier."
+    yield CauseStep(section="replicas", is_fatal=True, text=text)
+    yield finding_step(story.finding)
 
 
 def _epochs(segment: RemoteView) -> str:
