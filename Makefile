@@ -46,7 +46,7 @@ releases: ## each known release starts and serves, and threads are held on six; 
 
 examples: ## all examples that tests of drawn acts, segments and types draw; CI has a third
 	KCHAOS_ALL_EXAMPLES=1 $(PYTEST) tests/studies/explore/test_drawn_acts.py \
-		tests/checkers/segments tests/mutants/test_types.py -m "$(NO_JVM)"
+		tests/checkers/segments tests/mutants/test_damage.py -m "$(NO_JVM)"
 
 coverage: ## lines and branches of the model that no stored run and no change of one goes through
 	mkdir -p build
