@@ -5,7 +5,8 @@ In `3.9.1-last-replica` and `4.1.2-eligible-replicas` two of three replicas are 
 last one is killed and loses half of its ten records: on 3.9.1 it leads again, and on 4.1.2, with
 eligible leader replicas, another one does, which has them all. In
 `4.1.2-deltas-published-as-one` a broker takes up three new topics at once, and in
-`4.1.2-left-out-once-refused` a fetcher leaves out for a while what was refused. Of the two of
+`4.1.2-left-out-once-refused` a fetcher leaves out for a while what was refused. In
+`4.1.2-known-before-led` a metadata cache has topics whose replicas are not there yet. Of the two of
 `cut_by_hand` one lost what no act says, after an unclean election whose leader had every record.
 """
 
@@ -18,10 +19,13 @@ from typing import Any
 import pytest
 
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.metadata_image import UNASSIGNED
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model import follow
-from kchaos.checkers.model.follow import internal_control_steps
+from kchaos.checkers.model.broker import exchange
+from kchaos.checkers.model.broker.exchange import FETCH
+from kchaos.checkers.model.follow import internal_control_steps, internal_follower_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.values.events import BrokerRegistered, EligibleReplicas
 from kchaos.checkers.rules.quorum import decisions_of_controllers, quorum_decisions
@@ -33,13 +37,14 @@ from tests.golden.kraft_scenarios import LOST, SCENARIOS
 from tests.golden.stored import ENTRIES, KRAFT, expected_of, judged_as_stored, recorded, unpacked
 from tests.support.metadata_logs import FIRST_SEGMENT, rewritten
 
-AS_ONE = "4.1.2-deltas-published-as-one"
+AS_ONE, KNOWN = "4.1.2-deltas-published-as-one", "4.1.2-known-before-led"
 UPGRADED = "3.9.1-upgraded-to-4.4.0"
 ELIGIBLE, LAST, LINKED = "4.1.2-eligible-replicas", "3.9.1-last-replica", "4.4.0-linked"
 UNLINKED = ("3.3.2", "3.9.1", "4.1.2-three-controllers", ELIGIBLE, LAST, CUT, WHOLE)
 PREDICTED = (
     LINKED,
     AS_ONE,
+    KNOWN,
     UPGRADED,
     "4.1.2-left-out-once-refused",
     "4.1.2-moved-by-others",
@@ -81,6 +86,30 @@ def test_an_answer_amid_several_new_topics_is_explained_only_by_deltas_that_are_
     """A topic of the last delta is led by then, and one of the first is not known yet."""
     record = recorded(AS_ONE, runs=KRAFT)
     monkeypatch.setattr(internal_control_steps, "_published_together", lambda *_: ())
+
+    emptied = follow(record, patience=1_000).emptied_by
+
+    assert emptied is not None
+    assert "possible was" in emptied.why
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "name", "before"),
+    [
+        (internal_control_steps, "NOT_TOLD", {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}),
+        (Lookahead, "index_behind", lambda _self, _number, index: index),
+        (internal_follower_steps, "_next_fetch", lambda *asks: exchange.question(*asks, FETCH)),
+        (internal_control_steps, "_leaves_out_for_a_while", lambda *_: True),
+    ],
+    ids=["unknown ids", "sent unseen", "truncates first", "never asked"],
+)
+def test_without_each_sign_of_what_a_broker_does_later_a_healthy_run_is_red(
+    module: Any, name: str, before: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One answer names topics that are led, begun and known: the search did not come that far."""
+    record = recorded(KNOWN, runs=KRAFT)
+    monkeypatch.setattr(module, name, before)
 
     emptied = follow(record, patience=1_000).emptied_by
 

@@ -37,6 +37,8 @@ from kchaos.checkers.model.values.requests import (
 NOT_LEADER = "NOT_LEADER_FOR_PARTITION"
 OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
 STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
+NOT_HOSTED = "NOT_HOSTED"
+"""Stands for what is answered about a replica that no LeaderAndIsr has named yet."""
 _UNVERIFIED = (
     "INVALID_TXN_STATE",
     "NOT_ENOUGH_REPLICAS",
@@ -801,7 +803,7 @@ def refusal(broker: Broker, replica: Replica | None, asked: PartitionRequest) ->
         return STORAGE_ERROR
     if replica is None or replica.leader_epoch < 0:
         # After a start a broker hosts nothing until a LeaderAndIsr names it.
-        return "UNKNOWN_TOPIC_OR_PARTITION"
+        return NOT_HOSTED
     if asked.topic_id and replica.topic_id not in ("", asked.topic_id):
         # A log's id is looked at first (ReplicaManager.readFromLocalLog, 3.1.2 and 3.8.0).
         return "INCONSISTENT_TOPIC_ID"

@@ -9,7 +9,7 @@ from kchaos.checkers.model.broker import control_handling, exchange
 from kchaos.checkers.model.broker import follower as following
 from kchaos.checkers.model.follow.internal_follower_steps import is_yet_to_repeat
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.matching import NOT_HERE, errors_differ, request_of
+from kchaos.checkers.model.follow.matching import NOT_HERE, NOT_TOLD, errors_differ, request_of
 from kchaos.checkers.model.follow.observations import FetchAsked, Number
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
@@ -280,8 +280,11 @@ def _speaks_as_before(step: _ControlStep) -> bool:
         return True
     # Requests that are under way may be read in another order than they are answered in.
     return any(
-        epoch <= told.leader_epoch and _is_yet_to_be_read(step, number)
-        for number, epoch in step.lookahead.unknown_epochs_before(*before)
+        (asked := request.partitions.get(partition)) is not None
+        and asked.leader_epoch is not None
+        and asked.leader_epoch <= told.leader_epoch
+        and _is_yet_to_be_read(step, request.number)
+        for request in step.lookahead.answered_before(*before, {ErrorCode.UNKNOWN_LEADER_EPOCH})
     )
 
 
@@ -338,8 +341,6 @@ def _asks_as_before(step: _ControlStep, told: PartitionState) -> bool:
         return False
     partition = TopicPartition(told.topic, told.partition)
     world = World(step.state)
-    broker = world.broker(step.broker_id)
-    reads_log = broker is not None and broker.generation.reads_metadata_log
     for source in world.leaders(step.broker_id):
         item = step.lookahead.next_fetch(step.broker_id, source, step.index)
         if item is None or request_of(world, item) is not None:
@@ -350,15 +351,27 @@ def _asks_as_before(step: _ControlStep, told: PartitionState) -> bool:
         if epoch is not None and epoch < told.leader_epoch:
             return True
         is_new = asked is None and leader_of(source) == told.leader
-        # With KRaft the links show no answer, and a fetcher that was refused leaves out a while
-        # what it follows (AbstractFetcherThread.delayPartitions, 3.3.2 and 3.8.0).
         if (
             is_new
-            and not reads_log
             and step.lookahead.is_sent_before_answer(item, step.part.number)
+            and not _leaves_out_for_a_while(step, source, partition)
         ):
             return True
     return False
+
+
+def _leaves_out_for_a_while(step: _ControlStep, source: int, partition: TopicPartition) -> bool:
+    """Return whether a fetcher may leave out what it follows, since that was refused before.
+
+    It backs off then (AbstractFetcherThread.delayPartitions, 3.3.2 and 3.8.0). With ZooKeeper the
+    links show by when it follows; with KRaft they show no answer to a delta.
+    """
+    broker = World(step.state).broker(step.broker_id)
+    return (
+        broker is not None
+        and broker.generation.reads_metadata_log
+        and step.lookahead.has_asked(step.broker_id, source, partition, step.index)
+    )
 
 
 def _asks_whom_it_leaves(step: _ControlStep, told: PartitionState) -> bool:
@@ -469,8 +482,8 @@ def _is_told_too_early(step: _ControlStep, told: frozenset[TopicPartition]) -> b
     broker = world.broker(step.broker_id)
     known = None if broker is None else broker.told
     for partition in told - known if known is not None else ():
-        for request in step.lookahead.refused_before(
-            step.broker_id, partition, step.part.number, step.index
+        for request in step.lookahead.answered_before(
+            step.broker_id, partition, step.part.number, step.index, NOT_TOLD
         ):
             waiting = request_of(world, request)
             if waiting is None or partition not in waiting.refused:

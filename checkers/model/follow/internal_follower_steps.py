@@ -208,12 +208,14 @@ def is_yet_to_repeat(
     """
     world = World(state)
     for source in world.leaders(broker_id):
-        answer = lookahead.next_unseen(broker_id, source, index)
         waiting = exchange.awaited(world, broker_id, source)
+        # It may have been sent before the links saw it.
+        at = index if waiting is None else lookahead.index_behind(waiting.number, index)
+        answer = lookahead.next_unseen(broker_id, source, at)
         if answer is None or (waiting is not None and not is_on(waiting, answer)):
             continue
-        if _would_repeat(world, broker_id, source, lookahead, index) and not _would_repeat(
-            after, broker_id, source, lookahead, index
+        if _would_repeat(world, broker_id, source, lookahead, at) and not _would_repeat(
+            after, broker_id, source, lookahead, at
         ):
             return True
     return False
@@ -223,7 +225,7 @@ def _would_repeat(
     world: World, broker_id: int, source: int, lookahead: Lookahead, index: int
 ) -> bool:
     thread = world.thread(broker_id, source)
-    question = exchange.question(world, broker_id, source, FETCH) if thread is not None else None
+    question = None if thread is None else _next_fetch(world, broker_id, source)
     if thread is None or question is None:
         return False
     waiting = exchange.awaited(world, broker_id, source)
@@ -233,6 +235,13 @@ def _would_repeat(
     return all(
         lookahead.has_asked(broker_id, source, partition, index) for partition, _ in question.asked
     ) and _repeats(thread, question, lookahead, broker_id, source, index)
+
+
+def _next_fetch(world: World, broker_id: int, source: int) -> Exchange | None:
+    """Return what a fetcher asks next, once it has done what needs no question."""
+    after = World(world.get)
+    exchange.go_on_without_asking(after, broker_id, source)
+    return exchange.question(after, broker_id, source, FETCH)
 
 
 def _is_unseen(

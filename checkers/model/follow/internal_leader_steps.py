@@ -11,7 +11,7 @@ from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.counted_in_part import left_uncounted, yet_to_read
 from kchaos.checkers.model.follow.isr_requests import Asking
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.matching import answers_as_seen
+from kchaos.checkers.model.follow.matching import NOT_TOLD, answers_as_seen
 from kchaos.checkers.model.follow.observations import FetchAnswered, ResponseSeen
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
@@ -295,7 +295,9 @@ def _refused_first(step: _LeaderStep) -> Iterator[World]:
     unknown |= exchange.unnamed(world, step.source, step.request, in_session=True)
     said = {} if step.seen is None else step.seen.partitions
     refused = frozenset(
-        partition for partition in unknown if partition in said and said[partition].error_code
+        partition
+        for partition in unknown
+        if partition in said and said[partition].error_code in NOT_TOLD
     )
     if refused:
         step.change(world, step.request, replace(step.request, refused=refused))
@@ -410,7 +412,7 @@ def _would_be_known(step: _LeaderStep, waiting: Exchange, seen: ResponseSeen) ->
     A leader refuses such a partition as the Fetch comes, unless it loses the replica meanwhile.
     """
     return any(
-        said.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        said.error_code in NOT_TOLD
         and partition not in waiting.refused
         and step.lookahead.keeps_until(seen.number, step.leader_id, partition, step.taken)
         for partition, said in seen.partitions.items()

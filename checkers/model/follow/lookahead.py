@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -385,8 +385,7 @@ class Lookahead:
     def next_of(self, follower: int, source: int, index: int) -> RequestSeen | ResponseSeen | None:
         """Return the next message between a fetcher and its leader, from an index on."""
         items = self._of_pair.get((follower, source), [])
-        at = bisect_left(items, index, key=itemgetter(0))
-        return items[at][1] if at < len(items) else None
+        return next((what for _, what in _since(items, index)), None)
 
     def next_unseen(self, follower: int, source: int, index: int) -> ResponseSeen | None:
         """Return the next answer to a Fetch that links did not record, from an index on.
@@ -400,6 +399,10 @@ class Lookahead:
             if what.api == FETCH and what.number not in self.requests:
                 return what
         return None
+
+    def index_behind(self, number: Number | None, index: int) -> int:
+        """Return an index, or that behind a request, where it is seen later."""
+        return index if number is None else max(index, self._asked_at.get(number, -1) + 1)
 
     def next_fetch(self, follower: int, source: int, index: int) -> RequestSeen | None:
         """Return the next Fetch that a fetcher sends its leader, from an index on."""
@@ -443,25 +446,6 @@ class Lookahead:
         asked, handled = self._asked_at.get(number), self._answered.get(request)
         is_before = asked is not None and (handled is None or asked < handled)
         return (number, error_code) if is_before else None
-
-    def unknown_epochs_before(
-        self, leader: int, partition: TopicPartition, request: Number, index: int
-    ) -> Iterator[tuple[Number, int]]:
-        """Yield requests of leader epochs that a leader answers, from an index on, not to know yet.
-
-        Those that were asked after the leader had answered this control request are left out. Each
-        is (request, leader epoch).
-        """
-        items = self._answers.get((leader, partition), [])
-        handled = self._answered.get(request)
-        for _, number, error_code in _since(items, index):
-            asked_at = self._asked_at.get(number)
-            if asked_at is None or error_code != ErrorCode.UNKNOWN_LEADER_EPOCH:
-                continue
-            asked = self.requests[number].partitions.get(partition)
-            epoch = None if asked is None else asked.leader_epoch
-            if epoch is not None and (handled is None or asked_at < handled):
-                yield number, epoch
 
     def checkpointed_next(self, broker: int, partition: TopicPartition, index: int) -> int | None:
         """Return the high watermark that a broker next stops with, from an index on.
@@ -510,10 +494,15 @@ class Lookahead:
         answered = self._answered.get(control)
         return answered is None or self._asked_at[sent.number] < answered
 
-    def refused_before(
-        self, leader: int, partition: TopicPartition, request: Number, index: int
+    def answered_before(
+        self,
+        leader: int,
+        partition: TopicPartition,
+        request: Number,
+        index: int,
+        error_codes: Container[int],
     ) -> Iterator[RequestSeen]:
-        """Yield the fetches that a leader answers, from an index on, as if it did not know of it.
+        """Yield the requests that a leader answers, from an index on, with one of these errors.
 
         Those that were asked after the leader had answered this control request are left out.
         """
@@ -522,7 +511,7 @@ class Lookahead:
         for _, number, error_code in _since(items, index):
             asked = self._asked_at.get(number)
             is_before = asked is not None and (handled is None or asked < handled)
-            if is_before and error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if is_before and error_code in error_codes:
                 yield self.requests[number]
 
     def unseen_before(

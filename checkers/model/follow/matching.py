@@ -6,6 +6,7 @@ from functools import cache
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.model.broker import leader
 from kchaos.checkers.model.broker.control_handling import OFFLINE_STOPPED
 from kchaos.checkers.model.follow import observations
 from kchaos.checkers.model.state.state import Broker
@@ -21,22 +22,23 @@ from kchaos.checkers.model.values.requests import (
     PartitionRequest,
 )
 
-NOT_HERE = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_LEADER_FOR_PARTITION,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-    }
-)
+NOT_TOLD = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+"""Answers of a broker about a partition, or topic id, that its metadata cache does not have."""
+NOT_HERE = NOT_TOLD | {
+    ErrorCode.NOT_LEADER_FOR_PARTITION,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+}
 """Answers of a broker about a partition that it does not have, or does not lead."""
 _CODES: Mapping[str, frozenset[int]] = {
+    # What its metadata cache does not have, a broker does not look for: it says this alone
+    # (KafkaApis.handleFetchRequest, 0.10.2.2, 1.1.1, 2.8.2, 3.1.2 and 3.8.0).
+    "UNKNOWN_TOPIC_OR_PARTITION": NOT_TOLD | {ErrorCode.UNSUPPORTED_COMPRESSION_TYPE},
     # A broker without the replica says one or the other, by release and by what it has heard.
     # While it handles the LeaderAndIsr that names it, it has no epoch, and any is unknown.
     # 2.1 answers a Fetch below version 10 about a log that it does not have as if it could not read
     # the codec: no log is taken for one compressed with zstd (KafkaApis.maybeConvertFetchedData).
-    "UNKNOWN_TOPIC_OR_PARTITION": NOT_HERE
+    leader.NOT_HOSTED: NOT_HERE
     | {ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE},
     "NOT_LEADER_FOR_PARTITION": NOT_HERE,
     # What is answered for an epoch that is known already changed between releases.

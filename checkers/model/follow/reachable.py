@@ -11,7 +11,7 @@ from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.matching import answer_as_seen, answers_as_seen
+from kchaos.checkers.model.follow.matching import NOT_TOLD, answer_as_seen, answers_as_seen
 from kchaos.checkers.model.follow.observations import FetchAnswered, ResponseSeen
 from kchaos.checkers.model.state.state import Component, State
 from kchaos.checkers.model.state.world import World
@@ -25,13 +25,7 @@ from kchaos.checkers.model.values.requests import (
     UpdateMetadata,
 )
 
-_NOT_KNOWN = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-    }
-)
+_NOT_KNOWN = NOT_TOLD | {ErrorCode.INCONSISTENT_TOPIC_ID}
 
 
 def is_out_of_reach(
@@ -283,7 +277,7 @@ def _is_missed(
     seen = None if request.number is None else lookahead.responses.get(request.number)
     if seen is None or seen.error_code or not request.is_at_leader or request.refused:
         return False
-    if _is_fenced(world, leader_id, request, seen) or _knows_epoch(world, leader_id, request, seen):
+    if _is_in_other_epoch(world, leader_id, request, seen):
         return True
     if hears_of_leaders(world, leader_id):
         return False
@@ -302,39 +296,23 @@ def _is_missed(
     )
 
 
-def _is_fenced(world: World, leader_id: int, request: Exchange, seen: ResponseSeen) -> bool:
-    """Return whether a leader is in a newer leader epoch than a Fetch that it was seen to take.
+def _is_in_other_epoch(world: World, leader_id: int, request: Exchange, seen: ResponseSeen) -> bool:
+    """Return whether a leader has come to an epoch in which it does not answer as was seen.
 
-    It refuses that from now on, for its leader epochs only grow.
+    A replica's leader epochs only grow (Partition.checkCurrentLeaderEpoch, 2.1.0 and 3.8.0): it
+    refuses a Fetch of an older one from now on, and knows the one that it was seen not to know.
     """
     broker = world.broker(leader_id)
-    if broker is None or request.api != FETCH:
-        return False
-    if request.stage not in (Stage.ARRIVED, Stage.WAITING):
+    if broker is None or request.stage not in (Stage.ARRIVED, Stage.WAITING):
         return False
     for partition, asked in request.asked:
-        said = seen.partitions.get(partition)
-        if said is not None and said.error_code:
-            continue
-        replica = world.replica(leader_id, partition)
-        if leader.refusal(broker, replica, asked) == "FENCED_LEADER_EPOCH":
+        said, replica = seen.partitions.get(partition), world.replica(leader_id, partition)
+        code = ErrorCode.NONE if said is None else said.error_code
+        is_known = replica is not None and replica.leader_epoch >= asked.leader_epoch
+        if code == ErrorCode.UNKNOWN_LEADER_EPOCH and is_known:
             return True
-    return False
-
-
-def _knows_epoch(world: World, leader_id: int, request: Exchange, seen: ResponseSeen) -> bool:
-    """Return whether a leader has come to the leader epoch that it was seen not to know.
-
-    A replica's leader epochs only grow (Partition.checkCurrentLeaderEpoch, 2.1.0 and 3.8.0).
-    """
-    if request.stage not in (Stage.ARRIVED, Stage.WAITING):
-        return False
-    for partition, asked in request.asked:
-        said = seen.partitions.get(partition)
-        replica = world.replica(leader_id, partition)
-        if said is None or replica is None or replica.leader_epoch < asked.leader_epoch:
-            continue
-        if said.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:
+        refused = leader.refusal(broker, replica, asked)
+        if not code and request.api == FETCH and refused == "FENCED_LEADER_EPOCH":
             return True
     return False
 

@@ -223,8 +223,9 @@ def test_a_partition_that_was_refused_is_answered_with_nothing_else(stage: Stage
         1, 0, (replace(FETCH, asked=((T, ASKED), (U, ASKED)), stage=stage, refused=refused),)
     )
 
-    assert why(3) == ""
+    assert (why(3), why(100)) == ("", "")
     assert why(0) == "t-0: error 0, possible was UNKNOWN_TOPIC_OR_PARTITION"
+    assert why(6) == "t-0: error 6, possible was UNKNOWN_TOPIC_OR_PARTITION"
 
 
 def fetches(fetch_offset: int, last_fetched_epoch: int | None) -> RequestSeen:
