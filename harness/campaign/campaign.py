@@ -15,6 +15,7 @@ from kchaos.checkers.results import Results, read_judgement, write_judgement
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import RunLine, line_at
 from kchaos.clusters.errors import MachineError
+from kchaos.clusters.system.interrupts import check_interrupt
 from kchaos.clusters.system.leftovers import work_directory
 from kchaos.harness.campaign import children
 from kchaos.harness.errors import RunUnknown, UsageError
@@ -224,6 +225,9 @@ def judged(run: RunDirectory, say: Callable[[str], None], *, has_report: bool = 
         with watching_search(_said_at_times(say)):
             results = judge(run)
         write_judgement(run, results)
+    except KeyboardInterrupt:
+        say(f"the run is sealed, and can be judged again: kchaos judge {run.path}")
+        raise
     finally:
         run.let_go()
     if has_report:
@@ -232,11 +236,12 @@ def judged(run: RunDirectory, say: Callable[[str], None], *, has_report: bool = 
 
 
 def _said_at_times(say: Callable[[str], None]) -> Callable[[int, int], None]:
-    """Return a function that says now and then how much of a run is explained."""
+    """Return a function that says now and then how much of a run is explained, and hears Ctrl-C."""
     last = time.monotonic()
 
     def said(explained: int, of_all: int) -> None:
         nonlocal last
+        check_interrupt()
         if time.monotonic() - last >= _SAY_EACH_S:
             last = time.monotonic()
             say(f"judging: {explained} of {of_all} observations are explained")

@@ -1,16 +1,25 @@
 """Lines of clients' messages from links: digests, short texts, and what was not read."""
 
+import signal
 import struct
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from kchaos.checkers.evidence.clients import ClientBatch
+from kchaos.checkers.evidence.clients import CLIENTS, ClientBatch, ClientLine
 from kchaos.checkers.evidence.history import record_payloads
 from kchaos.checkers.formats.api_keys import ApiKey
+from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.clusters.links.client_talk import ClientMessage
+from kchaos.clusters.system.interrupts import interrupts_at_gates
+from kchaos.harness.campaign.campaign import _said_at_times
+from kchaos.harness.play import client_lines
 from kchaos.harness.play.client_lines import ClientLines, batches_of, line_of
+from kchaos.harness.run import ending
 from tests.support.segment_encoder import batch, message, wrapper
+from tests.support.stand_ins import play_on
 
 PAIRS = [(b"k", b"a"), (b"k", b"b")]
 PAYLOADS = record_payloads(["a", "b"], ["k", "k"])
@@ -111,6 +120,39 @@ def test_answers_to_fetches_that_say_nothing_new_are_left_out() -> None:
 
     assert [line.sequence for line in lines] == [0, 3, 4]
     assert lines[0].partitions[0].batches[0].payloads == record_payloads(["a"])
+
+
+def test_ctrl_c_while_lines_are_written_leaves_them_all_in_a_sealed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part in ("_come_to_rest", "collect_decisions", "collect_brokers"):
+        monkeypatch.setattr(ending, part, lambda *_: None)
+    now = play_on(Mock(has_given_addresses=False), tmp_path)
+    now.client_lines = ClientLines()
+    for sequence in range(3):
+        now.client_lines.take(fetched(sequence, sequence))
+
+    def interrupting(*told: Any) -> ClientLine:
+        signal.raise_signal(signal.SIGINT)
+        return line_of(*told)
+
+    monkeypatch.setattr(client_lines, "line_of", interrupting)
+
+    with pytest.raises(KeyboardInterrupt), interrupts_at_gates():
+        ending.finish(now, started=0.0, failure=None, settle_bound_s=None)
+
+    run = RunDirectory.open(tmp_path / "run")
+    assert (run.path / MANIFEST).exists()
+    assert [line["sequence"] for line in run.read_lines(CLIENTS)] == [0, 1, 2]
+
+
+def test_ctrl_c_while_a_run_is_judged_ends_that() -> None:
+    """The signal is only remembered while a live run ends, and judging may take minutes."""
+    said = _said_at_times(print)
+    with interrupts_at_gates():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            said(1, 2)
 
 
 def test_an_answer_says_which_transactions_its_consumer_leaves_out() -> None:
