@@ -13,6 +13,7 @@ eligible leader replicas, another one does, which has them all. In
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def test_an_answer_amid_several_new_topics_is_explained_only_by_deltas_that_are_
     [
         (internal_control_steps, "NOT_TOLD", {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}),
         (Lookahead, "index_behind", lambda _self, _number, index: index),
-        (internal_follower_steps, "_next_fetch", lambda *asks: exchange.question(*asks, FETCH)),
+        (internal_follower_steps, "_next_fetch", partial(exchange.question, api=FETCH)),
         (internal_control_steps, "_leaves_out_for_a_while", lambda *_: True),
     ],
     ids=["unknown ids", "sent unseen", "truncates first", "never asked"],

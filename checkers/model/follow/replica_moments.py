@@ -5,15 +5,18 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.follow.unavoidable import Reached
 from kchaos.checkers.model.state.state import Component
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedBatch, ReplicaMoment
 from kchaos.checkers.model.values.replica import Replica
 
+_Span = tuple[int, int, int]
 _MOST = 400
 """More moments of one replica are thinned; what is more than a longer log stays."""
 
@@ -100,7 +103,7 @@ def _moment(broker_id: int, partition: TopicPartition, was: _Was) -> ReplicaMome
         broker=broker_id,
         topic=partition.topic,
         partition=partition.partition,
-        spans=tuple(_spans(replica.log.local_batches())),
+        spans=_spans(replica.log),
         epoch_entries=tuple((entry.epoch, entry.start_offset) for entry in replica.entries),
         log_end_offset=replica.log.log_end_offset,
         high_watermark=replica.high_watermark,
@@ -109,18 +112,17 @@ def _moment(broker_id: int, partition: TopicPartition, was: _Was) -> ReplicaMome
     )
 
 
-def _spans(batches: Iterable[PredictedBatch]) -> Iterator[tuple[int, int, int]]:
-    """Yield first and last offset and leader epoch of batches, joined where nothing is between."""
-    open_: tuple[int, int, int] | None = None
-    for batch in batches:
-        if open_ is not None and open_[1:] == (batch.base_offset - 1, batch.leader_epoch):
-            open_ = (open_[0], batch.last_offset, batch.leader_epoch)
-            continue
-        if open_ is not None:
-            yield open_
-        open_ = (batch.base_offset, batch.last_offset, batch.leader_epoch)
-    if open_ is not None:
-        yield open_
+def _spans(log: Log) -> tuple[_Span, ...]:
+    """Return first and last offset and leader epoch of batches, joined where nothing is between."""
+    if log.local_start_offset:
+        return reduce(_with_batch, log.local_batches(), ())
+    return log.batches.fold("spans", (), _with_batch)
+
+
+def _with_batch(spans: tuple[_Span, ...], batch: PredictedBatch) -> tuple[_Span, ...]:
+    if spans and spans[-1][1:] == (batch.base_offset - 1, batch.leader_epoch):
+        return (*spans[:-1], (spans[-1][0], batch.last_offset, batch.leader_epoch))
+    return (*spans, (batch.base_offset, batch.last_offset, batch.leader_epoch))
 
 
 def _thinned(seen: Sequence[_Was]) -> Iterator[_Was]:
