@@ -170,8 +170,6 @@ class ClusterSpec:
             )
         if self.is_kraft and (both := sorted({*broker_ids} & {*self.controller_ids})):
             raise ReleaseError(f"{both[0]} is a controller's id, so no broker can have it")
-        if self.is_kraft and self.tiered:
-            raise ReleaseError("logs of KRaft clusters cannot be tiered here yet: leave tiered out")
 
     @property
     def is_kraft(self) -> bool:

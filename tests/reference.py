@@ -43,13 +43,9 @@ _QUESTIONS = {
 
 
 _CONTROLLERS_TOO = "ZooKeeper and KRaft; `broker` may be a KRaft controller."
-_TIERED = "ZooKeeper alone: logs of KRaft clusters cannot be tiered here."
 BOTH, ZOOKEEPER_ALONE, KRAFT_ALONE = "ZooKeeper and KRaft", "ZooKeeper alone", "KRaft alone"
 MODES: Mapping[str, str] = {
-    "AwaitLocalStart": _TIERED,
     "AwaitMetadataRead": "KRaft alone: with ZooKeeper `AwaitFollowing`.",
-    "AwaitOffsets": _TIERED,
-    "AwaitTiered": _TIERED,
     "CutControllers": "KRaft alone: with ZooKeeper `CutZooKeeper`.",
     "CutLink": "ZooKeeper and KRaft; either end may be a KRaft controller.",
     "CutZooKeeper": "ZooKeeper alone: with KRaft `CutControllers`.",
@@ -80,7 +76,6 @@ MODES: Mapping[str, str] = {
     "StaleRequest": "ZooKeeper alone: with KRaft hold AlterPartition over a restart.",
     "StopBroker": _CONTROLLERS_TOO,
     "StopZooKeeper": "ZooKeeper alone: with KRaft `StopBroker` of a controller.",
-    "TierRead": _TIERED,
     "UnregisterBroker": "KRaft alone: with ZooKeeper `CutZooKeeper` and `ExpireSession`.",
     "UpdateFeatures": "KRaft alone: with ZooKeeper `RollBroker` to another protocol.",
     "WipeLogDirectory": _CONTROLLERS_TOO,

@@ -291,7 +291,13 @@ class JvmCluster:
                 self._await_controller(broker)
 
     def _start_kraft_brokers(self) -> None:
-        for broker in self._brokers.values():
+        """Start the brokers at once; of a tiered cluster the last one comes alone before them."""
+        starting = dict(self._brokers)
+        if self.spec.tiered:
+            holder = starting.pop(max(starting))
+            holder.start()
+            tiered.await_metadata_topic(self.metadata, holder)
+        for broker in starting.values():
             broker.start()
         for controller in self._controllers.values():
             controller.await_ready()
@@ -344,6 +350,8 @@ class JvmCluster:
         fixed = {
             "log.dir": str(node.directory / "data"),
             **kraft_properties("controller", node_id, self._voters, listeners),
+            # A controller refuses topics with tiered logs where it has not this setting itself.
+            **({tiered.SYSTEM: "true"} if self.spec.tiered else {}),
             **self.spec.properties,
         }
 
@@ -433,14 +441,16 @@ class JvmCluster:
             advertised = self.links.add_broker(broker_id, target=advertised)
             if self.spec.client_links:
                 to_clients = self.links.add_clients(broker_id, target=to_clients)
-        listeners = node.listeners(advertised, to_clients)
+        listeners = tiered.listeners_with_tiering(
+            self.spec, node, node.listeners(advertised, to_clients)
+        )
         folders = [str(node.directory / "data")]
         folders += [f"{folders[0]}-{number}" for number in range(1, broker_spec.log_directories)]
         fixed = {
             "log.dir": folders[0],
             **({"log.dirs": ",".join(folders)} if folders[1:] else {}),
             **self._ways_to_metadata(broker_id, listeners, distributions),
-            **tiered.properties_of_tiering(self.spec, self.work_directory, node, listeners),
+            **tiered.properties_of_tiering(self.spec, self.work_directory, listeners),
             **self.spec.properties,
         }
 

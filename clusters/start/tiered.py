@@ -7,16 +7,17 @@ Sources: org.apache.kafka.server.log.remote.storage.LocalTieredStorage and Remot
 3.6.2 and 3.9; kafka.log.remote.RemoteLogManager.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from kchaos.clusters.api import Broker
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.kafka.distribution import Distribution, own_jar
 from kchaos.clusters.metadata.api import ClusterMetadata
 from kchaos.clusters.releases import Release, release_of
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.clusters.start.configuration import listener_properties
 from kchaos.clusters.start.host import Host, Node
+from kchaos.clusters.system.waiting import await_until
 
 FOLDER = "remote"
 """The folder within a cluster's work directory that stands for the object store."""
@@ -25,28 +26,37 @@ METADATA_TOPIC = "__remote_log_metadata"
 FIRST_TIERED = (3, 6)
 """The first release line whose logs can be tiered."""
 _LEAST_PROTOCOL = (2, 8)
+_CREATED_S = 60.0
+_LISTENER = "METADATA"
 _OWN = ("rsm.config.", "rlmm.config.", "remote.log.storage.", "remote.log.metadata.")
-_SYSTEM = "remote.log.storage.system.enable"
+SYSTEM = "remote.log.storage.system.enable"
+
+
+def listeners_with_tiering(
+    spec: ClusterSpec, node: Node, listeners: Mapping[str, tuple[str, str]]
+) -> dict[str, tuple[str, str]]:
+    """Return a broker's listeners, with one for the metadata topic where it is to have its own.
+
+    That is so where brokers do not reach each other by the listener for clients, as in containers.
+    """
+    ports = node.inner_ports[1:] if spec.tiered else ()
+    own = {_LISTENER: (f"{node.listen_host}:{port}", f"{node.host}:{port}") for port in ports}
+    return {**listeners, **own}
 
 
 def properties_of_tiering(
-    spec: ClusterSpec, work_directory: Path, node: Node, listeners: Mapping[str, tuple[str, str]]
+    spec: ClusterSpec, work_directory: Path, listeners: Collection[str]
 ) -> dict[str, str]:
     """Return what a broker of a tiered cluster is configured with; nothing for any other.
 
     The metadata topic has one partition with one replica (`create_metadata_topic`), so
-    that what brokers write there takes no part in what is replicated; its clients use the listener
-    for clients, or a listener of its own where brokers do not reach each other by that one, as in
-    containers. Tasks and checks run often, since scenarios wait for what they do.
+    that what brokers write there takes no part in what is replicated; its clients use one of the
+    broker's `listeners`. Tasks and checks run often, since scenarios wait for what they do.
     """
     if not spec.tiered:
         return {}
-    listeners = dict(listeners)
-    for port in node.inner_ports[1:]:
-        listeners["METADATA"] = f"{node.listen_host}:{port}", f"{node.host}:{port}"
     return {
-        **listener_properties(listeners),
-        _SYSTEM: "true",
+        SYSTEM: "true",
         "remote.log.storage.manager.class.name": (
             "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
         ),
@@ -55,9 +65,9 @@ def properties_of_tiering(
         "remote.log.metadata.manager.class.name": (
             "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
         ),
-        "remote.log.metadata.manager.listener.name": "METADATA"
-        if "METADATA" in listeners
-        else "CLIENT",
+        "remote.log.metadata.manager.listener.name": (
+            _LISTENER if _LISTENER in listeners else "CLIENT"
+        ),
         "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
         "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
         "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
@@ -76,6 +86,25 @@ def create_metadata_topic(metadata: ClusterMetadata, broker: int) -> None:
     """
     settings = {"cleanup.policy": "delete", "retention.ms": "-1"}
     metadata.create_topic(METADATA_TOPIC, [[broker]], settings)
+
+
+def await_metadata_topic(metadata: ClusterMetadata, broker: Broker) -> None:
+    """Return once the only broker of a KRaft cluster has created the metadata topic for itself.
+
+    KRaft's controllers give no topic to a broker that is not unfenced yet, and a broker creates
+    this one as it starts (TopicBasedRemoteLogMetadataManager.initializeResources, 3.6.2 and 3.9.1).
+
+    Raises:
+        AwaitTimeout: It created none.
+    """
+    await_until(
+        lambda: metadata.topic_id(METADATA_TOPIC) is not None,
+        timeout_s=_CREATED_S,
+        waiting_for=f"broker {broker.id} to create {METADATA_TOPIC}",
+        last_seen=metadata.topics,
+        remedy=f"see {broker.server_log}",
+        abort=broker.check_running,
+    )
 
 
 def tiering_refused(release: Release, properties: Mapping[str, str]) -> str:

@@ -1,10 +1,11 @@
 """The scenarios of the linked golden runs of KRaft clusters: `tests.golden.make --kraft NAME`."""
 
+from dataclasses import replace
 from typing import Any
 
 import kchaos as k
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
-from tests.cases import administered
+from tests.cases import administered, log_directory_failed
 
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
 _ALL = (0, 1, 2)
@@ -73,6 +74,18 @@ _MOST_LOGS_LOST: tuple[k.Step, ...] = (
     k.Inject(name="101-wiped", fault=k.WipeLogDirectory(broker=101)),
     *(k.Heal(name=f"{node}-down") for node in (100, 101, 102)),
 )
+_FAILED: tuple[k.Step, ...] = log_directory_failed.STEPS
+
+
+def _with_acks_1(step: k.Step) -> k.Step:
+    """With acks=all the leader would wait for a follower that does not fetch (docs/kraft.md)."""
+    if isinstance(step, k.Produce) and step.operation == "without":
+        return replace(step, acks=1)
+    return step
+
+
+# A broker ends where its first log directory fails, so that t is to lie in the second one.
+_DIRECTORY_FAILED: tuple[k.Step, ...] = (_FAILED[1], _FAILED[0], *map(_with_acks_1, _FAILED[2:]))
 _DISK_FAILED: tuple[k.Step, ...] = (
     *_BEGIN,
     k.Inject(name="full", fault=k.FailDisk(broker=0, error="ENOSPC")),
@@ -87,6 +100,7 @@ SCENARIOS: dict[str, tuple[str, int, tuple[k.Step, ...]]] = {
     "4.0.2-zombie": ("4.0.2", 1, _ZOMBIE),
     "4.3.1-fenced": ("4.3.1", 1, _FENCED),
     "3.9.1-administered": ("3.9.1", 1, administered.WITHOUT_FOLDERS),
+    "4.1.2-directory-failed": ("4.1.2", 1, _DIRECTORY_FAILED),
     "4.1.2-disk-failed": ("4.1.2", 1, _DISK_FAILED),
     "4.1.2-moved": ("4.1.2", 3, _MOVED),
     "4.1.2-log-lost": ("4.1.2", 1, _LOG_LOST),
@@ -110,7 +124,10 @@ def kraft_scenario(name: str) -> k.Scenario:
         title=f"KRaft: {name}",
         release=release,
         cluster=k.ClusterSpec(
-            brokers=k.brokers_of(release, _ALL),
+            brokers=tuple(
+                replace(broker, log_directories=2 if steps is _DIRECTORY_FAILED else 1)
+                for broker in k.brokers_of(release, _ALL)
+            ),
             mode="kraft",
             controllers=controllers,
             properties=QUICK_KRAFT,

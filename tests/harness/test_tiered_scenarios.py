@@ -117,26 +117,28 @@ def test_the_kafka_of_an_image_cannot_be_tiered() -> None:
         tiered.with_tiered_storage(distribution)
 
 
-def at_link(*ports: int) -> tuple[Node, Mapping[str, tuple[str, str]]]:
+def at_link(spec: ClusterSpec, *ports: int) -> Mapping[str, tuple[str, str]]:
     place = node(*ports)
-    return place, place.listeners(("link", 1), place.client_address)
+    known = place.listeners(("link", 1), place.client_address)
+    return tiered.listeners_with_tiering(spec, place, known)
 
 
 def test_an_untiered_cluster_has_no_setting_of_tiering(tmp_path: Path) -> None:
     spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),))
-    assert tiered.properties_of_tiering(spec, tmp_path, node(9091), {}) == {}
+    assert tiered.properties_of_tiering(spec, tmp_path, at_link(spec, 9091, 9093)) == {}
+    assert "METADATA" not in at_link(spec, 9091, 9093)
 
 
 def test_brokers_that_do_not_reach_each_other_as_clients_do_have_a_listener_for_metadata(
     tmp_path: Path,
 ) -> None:
     spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),), tiered=True)
-    alone = tiered.properties_of_tiering(spec, tmp_path, *at_link(9091))
-    apart = tiered.properties_of_tiering(spec, tmp_path, *at_link(9091, 9093))
+    alone, apart = at_link(spec, 9091), at_link(spec, 9091, 9093)
     named = "remote.log.metadata.manager.listener.name"
-    assert (alone[named], apart[named]) == ("CLIENT", "METADATA")
-    assert alone["advertised.listeners"] == "INTERNAL://link:1,CLIENT://127.0.0.1:4711"
-    assert apart["advertised.listeners"].endswith(",METADATA://10.0.0.2:9093")
+    for listeners, wanted in ((alone, "CLIENT"), (apart, "METADATA")):
+        assert tiered.properties_of_tiering(spec, tmp_path, listeners)[named] == wanted
+    assert [*alone] == ["INTERNAL", "CLIENT"]
+    assert apart["METADATA"][1] == "10.0.0.2:9093"
 
 
 @pytest.mark.parametrize(

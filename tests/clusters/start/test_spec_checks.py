@@ -89,7 +89,6 @@ def test_controllers_have_ids_of_their_own_beyond_those_of_brokers() -> None:
         ("3.9.1", {"controllers": 3}, "this one has ZooKeeper: say mode kraft"),
         ("3.9.1", {"features": {"metadata.version": 7}}, "this one has ZooKeeper"),
         ("4.1.2", {"mode": "raft"}, "kept by zookeeper or by kraft, not 'raft'"),
-        ("4.1.2", {"tiered": True}, "cannot be tiered"),
         ("4.1.2", {"features": {"metadata.version": 28}}, r"metadata\.version up to 27, not 28"),
         ("4.1.2", {"features": {"metadata.version": 6}}, "metadata.version begins with 7, not 6"),
         (
