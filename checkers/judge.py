@@ -88,7 +88,7 @@ def judge(
     read = judging.attempt("reading the evidence", evidence.read)
     prediction, judged = None, None
     if read is not None:
-        if read.is_predicted:
+        if read.is_predicted and not (read.is_kraft and read.links is None):
             prediction = judging.attempt("the model", lambda: predict(read), opens=CONFORMANCE)
         apply = rules or rules_of
         judged = judging.attempt("the rules", lambda: apply(read, prediction))
@@ -217,7 +217,6 @@ class _Judging:
         """Combine all results; `read` is None if the evidence could not be read."""
         deleted = [] if read is None else [*deleted_by_others(read)]
         unfollowed = {partition for partition, _ in deleted}
-        unfollowed |= set() if read is None else {*read.unfollowed_clients, *read.untold_cleaning}
         told = foreign_writes_once(judged.findings, unfollowed=unfollowed)
         judged = replace(judged, findings=with_consequences(told, prediction))
         evidence = self._evidence

@@ -51,7 +51,7 @@ from kchaos.checkers.evidence.led_from import (
     reached_by_fetching,
     starts_said,
 )
-from kchaos.checkers.evidence.links import LINKS, LinkMessage, read_links
+from kchaos.checkers.evidence.links import LinkMessage, read_links
 from kchaos.checkers.evidence.markers import Marker, markers_of
 from kchaos.checkers.evidence.metadata import METADATA, MIN_ISR, MetadataLogs, Settings
 from kchaos.checkers.evidence.observed import Observed, lines_of, read_observed
@@ -219,7 +219,7 @@ class RunEvidence:
     @property
     def is_predicted(self) -> bool:
         """Whether the model predicts it: with KRaft, links show when brokers read decisions."""
-        return not self.is_kraft or self.files.has(LINKS)
+        return not self.is_kraft or self.is_linked
 
     @cached_property
     def metadata_logs(self) -> MetadataLogs:
@@ -361,6 +361,21 @@ class RunEvidence:
                 whys.setdefault(partition, "records with keys in a compacted topic")
             if any(self._is_in_doubt(operation, snapshot) for snapshot in self.snapshots):
                 whys.setdefault(partition, "records that were sent while disks were copied")
+        return whys
+
+    @cached_property
+    def not_followed(self) -> Mapping[str, Sequence[str]]:
+        """Topics that the model leaves out of a run that it follows, each with the reasons.
+
+        A topic of others' clients counts as a whole: fetchers ask for all its partitions.
+        """
+        whys: dict[str, list[str]] = {}
+        for partition, why in sorted(self.unfollowed_clients.items()):
+            whys.setdefault(partition.topic, []).append(
+                f"clients of others wrote to {partition.name} what the model does not follow: {why}"
+            )
+        for partition, why in sorted(self.untold_cleaning.items()):
+            whys.setdefault(partition.topic, []).append(why)
         return whys
 
     def _is_in_doubt(self, operation: Operation, snapshot: TakenSnapshot) -> bool:

@@ -48,6 +48,14 @@ RELEASES = tuple(
 QUICK = ("0.10.2.2", "1.1.1", "2.8.2", "3.9.1", "forged-2.0.1")
 """Those that `make quick` judges too."""
 OTHER_NAMES = tuple(sorted(folder.name for folder in OTHERS.iterdir()))
+KRAFT_NAMES = tuple(
+    sorted(
+        folder.name
+        for folder in KRAFT.iterdir()
+        if json.loads((folder / "expected.json").read_text())["conforms"]
+    )
+)
+"""KRaft runs with links, which are predicted; no other run has such a name."""
 _OF_LOGS = (
     r"Kafka version|advertised\.listeners = | ERROR | FATAL |successfully replaced with the future"
     r"|Leader \S+ .*starts at leader epoch"
@@ -95,9 +103,9 @@ def recorded(name: str, *, runs: Path | None = None) -> Record:
 def unpacked(release: str, folder: Path, *, runs: Path | None = None) -> RunDirectory:
     """Return the golden run of a release, unpacked into a new folder below `folder`.
 
-    Without `runs` it may be one of `OTHER_NAMES` too.
+    Without `runs` it may be one of `OTHER_NAMES` or `KRAFT_NAMES` too.
     """
-    runs = runs or (OTHERS if release in OTHER_NAMES else RUNS)
+    runs = runs or (OTHERS if release in OTHER_NAMES else KRAFT if release in KRAFT_NAMES else RUNS)
     path = folder / f"golden-{release}"
     with tarfile.open(runs / release / "run.tar.xz") as archive:
         extract(archive, path)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.golden.stored import OTHER_NAMES, RELEASES, unpacked
+from tests.golden.stored import KRAFT_NAMES, OTHER_NAMES, RELEASES, unpacked
 from tests.mutants.kinds import KINDS
 from tests.mutants.suite import Judged, in_turn, judged_mutants, kinds_named, share, wrong
 from tests.mutants.survivors import OF_TIERED, SURVIVORS
@@ -26,7 +26,7 @@ _MARK = "<!-- table -->\n"
 def main() -> int:
     """Do what the command line asks for; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.mutants")
-    names = (*RELEASES, *OTHER_NAMES)
+    names = (*RELEASES, *OTHER_NAMES, *KRAFT_NAMES)
     parser.add_argument("--release", action="append", choices=names, help="default: all")
     parser.add_argument("--kind", default="", help="a part of the names of kinds")
     parser.add_argument("--seed", type=int, default=0)

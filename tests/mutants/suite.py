@@ -21,7 +21,7 @@ from kchaos.checkers.record import predict_run, record_of
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.verdict import FindingKey, finding_key
-from tests.golden.stored import OTHER_NAMES
+from tests.golden.stored import KRAFT_NAMES, OTHER_NAMES
 from tests.mutants.kinds import KINDS, Kind
 from tests.mutants.run_copy import NotApplicableError, RunCopy
 from tests.mutants.survivors import is_survivor
@@ -34,6 +34,8 @@ FEW_STATES = 500
 """How many states are tried first, or half more than of the run itself; see `judge_path`."""
 OF_OTHERS = {"brokers": "whole", "offsets": "list-offsets", "points": "points", "tier": "tiered"}
 """Areas of evidence that only some of `OTHER_NAMES` have, and how the names of those begin."""
+OF_KRAFT = "metadata"
+"""The area of evidence that only `KRAFT_NAMES` have."""
 ESCAPED = "escaped:"
 """What is said of a mutant begins so if the judge raised what it does not document."""
 
@@ -260,11 +262,16 @@ def wrong(judged: Iterable[Judged]) -> list[str]:
 
 def in_turn(releases: Sequence[str], kinds: Sequence[Kind]) -> list[tuple[str, list[Kind]]]:
     """Each run with its share of the kinds; what only some runs have is changed in those."""
-    usual = [release for release in releases if release not in OTHER_NAMES]
-    common = [kind for kind in kinds if kind.area not in OF_OTHERS]
-    wanted = [(each, common[place :: len(usual)]) for place, each in enumerate(usual)]
+    common = [kind for kind in kinds if kind.area not in (*OF_OTHERS, OF_KRAFT)]
     others = [release for release in releases if release in OTHER_NAMES]
-    return [*wanted, *((other, _own(other, kinds)) for other in others)]
+    kraft = [release for release in releases if release in KRAFT_NAMES]
+    usual = [release for release in releases if release not in {*others, *kraft}]
+    of_kraft = [*common, *(kind for kind in kinds if kind.area == OF_KRAFT)]
+    return [
+        *((each, common[place :: len(usual)]) for place, each in enumerate(usual)),
+        *((other, _own(other, kinds)) for other in others),
+        *((each, of_kraft[place :: len(kraft)]) for place, each in enumerate(kraft)),
+    ]
 
 
 def _own(name: str, kinds: Sequence[Kind]) -> list[Kind]:

@@ -70,6 +70,13 @@ SURVIVORS = {
     "zookeeper: a setting that nobody made": (
         "A user's own admin client may have made it: the log is evidence, whoever asked for it."
     ),
+    "metadata: another process registers": (
+        "The id only says which registrations are of one process, and each stays so."
+    ),
+    "metadata: another feature level": (
+        "Where nothing that was decided differs between the two levels."
+    ),
+    "snapshots: an earlier zxid": "With KRaft, where nothing was decided between both offsets.",
     "zookeeper: garbage behind the log": (
         "The last record may be torn: the member was copied while it wrote."
     ),

@@ -11,7 +11,7 @@ from kchaos.checkers.judge import judge
 from tests.golden.stored import OTHER_NAMES, RELEASES, RUNS, unpacked
 from tests.mutants.kinds import KINDS
 from tests.mutants.run_copy import RunCopy
-from tests.mutants.suite import OF_OTHERS, Judged, judge_path, judged_mutants, wrong
+from tests.mutants.suite import OF_KRAFT, OF_OTHERS, Judged, judge_path, judged_mutants, wrong
 from tests.mutants.survivors import OF_TIERED, SURVIVORS
 
 pytestmark = pytest.mark.slow
@@ -21,6 +21,7 @@ _SHARES = 10
 _GOLDEN = tuple(RELEASES[place * (len(RELEASES) - 1) // (_SHARES - 1)] for place in range(_SHARES))
 _RARE = ("compacted-2.8.2", "late-stop-replica-2.1.1", "whole-3.9.1", "tiered-3.9.1")
 """Runs that have the evidence which no golden run has, and a kind changes."""
+_KRAFT = ("3.9.1-leader-killed", "4.1.2-moved", "4.4.0-linked", "4.0.2-zombie")
 
 
 @pytest.mark.parametrize("share", range(_SHARES))
@@ -28,7 +29,8 @@ def test_no_change_of_evidence_is_believed_that_is_not_in_the_list(
     share: int, tmp_path: Path
 ) -> None:
     """Each kind once; a run that has nothing of it leaves it to the next."""
-    kinds = [kind for kind in KINDS.values() if kind.area not in OF_OTHERS][share::_SHARES]
+    kinds = [kind for kind in KINDS.values() if kind.area not in (*OF_OTHERS, OF_KRAFT)]
+    kinds = kinds[share::_SHARES]
     judged: list[Judged] = []
     for name in (*_GOLDEN[share:], *_GOLDEN[:share], *_RARE):
         left = [kind for kind in kinds if kind.name not in named(judged)]
@@ -56,6 +58,23 @@ def test_no_change_of_what_only_some_runs_have_is_believed(area: str, tmp_path: 
             judged += judged_mutants(run, [kind for kind in due if kind.name not in done], tmp_path)
 
     assert named(judged) == {kind.name for kind in kinds}
+    assert wrong(judged) == []
+
+
+@pytest.mark.parametrize(("area", "absent"), [(OF_KRAFT, 0), ("links", 18)])
+def test_no_change_of_what_brokers_read_of_the_metadata_log_is_believed(
+    area: str, absent: int, tmp_path: Path
+) -> None:
+    """Each kind once, the runs in turn. No control request is sent with KRaft: kinds are absent."""
+    kinds = [kind for kind in KINDS.values() if kind.area == area]
+    judged: list[Judged] = []
+    for turn in range(2 * len(_KRAFT)):
+        left = [kind for kind in kinds if kind.name not in named(judged)]
+        share = left if turn >= len(_KRAFT) else left[turn :: len(_KRAFT)]
+        run = unpacked(_KRAFT[turn % len(_KRAFT)], tmp_path / str(turn))
+        judged += judged_mutants(run, share, tmp_path)
+
+    assert len(kinds) - len(named(judged)) == absent
     assert wrong(judged) == []
 
 
