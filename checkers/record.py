@@ -3,7 +3,9 @@
 It chooses between the states that are possible (`checkers.model.follow.search`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any
 
 from kchaos.checkers import acts
 from kchaos.checkers.errors import CheckpointError, ModelError, SegmentError
@@ -21,7 +23,11 @@ from kchaos.checkers.model.follow.observations import (
     ControlSent,
     CopyBegun,
     CopyEnded,
+    FetchAnswered,
     Files,
+    IsrAnswered,
+    IsrAsked,
+    Observation,
     Record,
     RequestSeen,
     ResponseSeen,
@@ -55,7 +61,7 @@ def predict_run(evidence: RunEvidence, *, patience: int = PATIENCE) -> Predictio
     Raises:
         ModelError: The timeline is impossible, or that of a KRaft cluster without links.
     """
-    if not evidence.is_predicted:
+    if evidence.is_kraft and evidence.links is None:
         raise ModelError(NOT_PREDICTED)
     record = None if evidence.links is None else record_of(evidence)
     if record is None or not (
@@ -90,7 +96,7 @@ def record_of(evidence: RunEvidence) -> Record:
         for partition in evidence.partitions
         if evidence.retains_less(partition.topic)
     )
-    return Record(
+    record = Record(
         seen=tuple(seen),
         decided=tuple(decided),
         deleting=frozenset() if evidence.is_tiered else deleting,
@@ -101,6 +107,73 @@ def record_of(evidence: RunEvidence) -> Record:
         behind={} if evidence.clients is None else evidence.clients.behind,
         decisions=None if evidence.is_kraft else recorded_decisions(evidence),
     )
+    return without_topics(record, evidence.not_followed) if evidence.not_followed else record
+
+
+def without_topics(record: Record, topics: Container[str]) -> Record:
+    """Return a record in which nothing is said of some topics, as nothing is of internal ones."""
+    seen: list[Seen] = []
+    gone: set[str] = set()
+    for item in record.seen:
+        what = item.what
+        if not isinstance(what, acts.Hold) and _is_about(what, topics):
+            gone.add(getattr(what, "operation", ""))
+            continue
+        if isinstance(what, Observation | acts.StopBroker):
+            item = replace(item, what=_of_others(what, topics))
+        is_answer = isinstance(what, ClientAnswered) and what.operation in gone
+        if not is_answer and not _says_nothing(item.what):
+            seen.append(item)
+    return replace(
+        record,
+        seen=tuple(seen),
+        decided=tuple(each for each in record.decided if not _is_about(each.what, topics)),
+        deleting=_rest(record.deleting, topics),
+        remote_deleted=_rest(record.remote_deleted, topics),
+    )
+
+
+def _is_about(item: Any, topics: Container[str]) -> bool:
+    """Return whether it is one of the topics, or has or begins with one of their partitions."""
+    if isinstance(item, tuple) and item and not hasattr(item, "topic"):
+        return _is_about(item[0], topics)
+    if hasattr(item, "partition") and not hasattr(item, "topic"):
+        return _is_about(item.partition, topics)
+    topic = getattr(item, "topic", item)
+    return isinstance(topic, str) and topic in topics
+
+
+def _rest(value: Any, topics: Container[str]) -> Any:
+    if isinstance(value, Mapping):
+        return {key: each for key, each in value.items() if not _is_about(key, topics)}
+    if isinstance(value, tuple | frozenset) and not hasattr(value, "topic"):
+        return type(value)(each for each in value if not _is_about(each, topics))
+    return value
+
+
+def _of_others(what: Any, topics: Container[str]) -> Any:
+    left = {field.name: _rest(getattr(what, field.name), topics) for field in fields(what)}
+    if isinstance(what, ResponseSeen):
+        left["answers_others"] = what.answers_others or any(
+            isinstance(answer, FetchAnswered) and answer.has_news
+            for partition, answer in what.partitions.items()
+            if _is_about(partition, topics)
+        )
+    return replace(what, **left)
+
+
+def _says_nothing(what: object) -> bool:
+    """Return whether a message is about topics alone that are left out."""
+    match what:
+        case RequestSeen():
+            return what.is_full and not what.partitions
+        case ResponseSeen():
+            return what.api == "ListOffsets" and not what.partitions
+        case IsrAsked():
+            return not what.isrs
+        case IsrAnswered():
+            return not (what.isrs or what.refused or what.failed)
+    return False
 
 
 def _messages(evidence: RunEvidence) -> Iterator[Seen]:

@@ -316,22 +316,26 @@ def rules_not_compared(judgement: Judgement) -> Iterator[str]:
                 yield excuse.sentence
 
 
-def clients_not_followed(judgement: Judgement) -> Iterator[str]:
-    """Yield what clients of others wrote that the model is not told."""
-    for partition, why in sorted(judgement.evidence.unfollowed_clients.items())[:_MOST_SHOWN]:
-        yield (f"clients of others wrote to {partition.name} what the model does not follow: {why}")
-
-
-def cleaning_not_awaited(judgement: Judgement) -> Iterator[str]:
-    """Yield the first partitions that log cleaners went over at a time that nothing shows."""
-    yield from [why for _, why in sorted(judgement.evidence.untold_cleaning.items())][:_MOST_SHOWN]
+def topics_not_followed(judgement: Judgement) -> Iterator[str]:
+    """Yield why topics are not counted, and first how many partitions conform without them."""
+    evidence, prediction = judgement.evidence, judgement.prediction
+    left_out = evidence.not_followed
+    others = [each for each in evidence.partitions if each.topic not in left_out]
+    unlike = any(each.question is Question.CONFORMANCE for each in judgement.findings)
+    is_followed = prediction is not None and bool(prediction.states) and not prediction.limit
+    if left_out and others and is_followed and not unlike:
+        yield (
+            f"{len(others)} of {len(evidence.partitions)} partitions conform; not counted: "
+            f"{', '.join(sorted(left_out))}"
+        )
+    yield from [why for _, whys in sorted(left_out.items()) for why in whys][:_MOST_SHOWN]
 
 
 def perhaps_by_others(judgement: Judgement) -> Iterator[str]:
     """Yield that clients of others may be why no state explains an observation."""
     evidence, prediction = judgement.evidence, judgement.prediction
     is_unexplained = prediction is not None and prediction.emptied_by is not None
-    if evidence.clients is not None and not evidence.unfollowed_clients:
+    if evidence.clients is not None:
         return
     if evidence.is_open_to_others and is_unexplained:
         yield (
@@ -508,8 +512,7 @@ RULES: Rules = (
     (rules_not_compared, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
     (sizes_not_followed, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
     (foreign_writes, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
-    (clients_not_followed, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
-    (cleaning_not_awaited, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
+    (topics_not_followed, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.ALWAYS),
     (perhaps_by_others, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
     (remote_deletions_not_judged, Cause.NOT_FOLLOWED, CONFORMANCE, Denied.NEVER),
     (search_gave_up, Cause.BOUND, CONFORMANCE, Denied.NEVER),

@@ -59,7 +59,9 @@ def run_evidence(
     Raises:
         SegmentError: A snapshot's files cannot be segments at all.
     """
+    predicted = prediction
     for partition in evidence.partitions:
+        prediction = None if partition.topic in evidence.not_followed else predicted
         same = _same_at_each_snapshot(evidence, partition, prediction) if evidence.snapshots else {}
         before: PartitionEvidence | None = None
         for snapshot in evidence.snapshots:

@@ -286,10 +286,7 @@ def _response_seen(
 def _is_other(entry: _Detail) -> bool:
     """Return whether the entry is an internal topic's, with records, a diverging epoch or error."""
     topic = entry.get("topic")
-    if topic is None or not is_internal(topic):
-        return False
-    said = _fetch_answered(entry)
-    return said.last_offset is not None or said.diverging is not None or said.error_code != 0
+    return topic is not None and is_internal(topic) and _fetch_answered(entry).has_news
 
 
 def _fetcher(message: LinkMessage) -> int:

@@ -39,9 +39,10 @@ def listeners_with_tiering(
 
     That is so where brokers do not reach each other by the listener for clients, as in containers.
     """
-    ports = node.inner_ports[1:] if spec.tiered else ()
-    own = {_LISTENER: (f"{node.listen_host}:{port}", f"{node.host}:{port}") for port in ports}
-    return {**listeners, **own}
+    if not spec.tiered or not node.inner_ports[1:]:
+        return dict(listeners)
+    port = node.inner_ports[1]
+    return {**listeners, _LISTENER: (f"{node.listen_host}:{port}", f"{node.host}:{port}")}
 
 
 def properties_of_tiering(

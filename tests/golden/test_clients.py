@@ -26,6 +26,7 @@ acknowledged when the links' record has ended, so nothing in it explains the ans
 import json
 import struct
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,9 +40,11 @@ from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.evidence.partition import PartitionEvidence
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.judge import judge
 from kchaos.checkers.model import follow, generation_for
 from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.releases.generation import Generation
+from kchaos.checkers.record import without_topics
 from kchaos.checkers.rules.transactions import logged_transactions
 from kchaos.checkers.run_directory import MANIFEST
 from kchaos.checkers.segments.batch import Batch
@@ -216,11 +219,45 @@ def test_a_fenced_producer_is_forgotten_without_kafka_9144_alone() -> None:
 
 
 @of_run(WITHOUT_MARKERS)
-def test_transactions_whose_markers_no_link_told_leave_conformance_unknown() -> None:
+def test_transactions_whose_markers_no_link_told_leave_their_topics_alone_unknown() -> None:
     results = judged(WITHOUT_MARKERS)
 
     assert (results.conforms, results.safe, results.findings) == (None, True, ())
+    assert (results.unknown or "").startswith("4 of 6 partitions conform; not counted: ct, kt; ")
     assert "transactions whose markers the links did not tell" in (results.unknown or "")
+
+
+@of_run(WITHOUT_MARKERS)
+@pytest.mark.parametrize(("topic", "conforms"), [("jv", False), ("ct", None)])
+def test_a_lost_batch_is_not_as_predicted_beside_topics_that_are_not_followed(
+    topic: str, conforms: bool | None, tmp_path: Path
+) -> None:
+    run = unpacked(WITHOUT_MARKERS, tmp_path, runs=RUNS)
+    (segment,) = run.path.glob(f"snapshots/final/broker-2/{topic}-0/*.log")
+    content = segment.read_bytes()
+    last = read_segment(content, base_offset=0, file=segment.name).batches[-1]
+    segment.write_bytes(content[: last.position])
+    (run.path / MANIFEST).unlink()
+    run.seal()
+
+    results = judge(run)
+
+    assert results.conforms is conforms
+    assert "partitions conform" not in (results.unknown or "") or topic == "ct"
+
+
+@of_run(WITHOUT_MARKERS)
+def test_a_record_without_a_topic_is_explained_and_one_that_says_half_of_it_is_not() -> None:
+    whole = recorded(WITHOUT_MARKERS, runs=RUNS)
+
+    assert follow(whole).emptied_by is None
+    without = without_topics(whole, {"jv"})
+    assert follow(without).emptied_by is None
+    assert not any("jv" in str(item.what) for item in without.seen)
+    produced = replace(
+        whole, seen=tuple(each for each in whole.seen if getattr(each.what, "topic", None) != "jv")
+    )
+    assert follow(produced, patience=200).emptied_by is not None
 
 
 @of_run(LOST)

@@ -97,6 +97,11 @@ class FetchAnswered:
     diverging: tuple[int, int] | None = None
     log_start_offset: int | None = None
 
+    @property
+    def has_news(self) -> bool:
+        """Whether no leader waits with it: it has records, a diverging epoch or an error."""
+        return self.last_offset is not None or self.diverging is not None or self.error_code != 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochAnswered:
