@@ -32,6 +32,10 @@ _REPLICAS = (
 )
 _ALL = (_2_8, _3_9, _4_1)
 _WITH_ZOOKEEPER = (_2_8, _3_9)
+_CACHE = "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache"
+_COMMON = "org.apache.kafka.server.common"
+_RECORDS = "org.apache.kafka.common.record.MemoryRecords"
+_KRAFT = "org.apache.kafka.controller"
 # KRaft's metadata and Kafka's own topics are logs as well.
 _OF_TOPICS = '!$0.topicPartition().topic().startsWith("__")'
 
@@ -40,9 +44,8 @@ _OF_TOPICS = '!$0.topicPartition().topic().startsWith("__")'
 class PlantedBug(Point):
     """A planted bug; ``places`` are exactly the releases that it fits.
 
-    ``side`` is who misbehaves; a KRaft controller runs no agent, so there a bug of controllers is
-    refused. ``breaks`` is what Kafka promises and the bug breaks. A finding points at the bug if
-    it is of one of the ``kinds`` and its message has one of the ``words``.
+    ``side`` is who misbehaves. ``breaks`` is what Kafka promises and the bug breaks. A finding
+    points at the bug if it is of one of the ``kinds`` and its message has one of the ``words``.
     """
 
     side: Side
@@ -311,7 +314,8 @@ _BUGS = (
         side="leader",
         breaks="a leader knows the start of its own epoch, also before its first record",
         kinds=(*_NOT_EXPLAINED, "epoch-cache-mismatch"),
-        words=("epoch",),
+        # A leader without its epoch takes a follower's offset for one out of its range.
+        words=("epoch", "error 1"),
         places=tuple(
             Place(
                 since,
@@ -392,6 +396,327 @@ _BUGS = (
             "kafka.controller.AbstractControllerBrokerRequestBatch",
             "addStopReplicaRequestForBrokers",
             "RETURN",
+        ),
+    ),
+    PlantedBug(
+        name="follower-high-watermark-stays",
+        meaning="a follower does not take the high watermark that its leader says",
+        side="follower",
+        breaks="a follower learns what is committed",
+        kinds=(*_NOT_EXPLAINED, *_LOST),
+        words=("high watermark",),
+        places=tuple(
+            Place(
+                since,
+                log,
+                "updateHighWatermark(long)" if since == _2_8 else "maybeUpdateHighWatermark(long)",
+                when=f"$1 > $0.highWatermark() && {_OF_TOPICS}",
+                does=f"RETURN {nothing}",
+            )
+            for (since, log), nothing in zip(
+                _LOGS,
+                ("$0.highWatermark()", "scala.Option.empty()", "java.util.Optional.empty()"),
+                strict=True,
+            )
+        ),
+    ),
+    PlantedBug(
+        name="records-of-epoch-before",
+        meaning="a leader writes records with the leader epoch before its own",
+        side="leader",
+        breaks="each batch has the epoch of the leader that took it",
+        kinds=(*_NOT_EXPLAINED, *_LOST, "epoch-cache-mismatch"),
+        words=("epoch", "produce that the leader"),
+        places=tuple(
+            Place(
+                since,
+                log,
+                f"appendAsLeader({parameters})",
+                when=f"$2 > 0 && {_OF_TOPICS}",
+                does="$2 = $2 - 1",
+            )
+            for (since, log), parameters in zip(
+                _LOGS,
+                (
+                    f"{_RECORDS},int,kafka.log.AppendOrigin,kafka.api.ApiVersion",
+                    f"{_RECORDS},int,{_STORAGE}.AppendOrigin,{_COMMON}.MetadataVersion,"
+                    f"kafka.server.RequestLocal,{_STORAGE}.VerificationGuard",
+                    f"{_RECORDS},int,{_STORAGE}.AppendOrigin,{_COMMON}.RequestLocal,"
+                    f"{_STORAGE}.VerificationGuard",
+                ),
+                strict=True,
+            )
+        ),
+    ),
+    PlantedBug(
+        name="isr-shrinks-at-once",
+        meaning="a leader takes 50 ms for replica.lag.time.max.ms",
+        side="leader",
+        breaks="a follower is in sync until it has lagged for replica.lag.time.max.ms",
+        kinds=(*_NOT_EXPLAINED, "out-of-sync", "replication-stopped"),
+        words=("ISR", "in sync"),
+        places=_everywhere("getOutOfSyncReplicas", "$1 = 50L", "$1 > 50L"),
+    ),
+    PlantedBug(
+        name="follower-still-leads",
+        meaning="a leader that is told to follow goes on to lead",
+        side="broker",
+        breaks="a broker does what the newest leader epoch says",
+        kinds=(*_NOT_EXPLAINED, *_LOST, "replication-stopped"),
+        words=("lead", "epoch", "follow", "fetch"),
+        places=_everywhere("makeFollower", "RETURN false", f"$0.isLeader() && {_OF_TOPICS}"),
+    ),
+    PlantedBug(
+        name="consumers-read-uncommitted",
+        meaning="a consumer is given what is beyond the high watermark",
+        side="leader",
+        breaks="consumers read committed records alone",
+        kinds=(*_NOT_EXPLAINED, "aborted-read", "lost-write", "inconsistent-offsets"),
+        words=("read", "poll", "high watermark"),
+        places=tuple(
+            Place(since, log, "read", when=f"$3 != {end} && {_OF_TOPICS}", does=f"$3 = {end}")
+            for (since, log), end in zip(
+                _LOGS,
+                (
+                    "kafka.server.FetchLogEnd$.MODULE$",
+                    f"{_STORAGE}.FetchIsolation.LOG_END",
+                    "org.apache.kafka.server.storage.log.FetchIsolation.LOG_END",
+                ),
+                strict=True,
+            )
+        ),
+    ),
+    PlantedBug(
+        name="duplicates-not-recognised",
+        meaning="a batch that an idempotent producer sends again is not recognised",
+        side="leader",
+        breaks="an idempotent producer's batch is appended once, however often it is sent",
+        kinds=(*_NOT_EXPLAINED, "duplicate", "broker-error"),
+        words=("sequence", "duplicate", "produce"),
+        at_exit=True,
+        places=tuple(
+            Place(
+                since,
+                f"{package}.ProducerStateEntry",
+                "findDuplicateBatch",
+                when=f"$!.{present}()",
+                does=f"RETURN {empty}",
+            )
+            for since, package, present, empty in (
+                (_2_8, "kafka.log", "isDefined", "scala.Option.empty()"),
+                (_3_9, _STORAGE, "isPresent", "java.util.Optional.empty()"),
+                (_4_1, _STORAGE, "isPresent", "java.util.Optional.empty()"),
+            )
+        ),
+    ),
+    PlantedBug(
+        name="epochs-outlive-truncation",
+        meaning="a truncation leaves the leader epochs of what it cut",
+        side="follower",
+        breaks="the leader epoch cache says what the log holds",
+        kinds=(*_NOT_EXPLAINED, *_LOST, "epoch-cache-mismatch"),
+        words=("epoch",),
+        places=tuple(
+            Place(
+                since,
+                _CACHE,
+                "truncateFromEndAsyncFlush",
+                when=f"$0.latestEpoch().isPresent() && $0.epochForOffset($1 - 1L).isPresent() && "
+                f"$0.epochForOffset($1 - 1L).getAsInt() != {latest}",
+                does="RETURN",
+            )
+            for since, latest in (
+                (_3_9, "$0.latestEpoch().getAsInt()"),
+                (_4_1, 'java.lang.Integer.parseInt("" + $0.latestEpoch().get())'),
+            )
+        ),
+    ),
+    PlantedBug(
+        name="log-start-ahead",
+        meaning="records are deleted up to one offset further than was asked",
+        side="leader",
+        breaks="DeleteRecords keeps what it was not asked to delete",
+        kinds=(*_NOT_EXPLAINED, *_LOST),
+        words=("log start", "deleted"),
+        places=tuple(
+            Place(
+                since,
+                log,
+                "maybeIncrementLogStartOffset",
+                when=f"$1 > $0.logStartOffset() && $1 < $0.highWatermark() && {_OF_TOPICS}",
+                does="$1 = $1 + 1L",
+            )
+            for since, log in _LOGS
+        ),
+    ),
+    PlantedBug(
+        name="isr-asks-for-who-may-not",
+        meaning="a leader asks for an ISR with replicas that are fenced or shutting down",
+        side="leader",
+        breaks="only a replica whose broker is alive and stays may join the ISR (KIP-841)",
+        kinds=(*_NOT_EXPLAINED, "decision-not-allowed"),
+        words=("ISR",),
+        at_exit=True,
+        places=(Place(_4_1, _PARTITION, "isReplicaIsrEligible", when="!$!", does="RETURN true"),),
+    ),
+    PlantedBug(
+        name="stale-broker-epoch-taken",
+        meaning="control requests for a broker's earlier registration are taken",
+        side="broker",
+        breaks="a broker refuses requests for its earlier registrations (KIP-380)",
+        kinds=(*_NOT_EXPLAINED, *_LOST, "stale-request-accepted"),
+        words=("epoch", "STALE", "stale"),
+        at_exit=True,
+        places=(
+            Place(
+                _2_8, "kafka.server.KafkaApis", "isBrokerEpochStale", when="$!", does="RETURN false"
+            ),
+        ),
+    ),
+    PlantedBug(
+        name="preferred-leader-out-of-isr",
+        meaning="the controller elects a preferred leader that is not in the ISR",
+        side="controller",
+        breaks="a preferred leader is elected if it is in the ISR",
+        kinds=("decision-not-allowed", *_LOST, *_NOT_EXPLAINED),
+        words=("elect", "leader", "promised"),
+        places=_of_controller(
+            "kafka.controller.PartitionLeaderElectionAlgorithms$",
+            "preferredReplicaPartitionLeaderElection",
+            "$2 = $1",
+            "$2.size() < $1.size()",
+        ),
+    ),
+    PlantedBug(
+        name="leader-shuts-down",
+        meaning="a controlled shutdown leaves the broker that shuts down the leader",
+        side="controller",
+        breaks="a broker that shuts down leads nothing any more",
+        kinds=("decision-not-allowed", "offline-partition", *_NOT_EXPLAINED),
+        words=("elect", "leader", "shut"),
+        places=_of_controller(
+            "kafka.controller.PartitionLeaderElectionAlgorithms$",
+            "controlledShutdownPartitionLeaderElection",
+            "$4 = scala.collection.immutable.Set$.MODULE$.empty()",
+            "$4.size() > 0",
+        ),
+    ),
+    PlantedBug(
+        name="leader-and-isr-left-out",
+        meaning="the controller tells brokers nothing of new leaders of old partitions",
+        side="controller",
+        breaks="each replica of a partition is told of its new leader",
+        kinds=("replication-stopped", "offline-partition", *_LOST, *_NOT_EXPLAINED),
+        words=("LeaderAndIsr", "leader", "fetch"),
+        places=_of_controller(
+            "kafka.controller.AbstractControllerBrokerRequestBatch",
+            "addLeaderAndIsrRequestForBrokers",
+            "RETURN",
+            "!$5",
+        ),
+    ),
+    PlantedBug(
+        name="any-live-replica-elected-kraft",
+        meaning="a KRaft controller elects a live replica that is not in sync",
+        side="controller",
+        breaks="without unclean.leader.election.enable only a replica in sync becomes leader",
+        kinds=("decision-not-allowed", *_LOST, *_NOT_EXPLAINED),
+        words=("elect", "leader", "promised"),
+        at_exit=True,
+        places=(
+            Place(
+                _4_1,
+                f"{_KRAFT}.PartitionChangeBuilder",
+                "isValidNewLeader",
+                when="!$! && $0.isAcceptableLeader.test($1)",
+                does="RETURN true",
+            ),
+        ),
+    ),
+    PlantedBug(
+        name="fenced-stays-in-isr",
+        meaning="a KRaft controller leaves a broker that it fences in its ISRs",
+        side="controller",
+        breaks="a fenced broker is in no ISR, unless it is the last",
+        kinds=("decision-not-allowed", *_LOST, *_NOT_EXPLAINED),
+        words=("ISR", "leader", "fenc"),
+        places=(
+            Place(
+                _4_1,
+                f"{_KRAFT}.ReplicationControlManager",
+                "generateLeaderAndIsrUpdates",
+                when="$2 >= 0",
+                does="$2 = -1",
+            ),
+        ),
+    ),
+    PlantedBug(
+        name="alter-partition-not-checked",
+        meaning="a KRaft controller grants each ISR that a leader asks for",
+        side="controller",
+        breaks="an AlterPartition of an earlier leader or partition epoch is refused",
+        kinds=("decision-not-allowed", *_LOST, *_NOT_EXPLAINED),
+        words=("ISR", "AlterPartition", "epoch"),
+        at_exit=True,
+        places=(
+            Place(
+                _4_1,
+                f"{_KRAFT}.ReplicationControlManager",
+                "validateAlterPartitionData",
+                when="$! != org.apache.kafka.common.protocol.Errors.NONE",
+                does="RETURN org.apache.kafka.common.protocol.Errors.NONE",
+            ),
+        ),
+    ),
+    PlantedBug(
+        name="isr-granted-to-who-may-not",
+        meaning="a KRaft controller grants an ISR with brokers that are fenced or shutting down",
+        side="controller",
+        breaks="only a replica whose broker is alive and stays may join the ISR (KIP-841)",
+        kinds=("decision-not-allowed", *_LOST, *_NOT_EXPLAINED),
+        words=("ISR",),
+        at_exit=True,
+        places=(
+            Place(
+                _4_1,
+                f"{_KRAFT}.ReplicationControlManager",
+                "ineligibleReplicasForIsr",
+                when="!$!.isEmpty()",
+                does="RETURN new java.util.ArrayList()",
+            ),
+        ),
+    ),
+    PlantedBug(
+        name="leads-while-shutting-down",
+        meaning="a KRaft controller moves no leaders from a broker that shuts down",
+        side="controller",
+        breaks="a broker that shuts down leads nothing any more",
+        kinds=("decision-not-allowed", "offline-partition", *_NOT_EXPLAINED),
+        words=("leader", "shut"),
+        places=(
+            Place(
+                _4_1,
+                f"{_KRAFT}.ReplicationControlManager",
+                "handleBrokerInControlledShutdown",
+                does="RETURN",
+            ),
+        ),
+    ),
+    PlantedBug(
+        name="unfenced-too-soon",
+        meaning="a KRaft controller unfences a broker that has not read its own registration",
+        side="controller",
+        breaks="a broker is unfenced once it has read the metadata log up to its registration",
+        kinds=("decision-not-allowed", *_NOT_EXPLAINED),
+        words=("fence", "heartbeat", "regist"),
+        places=(
+            Place(
+                _4_1,
+                f"{_KRAFT}.BrokerHeartbeatManager",
+                "calculateNextBrokerState",
+                when="$2.currentMetadataOffset() < $3",
+                does="$3 = -1L",
+            ),
         ),
     ),
 )

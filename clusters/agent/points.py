@@ -14,6 +14,7 @@ from kchaos.clusters.agent.point import DISK_OPERATIONS, DiskOperation, Place, P
 from kchaos.clusters.agent.tier_points import TIER_POINTS, UNIFIED_LOG
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import KNOWN_RELEASES, Release, release_of
+from kchaos.clusters.spec import ClusterSpec
 
 _FIRST_CACHE = "kafka.server.epoch.LeaderEpochFileCache"
 _CACHE = "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache"
@@ -367,9 +368,18 @@ def planted_refused(name: str, release: Release, *, is_kraft: bool) -> str:
     bug = PLANTED_BUGS.get(name)
     if bug is None:
         return f"no bug {name!r} is there to plant: kchaos list --planted has them"
-    if is_kraft and bug.side == "controller":
-        return f"the bug {name} is of ZooKeeper's controllers: KRaft controllers run no agent"
+    place = bug.place(release)
+    of_zookeeper = place is not None and place.java_class.startswith("kafka.")
+    if is_kraft and bug.side == "controller" and of_zookeeper:
+        return f"the bug {name} is of controllers with ZooKeeper: take --mode zookeeper"
     return unknown_points([bug.name], release)
+
+
+def controller_bugs(spec: ClusterSpec) -> tuple[str, ...]:
+    """Return the bugs that are planted in the controllers of a KRaft cluster."""
+    planted = dict.fromkeys(point for broker in spec.brokers for point in broker.points)
+    bugs = {bug.name: bug.side for bug in PLANTED_BUGS.values()}
+    return tuple(name for name in planted if bugs.get(name) == "controller")
 
 
 def _named(name: str) -> Point | None:

@@ -284,7 +284,7 @@ class JvmBroker:
         if self.place.agent is None or gate is None or gate.has_greeted(self.id, self._lives):
             return
         raise ClusterError(
-            f"the agent of broker {self.id} did not report at {gate.address}: it could not attach, "
+            f"the agent of {self.name} did not report at {gate.address}: it could not attach, "
             "or its greeting was not taken. The agent's last lines in "
             f"{self.console_log}: {complaints(self.console_log)[-3:]}"
         )

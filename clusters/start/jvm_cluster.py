@@ -21,7 +21,7 @@ from kchaos.checkers.formats.metadata_records import (
 )
 from kchaos.clusters.agent.byteman import Agent, byteman_jar
 from kchaos.clusters.agent.gate import Gate
-from kchaos.clusters.agent.points import code_points
+from kchaos.clusters.agent.points import code_points, controller_bugs
 from kchaos.clusters.disk.mounting import Disk, mounted
 from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError, ReleaseError
 from kchaos.clusters.kafka.class_archive import ClassSharing
@@ -243,11 +243,11 @@ class JvmCluster:
             (self.work_directory / tiered.FOLDER).mkdir(exist_ok=True)
         self._host.open(self.spec)
         self._open_links()
+        self._open_gate()
         if self.spec.is_kraft:
             self._start_controllers(distributions)
         else:
             self._start_zookeeper(distributions)
-        self._open_gate()
         for broker_spec in self.spec.brokers:
             self._brokers[broker_spec.id] = self._place(broker_spec, distributions)
         self._write_description()
@@ -365,6 +365,7 @@ class JvmCluster:
             heap_mib=jvm_controller.HEAP_MIB,
             base_properties=base_properties,
             role="controller",
+            agent=self._agent(controller_bugs(self.spec)),
         )
         return JvmController(place=place, kafka=kafka, own_properties={}, quorum=self._controllers)
 
@@ -422,8 +423,7 @@ class JvmCluster:
             self._agent_jar = byteman_jar(offline=self._offline)
         self.gate = Gate(self._host.links_host)
 
-    def _agent(self, broker_spec: BrokerSpec) -> Agent | None:
-        points = code_points(broker_spec.points)
+    def _agent(self, points: tuple[str, ...]) -> Agent | None:
         if self.gate is None or not points:
             return None
         return Agent(jar=self._agent_jar, points=points, gate=self.gate.address)
@@ -465,7 +465,7 @@ class JvmCluster:
             node,
             heap_mib=self.spec.broker_heap_mib,
             base_properties=base_properties,
-            agent=self._agent(broker_spec),
+            agent=self._agent(code_points(broker_spec.points)),
             disk=disk,
             more_folders=folders[1:],
         )

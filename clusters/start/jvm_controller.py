@@ -44,6 +44,7 @@ class JvmController(JvmBroker):
             "other, and controller.quorum.*.timeout.ms must leave time for an election",
             abort=self.check_running,
         )
+        self._check_agent()
 
     def _may_have_leader(self) -> bool:
         runs = [each.is_running and not each.is_paused for each in self.quorum.values()]

@@ -212,7 +212,7 @@ def replay(run: Path, typed: str | None, trust: bool, as_json: bool, options: "R
 @click.option(
     "--runs",
     type=click.IntRange(1),
-    help="Runs of each case.  [default: 10, of KAFKA-6361 20; of a planted bug at most 3]",
+    help="Runs of each case.  [default: 10, of KAFKA-6361 20; of a planted bug at most 4]",
 )
 @click.option(
     "--results",

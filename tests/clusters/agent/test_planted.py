@@ -9,7 +9,7 @@ from kchaos.checkers.findings import KINDS
 from kchaos.checkers.formats.point_hit import PLANTED
 from kchaos.clusters.agent.byteman import GateAddress, Life, script
 from kchaos.clusters.agent.planted import PLANTED_BUGS
-from kchaos.clusters.agent.points import planted_refused
+from kchaos.clusters.agent.points import controller_bugs, planted_refused
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
@@ -43,7 +43,9 @@ def test_a_rule_reports_before_it_acts_and_only_where_it_changes_something() -> 
     ("name", "release", "is_kraft", "why"),
     [
         ("nothing", "2.8.2", False, "no bug 'nothing' is there to plant: kchaos list --planted"),
-        ("epoch-not-raised", "4.1.2", True, "is of ZooKeeper's controllers"),
+        ("epoch-not-raised", "3.9.1", True, "is of controllers with ZooKeeper"),
+        ("epoch-not-raised", "4.1.2", True, "fits no method of 4.1.2: it fits 2.8.2, 3.9.1"),
+        ("fenced-stays-in-isr", "3.9.1", True, "fits no method of 3.9.1: it fits 4.1.2"),
         ("high-watermark-ahead", "2.3.1", False, "fits no method of 2.3.1: it fits 2.8.2, 3.9.1"),
         ("high-watermark-ahead", "4.1.2", True, ""),
     ],
@@ -61,3 +63,9 @@ def test_a_cluster_with_a_bug_that_does_not_fit_does_not_start(tmp_path: Path) -
     with pytest.raises(ReleaseError, match=r"broker 3: the bug acknowledged-early fits no method"):
         cluster.start()
     assert not (tmp_path / "work").exists()
+
+
+def test_controllers_run_the_bugs_of_controllers_alone() -> None:
+    points = (f"{PLANTED}fenced-stays-in-isr", f"{PLANTED}acknowledged-early", "log-read")
+    brokers = tuple(BrokerSpec(id=number, kafka="4.1.2", points=points) for number in range(2))
+    assert controller_bugs(ClusterSpec(brokers=brokers)) == points[:1]

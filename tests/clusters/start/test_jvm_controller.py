@@ -38,6 +38,8 @@ def test_a_quorum_that_elects_nobody_says_what_was_seen_of_it(
         role="controller",
         directory=tmp_path,
         disk=None,
+        agent=None,
+        gate=None,
         client_port=SimpleNamespace(number=2000),
         distribution_of=lambda _kafka: SimpleNamespace(release="4.1.2"),
         base_properties=lambda _distribution: said,
