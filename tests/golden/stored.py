@@ -16,7 +16,6 @@ from kchaos.checkers.errors import CheckError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.follow.observations import Record, RequestSeen
-from kchaos.checkers.model.follow.search import PATIENCE
 from kchaos.checkers.model.releases.status import status
 from kchaos.checkers.model.releases.versions import RELEASED
 from kchaos.checkers.model.values.prediction import Prediction
@@ -123,9 +122,7 @@ def write_expected(release: str, said: dict[str, Any], *, runs: Path = RUNS) -> 
     (runs / release / "expected.json").write_text(json.dumps(said, indent=1) + "\n")
 
 
-def judged_as_stored(
-    name: str, folder: Path, *, runs: Path = RUNS, patience: int = PATIENCE
-) -> Results:
+def judged_as_stored(name: str, folder: Path, *, runs: Path = RUNS) -> Results:
     """Judge a stored run once, in `folder`, and require that all who speak of it say what they did.
 
     The judge and the model say what is in its expected.json. Where it has a cause.txt, the report
@@ -136,7 +133,7 @@ def judged_as_stored(
 
     def predict(evidence: RunEvidence) -> Prediction:
         read.append(evidence)
-        return predict_run(evidence, patience=patience)
+        return predict_run(evidence)
 
     results = judge(run, predict=predict)
     _require_alike(

@@ -12,7 +12,6 @@ import pytest
 
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
-from kchaos.checkers.model.follow.search import PATIENCE
 from kchaos.checkers.model.releases.asked import watching_rules
 from kchaos.checkers.model.releases.versions import RELEASED, line_of, parse_version
 from kchaos.checkers.record import predict_run
@@ -60,13 +59,12 @@ a fetch. 3.3.2-epoch-not-known: a leader refuses fetches of a leader epoch that 
 2.8.2-refuses-to-stop: a broker refuses a StopReplica, and says so before it handles what it was
 answered. 2.8.2-shut-down: a broker that shuts down fetches no partition that it is to follow.
 0.11.0.3-sent-again: a new leader appends nothing but what was sent again, and asks for its epoch.
-3.6.2-made-again-in-session: a topic is made again, and a fetch session forgets it by its former id
-and names it by its new one.
+2.8.2-searched-anew: behind a place where the search began in another order, likely steps come
+first again. 3.6.2-made-again-in-session: a topic is made again, and a fetch session forgets it by
+its former id and names it by its new one.
 """
 
 
-_FEW = 6_000
-"""So many states that explain nothing more end the search in a run that was hard to follow once."""
 _QUICK = {(runs, name) for runs in (RUNS, OTHERS) for name in QUICK}
 JUDGED = [
     pytest.param(runs, name, marks=() if (runs, name) in _QUICK else pytest.mark.slow)
@@ -79,7 +77,7 @@ JUDGED = [
 def test_a_stored_run_is_judged_as_when_it_was_stored(
     runs: Path, name: str, tmp_path: Path
 ) -> None:
-    judged_as_stored(name, tmp_path, runs=runs, patience=_FEW if runs == HARD else PATIENCE)
+    judged_as_stored(name, tmp_path, runs=runs)
 
 
 def test_every_release_that_was_compared_and_played_has_a_golden_run() -> None:

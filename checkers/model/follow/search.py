@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
+from math import inf
 from random import Random
 from typing import Any, NamedTuple, overload
 
@@ -368,12 +369,20 @@ class _Search:
     def run(self) -> _Step:
         """Return the step that explains the whole record, or one that explains most of it."""
         self._search_depth_first()
-        for back in _BACK:
-            if not self.gave_up or self.confirmed == _CONFIRMED_BY:
+        backs = iter(_BACK)
+        while self.gave_up and self.confirmed < _CONFIRMED_BY:
+            back = next(backs, None)
+            if back is None:
                 break
             before = _depth(self._furthest.node)
             self._search_anew(back)
-            self.confirmed = self.confirmed + 1 if _depth(self._furthest.node) == before else 0
+            further = _depth(self._furthest.node) - before
+            self.confirmed = 0 if further else self.confirmed + 1
+            if further >= back and not self.is_complete:
+                # An order that is drawn may explain the rest by unlikely steps.
+                self._search_depth_first()
+                self.gave_up = not self.is_complete
+                backs = iter(_BACK)
         return self._furthest
 
     def _search_depth_first(self) -> None:
@@ -402,10 +411,11 @@ class _Search:
     def _search_anew(self, back: int) -> None:
         """Search from some observations before the furthest point, in an order that is drawn.
 
-        What explains the most goes first, likely or not, and of equal states the newest.
+        What explains the most goes first, likely or not, and of equal states the newest. It ends
+        as far behind that point as it began before it.
         """
         draw = Random(back)
-        least = _depth(self._furthest.node) - back
+        least, enough = (_depth(self._furthest.node) + step for step in (-back, back))
         step = self._furthest
         while step.before is not None and _depth(step.node) > least:
             step = step.before
@@ -420,7 +430,7 @@ class _Search:
             heappush(branches, (-_depth(step.node), -self.looked_at, iter(following)))
 
         branch(step)
-        while branches and not self._is_over(self._patience // 2):
+        while branches and not self._is_over(self._patience // 2, enough):
             following = next(branches[0][-1], None)
             if following is None:
                 heappop(branches)
@@ -448,9 +458,9 @@ class _Search:
             self._deepest.append(node)
         self.is_complete = self._is_end(node)
 
-    def _is_over(self, patience: int) -> bool:
-        """Return whether a search ends: with the record, or since nothing more is explained."""
-        if self.is_complete:
+    def _is_over(self, patience: int, enough: float = inf) -> bool:
+        """Return whether a search ends: with enough of the record, or since it gets no further."""
+        if self.is_complete or _depth(self._furthest.node) >= enough:
             return True
         self.gave_up = self.looked_at - self._progress >= patience
         return self.gave_up
