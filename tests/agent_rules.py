@@ -23,7 +23,7 @@ from kchaos.clusters.releases import TESTED_RELEASES, release_of
 from kchaos.clusters.start.tiered import tiering_refused, with_tiered_storage
 
 _ACCEPTED = Path("build/agent-rules")
-_NO_STORE = ("4.4.0",)
+_NO_STORE = ("4.2.2", "4.4.0")
 """Releases of which no jar with `LocalTieredStorage` is published."""
 
 
