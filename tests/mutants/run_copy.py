@@ -198,4 +198,7 @@ class RunCopy:
         """The directory of a drawn in-sync replica in the last snapshot."""
         name, state = self.state_of_final()
         broker = self.pick(state["isr"], "in-sync replica")
-        return f"snapshots/{self.final()}/broker-{broker}/{name}"
+        directory = f"snapshots/{self.final()}/broker-{broker}/{name}"
+        if not (self.path / directory).is_dir():
+            raise NotApplicableError(f"{directory} is in another log directory")
+        return directory
