@@ -107,7 +107,7 @@ def record_of(evidence: RunEvidence) -> Record:
         behind={} if evidence.clients is None else evidence.clients.behind,
         decisions=None if evidence.is_kraft else recorded_decisions(evidence),
     )
-    return without_topics(record, evidence.not_followed) if evidence.not_followed else record
+    return without_topics(record, evidence.topics_left_out) if evidence.topics_left_out else record
 
 
 def without_topics(record: Record, topics: Container[str]) -> Record:

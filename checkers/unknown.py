@@ -319,7 +319,7 @@ def rules_not_compared(judgement: Judgement) -> Iterator[str]:
 def topics_not_followed(judgement: Judgement) -> Iterator[str]:
     """Yield why topics are not counted, and first how many partitions conform without them."""
     evidence, prediction = judgement.evidence, judgement.prediction
-    left_out = evidence.not_followed
+    left_out = evidence.topics_left_out
     others = [each for each in evidence.partitions if each.topic not in left_out]
     unlike = any(each.question is Question.CONFORMANCE for each in judgement.findings)
     is_followed = prediction is not None and bool(prediction.states) and not prediction.limit

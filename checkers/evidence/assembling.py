@@ -59,10 +59,9 @@ def run_evidence(
     Raises:
         SegmentError: A snapshot's files cannot be segments at all.
     """
-    predicted = prediction
     for partition in evidence.partitions:
-        prediction = None if partition.topic in evidence.not_followed else predicted
-        same = _same_at_each_snapshot(evidence, partition, prediction) if evidence.snapshots else {}
+        own = None if partition.topic in evidence.topics_left_out else prediction
+        same = _same_at_each_snapshot(evidence, partition, own) if evidence.snapshots else {}
         before: PartitionEvidence | None = None
         for snapshot in evidence.snapshots:
             state = snapshot.state(partition) or _NO_STATE
@@ -78,17 +77,13 @@ def run_evidence(
                 isr=state.isr,
                 min_insync_replicas=evidence.min_insync_replicas(partition, state.leader),
                 replicas=tuple(_observed(evidence, partition, snapshot)),
-                predicted=_predicted(prediction, partition, snapshot.label),
+                predicted=_predicted(own, partition, snapshot.label),
                 earlier=() if before is None else tuple(_earlier(before)),
                 copied_from=snapshot.copied_from,
                 late_requests=tuple(_late(evidence, partition)) if snapshot.is_final else (),
                 never_told=_never_told(evidence, partition, snapshot, state),
                 cleaned_until=evidence.cleaned_until(partition, snapshot),
-                **(
-                    _of_tier(evidence, prediction, partition, snapshot)
-                    if evidence.is_tiered
-                    else {}
-                ),
+                **(_of_tier(evidence, own, partition, snapshot) if evidence.is_tiered else {}),
                 **same,
             )
             yield before

@@ -364,7 +364,7 @@ class RunEvidence:
         return whys
 
     @cached_property
-    def not_followed(self) -> Mapping[str, Sequence[str]]:
+    def topics_left_out(self) -> Mapping[str, Sequence[str]]:
         """Topics that the model leaves out of a run that it follows, each with the reasons.
 
         A topic of others' clients counts as a whole: fetchers ask for all its partitions.

@@ -6,7 +6,7 @@ hunts them. A rule reports at the gate before it acts, so hits.jsonl says whethe
 methods and their parameters were read from the jars of exactly the releases named.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -87,17 +87,18 @@ def _one_more(of: str, release: tuple[int, ...]) -> str:
     )
 
 
-def _everywhere(method: str, does: str, when: str = "TRUE") -> tuple[Place, ...]:
-    """Return places in Partition, the same in every release."""
-    return tuple(Place(since, _PARTITION, method, when=when, does=does) for since in _ALL)
-
-
-def _of_controller(
-    java_class: str, method: str, does: str, when: str = "TRUE"
+def _at(
+    classes: Sequence[tuple[tuple[int, ...], str]], method: str, does: str, when: str = "TRUE"
 ) -> tuple[Place, ...]:
-    return tuple(
-        Place(since, java_class, method, when=when, does=does) for since in _WITH_ZOOKEEPER
-    )
+    """Return places in a class of each release, the same but for its name."""
+    return tuple(Place(since, name, method, when=when, does=does) for since, name in classes)
+
+
+def _of(
+    releases: Sequence[tuple[int, ...]], java_class: str, method: str, does: str, when: str = "TRUE"
+) -> tuple[Place, ...]:
+    """Return places in one class, the same in each of these releases."""
+    return _at([(since, java_class) for since in releases], method, does, when)
 
 
 _BUGS = (
@@ -144,7 +145,7 @@ _BUGS = (
         breaks="acks=all waits until every replica in sync has the record",
         kinds=(*_NOT_EXPLAINED, "committed-loss"),
         words=("acknowledged",),
-        places=_everywhere("checkEnoughReplicasReachOffset", "$1 = $1 - 1L", "$1 > 0L"),
+        places=_of(_ALL, _PARTITION, "checkEnoughReplicasReachOffset", "$1 = $1 - 1L", "$1 > 0L"),
     ),
     PlantedBug(
         name="acks-all-as-one",
@@ -153,9 +154,8 @@ _BUGS = (
         breaks="acks=all waits until every replica in sync has the record",
         kinds=(*_NOT_EXPLAINED, "committed-loss"),
         words=("acknowledged",),
-        places=tuple(
-            Place(since, "kafka.server.ReplicaManager", "appendRecords", when="$2 < 0", does="$2=1")
-            for since in _ALL
+        places=_of(
+            _ALL, "kafka.server.ReplicaManager", "appendRecords", when="$2 < 0", does="$2=1"
         ),
     ),
     PlantedBug(
@@ -201,7 +201,7 @@ _BUGS = (
         kinds=("out-of-sync", "replication-stopped", *_NOT_EXPLAINED),
         words=("ISR", "in sync", "out of sync"),
         at_exit=True,
-        places=_everywhere("canAddReplicaToIsr", "RETURN false", "$!"),
+        places=_of(_ALL, _PARTITION, "canAddReplicaToIsr", "RETURN false", "$!"),
     ),
     PlantedBug(
         name="recovery-drops-batch",
@@ -211,15 +211,11 @@ _BUGS = (
         kinds=(*_NOT_EXPLAINED, *_LOST),
         words=("fetched from", "missing", "lost", "log", "promised"),
         at_exit=True,
-        places=tuple(
-            Place(
-                since,
-                segment,
-                "recover",
-                when='$0.size() > 0 && $0.log().file().getPath().indexOf("/__") < 0',
-                does="$0.truncateTo($0.readNextOffset() - 1L)",
-            )
-            for since, segment in _SEGMENTS
+        places=_at(
+            _SEGMENTS,
+            "recover",
+            when='$0.size() > 0 && $0.log().file().getPath().indexOf("/__") < 0',
+            does="$0.truncateTo($0.readNextOffset() - 1L)",
         ),
     ),
     PlantedBug(
@@ -249,7 +245,9 @@ _BUGS = (
         kinds=(*_NOT_EXPLAINED, *_LOST, "stale-request-accepted"),
         words=("epoch", "EPOCH", "fetched from"),
         at_exit=True,
-        places=_everywhere(
+        places=_of(
+            _ALL,
+            _PARTITION,
             "checkCurrentLeaderEpoch",
             "RETURN org.apache.kafka.common.protocol.Errors.NONE",
             "$! != org.apache.kafka.common.protocol.Errors.NONE",
@@ -262,14 +260,8 @@ _BUGS = (
         breaks="a follower's log is its leader's (KIP-595)",
         kinds=(*_NOT_EXPLAINED, *_LOST, "fetch-loop", "replication-stopped"),
         words=("truncat", "diverg", "fetch", "epoch"),
-        places=tuple(
-            Place(
-                since,
-                "kafka.server.AbstractFetcherThread",
-                "truncateOnFetchResponse",
-                does="RETURN",
-            )
-            for since in _ALL
+        places=_of(
+            _ALL, "kafka.server.AbstractFetcherThread", "truncateOnFetchResponse", does="RETURN"
         ),
     ),
     PlantedBug(
@@ -279,15 +271,11 @@ _BUGS = (
         breaks="a truncation ends where the leader says that the logs part",
         kinds=(*_NOT_EXPLAINED, *_LOST),
         words=("truncat", "fetched from", "log", "offset"),
-        places=tuple(
-            Place(
-                since,
-                log,
-                "truncateTo",
-                when=f"$1 + 1L < $0.logEndOffset() && {_OF_TOPICS}",
-                does="$1 = $1 + 1L",
-            )
-            for since, log in _LOGS
+        places=_at(
+            _LOGS,
+            "truncateTo",
+            when=f"$1 + 1L < $0.logEndOffset() && {_OF_TOPICS}",
+            does="$1 = $1 + 1L",
         ),
     ),
     PlantedBug(
@@ -297,15 +285,11 @@ _BUGS = (
         breaks="a truncation ends where the leader says that the logs part",
         kinds=(*_NOT_EXPLAINED, *_LOST, "truncated-below-high-watermark"),
         words=("truncat", "fetched from", "log", "offset"),
-        places=tuple(
-            Place(
-                since,
-                log,
-                "truncateTo",
-                when=f"$1 > $0.logStartOffset() && $1 < $0.logEndOffset() && {_OF_TOPICS}",
-                does="$1 = $1 - 1L",
-            )
-            for since, log in _LOGS
+        places=_at(
+            _LOGS,
+            "truncateTo",
+            when=f"$1 > $0.logStartOffset() && $1 < $0.logEndOffset() && {_OF_TOPICS}",
+            does="$1 = $1 - 1L",
         ),
     ),
     PlantedBug(
@@ -356,7 +340,8 @@ _BUGS = (
         breaks="without unclean.leader.election.enable only a replica in sync becomes leader",
         kinds=("decision-not-allowed", "committed-loss", *_NOT_EXPLAINED),
         words=("elect", "leader", "promised"),
-        places=_of_controller(
+        places=_of(
+            _WITH_ZOOKEEPER,
             "kafka.controller.PartitionLeaderElectionAlgorithms$",
             "offlinePartitionLeaderElection",
             "$4 = true",
@@ -392,7 +377,8 @@ _BUGS = (
         breaks="a broker that loses a replica, or shuts down, is told so",
         kinds=("decision-not-allowed", "deletion-does-not-end", *_NOT_EXPLAINED),
         words=("StopReplica", "STOP_REPLICA", "delet", "fetch"),
-        places=_of_controller(
+        places=_of(
+            _WITH_ZOOKEEPER,
             "kafka.controller.AbstractControllerBrokerRequestBatch",
             "addStopReplicaRequestForBrokers",
             "RETURN",
@@ -455,7 +441,7 @@ _BUGS = (
         breaks="a follower is in sync until it has lagged for replica.lag.time.max.ms",
         kinds=(*_NOT_EXPLAINED, "out-of-sync", "replication-stopped"),
         words=("ISR", "in sync"),
-        places=_everywhere("getOutOfSyncReplicas", "$1 = 50L", "$1 > 50L"),
+        places=_of(_ALL, _PARTITION, "getOutOfSyncReplicas", "$1 = 50L", "$1 > 50L"),
     ),
     PlantedBug(
         name="follower-still-leads",
@@ -464,7 +450,9 @@ _BUGS = (
         breaks="a broker does what the newest leader epoch says",
         kinds=(*_NOT_EXPLAINED, *_LOST, "replication-stopped"),
         words=("lead", "epoch", "follow", "fetch"),
-        places=_everywhere("makeFollower", "RETURN false", f"$0.isLeader() && {_OF_TOPICS}"),
+        places=_of(
+            _ALL, _PARTITION, "makeFollower", "RETURN false", f"$0.isLeader() && {_OF_TOPICS}"
+        ),
     ),
     PlantedBug(
         name="consumers-read-uncommitted",
@@ -538,15 +526,11 @@ _BUGS = (
         breaks="DeleteRecords keeps what it was not asked to delete",
         kinds=(*_NOT_EXPLAINED, *_LOST),
         words=("log start", "deleted"),
-        places=tuple(
-            Place(
-                since,
-                log,
-                "maybeIncrementLogStartOffset",
-                when=f"$1 > $0.logStartOffset() && $1 < $0.highWatermark() && {_OF_TOPICS}",
-                does="$1 = $1 + 1L",
-            )
-            for since, log in _LOGS
+        places=_at(
+            _LOGS,
+            "maybeIncrementLogStartOffset",
+            when=f"$1 > $0.logStartOffset() && $1 < $0.highWatermark() && {_OF_TOPICS}",
+            does="$1 = $1 + 1L",
         ),
     ),
     PlantedBug(
@@ -580,7 +564,8 @@ _BUGS = (
         breaks="a preferred leader is elected if it is in the ISR",
         kinds=("decision-not-allowed", *_LOST, *_NOT_EXPLAINED),
         words=("elect", "leader", "promised"),
-        places=_of_controller(
+        places=_of(
+            _WITH_ZOOKEEPER,
             "kafka.controller.PartitionLeaderElectionAlgorithms$",
             "preferredReplicaPartitionLeaderElection",
             "$2 = $1",
@@ -594,7 +579,8 @@ _BUGS = (
         breaks="a broker that shuts down leads nothing any more",
         kinds=("decision-not-allowed", "offline-partition", *_NOT_EXPLAINED),
         words=("elect", "leader", "shut"),
-        places=_of_controller(
+        places=_of(
+            _WITH_ZOOKEEPER,
             "kafka.controller.PartitionLeaderElectionAlgorithms$",
             "controlledShutdownPartitionLeaderElection",
             "$4 = scala.collection.immutable.Set$.MODULE$.empty()",
@@ -608,7 +594,8 @@ _BUGS = (
         breaks="each replica of a partition is told of its new leader",
         kinds=("replication-stopped", "offline-partition", *_LOST, *_NOT_EXPLAINED),
         words=("LeaderAndIsr", "leader", "fetch"),
-        places=_of_controller(
+        places=_of(
+            _WITH_ZOOKEEPER,
             "kafka.controller.AbstractControllerBrokerRequestBatch",
             "addLeaderAndIsrRequestForBrokers",
             "RETURN",
