@@ -1,5 +1,8 @@
 """One broker as a JVM, the same for every driver; where it runs is its place's business."""
 
+import contextlib
+import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +14,13 @@ from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.api import Injectable, Wire
 from kchaos.clusters.ask.probe import answers, known_brokers
 from kchaos.clusters.disk.mounting import Disk
-from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError, MetadataUnavailable
+from kchaos.clusters.errors import (
+    AwaitTimeout,
+    BrokerExited,
+    ClusterError,
+    MachineError,
+    MetadataUnavailable,
+)
 from kchaos.clusters.kafka.distribution import Distribution
 from kchaos.clusters.metadata.api import ClusterMetadata
 from kchaos.clusters.releases import release_of
@@ -267,16 +276,28 @@ class JvmBroker:
 
         if self._process is None:
             raise ClusterError(f"{self.name} was never started")
-        await_until(
-            ready,
-            timeout_s=timeout_s,
-            waiting_for=f"broker {self.id} ({self.release}) to register with a broker epoch above "
-            f"{self._czxid_before} and to answer at {self.client_address}",
-            last_seen=lambda: f"registration {seen['registration']}, client port {seen['port']}",
-            remedy=f"see {self.server_log}",
-            abort=self.check_running,
-        )
+        try:
+            await_until(
+                ready,
+                timeout_s=timeout_s,
+                waiting_for=f"broker {self.id} ({self.release}) to register with a broker epoch "
+                f"above {self._czxid_before} and to answer at {self.client_address}",
+                last_seen=lambda: (
+                    f"registration {seen['registration']}, client port {seen['port']}"
+                ),
+                remedy=f"see {self.server_log}, and its threads in {self.console_log}",
+                abort=self.check_running,
+            )
+        except AwaitTimeout:
+            self._write_threads()
+            raise
         self._check_agent()
+
+    def _write_threads(self) -> None:
+        """Let the JVM write the stacks of its threads to its console: they show where it hangs."""
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGQUIT)
 
     def _check_agent(self) -> None:
         """Raise ClusterError if the agent has not reported, which it does before Kafka begins."""

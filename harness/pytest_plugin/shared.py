@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kchaos.clusters.errors import MetadataUnavailable
 from kchaos.clusters.front.drivers import make_cluster
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.clusters.start.jvm_cluster import JvmCluster
@@ -30,7 +31,7 @@ class ClusterPool:
     """Calls give the running cluster of a specification; the one before is stopped first.
 
     One at a time, because each is a few JVMs: tests of one shape are ordered to follow each
-    other. A cluster of which a broker has died is replaced.
+    other. A cluster of which a broker has died, or is not registered, is replaced.
     """
 
     def __init__(self, *, driver: str, offline: bool, say: Callable[[str], None]) -> None:
@@ -73,4 +74,9 @@ class ClusterPool:
 
 
 def _is_whole(cluster: JvmCluster) -> bool:
-    return all(broker.is_running for broker in cluster.brokers.values())
+    if not all(broker.is_running for broker in cluster.brokers.values()):
+        return False
+    try:
+        return cluster.metadata.registered() >= cluster.brokers.keys()
+    except MetadataUnavailable:
+        return False

@@ -1,5 +1,6 @@
 """Fixtures of fault tests: a cluster that is left as it was found, topics, a journal."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from kchaos.clusters.start.local import LocalCluster
 from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import MemoryJournal
 from kchaos.faults.observation import observe_broker
+from kchaos.harness.pytest_plugin.shared import ClusterPool
 from tests.support.replicated_topic import RELEASE, Topic
 
 
@@ -42,9 +44,21 @@ def check_left_as_found(cluster: LocalCluster) -> None:
     )
 
 
+def last_words(cluster: LocalCluster) -> str:
+    """The end of each broker's log, and its main thread where it has written its threads."""
+    words = []
+    for broker in cluster.brokers.values():
+        lines = broker.server_log.read_text().splitlines()[-20:]
+        main = re.findall(r'^"main.*?^$', broker.console_log.read_text(), re.DOTALL | re.MULTILINE)
+        words += [f"{broker.name} ends with", *lines, *main[-1:]]
+    return "\n".join(words)
+
+
 @pytest.fixture
-def shared(release_cluster: Callable[[str], LocalCluster]) -> Iterator[Callable[..., LocalCluster]]:
-    """A release's shared cluster, which the test leaves as it found it."""
+def shared(
+    release_cluster: Callable[[str], LocalCluster], kafka_cluster_pool: ClusterPool
+) -> Iterator[Callable[..., LocalCluster]]:
+    """A release's shared cluster. A test leaves it as it found it; else the next has another."""
     used: list[LocalCluster] = []
 
     def of(release: str) -> LocalCluster:
@@ -52,8 +66,13 @@ def shared(release_cluster: Callable[[str], LocalCluster]) -> Iterator[Callable[
         return used[-1]
 
     yield of
-    for cluster in used:
-        check_left_as_found(cluster)
+    try:
+        for cluster in used:
+            check_left_as_found(cluster)
+    except BaseException as error:
+        error.add_note("\n".join(map(last_words, used)))
+        kafka_cluster_pool.stop()
+        raise
 
 
 @pytest.fixture(params=[RELEASE])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kchaos.clusters.api import Broker, Cluster, Killable, Pausable
-from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError
+from kchaos.clusters.errors import AwaitTimeout, BrokerExited, ClusterError, MachineError
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.clusters.start.local import LocalCluster
 from kchaos.clusters.system.processes import process_start_time
@@ -111,7 +111,15 @@ def test_a_stopped_broker_shuts_down_cleanly_and_a_paused_one_stays_a_process(
     broker = cluster.brokers[0]
     broker.pause()
     assert broker.is_running
+    with pytest.raises(AwaitTimeout, match=r"its threads in .*console\.log"):
+        broker.await_ready(timeout_s=0)
     broker.resume()
+    await_until(
+        lambda: "Full thread dump" in broker.console_log.read_text(),
+        timeout_s=30,
+        waiting_for="the threads of a broker that was not ready in time",
+        last_seen=broker.console_log.read_text,
+    )
 
     broker.stop()
     assert broker.exit_code is not None
