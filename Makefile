@@ -42,7 +42,7 @@ night: ## each entry, and each case on each of its releases, with new JVMs: hour
 releases: ## each known release starts and serves, and threads are held on six; CI has a part
 	KCHAOS_ALL_RELEASES=1 $(PLAYS) tests/clusters/start/test_releases_start.py \
 		tests/clusters/start/test_kraft_cluster.py tests/faults/test_faults_on_releases.py \
-		tests/faults/test_jvm_faults.py
+		tests/faults/test_jvm_faults.py tests/clusters/agent/test_points.py
 
 examples: ## all examples that tests of drawn acts, segments and types draw; CI has a third
 	KCHAOS_ALL_EXAMPLES=1 $(PYTEST) tests/studies/explore/test_drawn_acts.py \
