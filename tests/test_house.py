@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 import tomllib
 from collections import defaultdict
 from pathlib import Path
@@ -18,15 +16,6 @@ from tests.support.parsing import parsed
 ROOT = Path(__file__).parent.parent
 _PRODUCT = ("studies", "harness", "clusters", "faults", "checkers", "benchmarks")
 _ROOMS_AND_TESTS = (*_PRODUCT, "tests")
-
-
-@pytest.mark.slow
-def test_imports_go_one_way() -> None:
-    code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_each_room_has_its_place_in_an_import_contract() -> None:
