@@ -5,14 +5,12 @@ the high watermark still waits for the follower (kafka.cluster.PendingShrinkIsr.
 """
 
 import kchaos as k
-from tests.support.looking import observations
+from tests.support.looking import both_have_one, observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
 RELEASES = {"3.9.1": True}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(0, 1),
     k.Inject(
         name="answer",
         fault=k.HoldRequests(

@@ -5,15 +5,13 @@ controller cannot reach it either, so it would append the record.
 """
 
 import kchaos as k
-from tests.support.looking import values
+from tests.support.looking import both_have_one, values
 
 # The fetch must still wait at the leader when the record comes.
 PROPERTIES = {"replica.fetch.wait.max.ms": "900", "replica.socket.timeout.ms": "2000"}
 RELEASES = {"1.1.1": True}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((1, 0),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(1, 0),
     k.Inject(name="controller", fault=k.CutLink(source=2, target=0)),
     k.Inject(name="leader", fault=k.CutLink(source=1, target=0)),
     k.Produce(operation="sent", topic="t", partition=0, records=1, acks=1, broker=1),

@@ -5,14 +5,12 @@ what the Fetch says (kafka.cluster.Partition.readRecords, 2.8.0 and 2.8.1).
 """
 
 import kchaos as k
-from tests.support.looking import messages, of_partition
+from tests.support.looking import both_have_one, messages, of_partition
 
 RELEASES = {"2.8.0": True, "2.8.1": True, "3.0.2": True}
 BROKER_PROPERTIES = {0: {"inter.broker.protocol.version": "2.6"}}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((1, 0),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(1, 0),
     k.Inject(name="cut", fault=k.CutLink(source=0, target=1)),
     k.Produce(operation="1-only", topic="t", partition=0, records=1, acks=1),
     k.Inject(name="down", fault=k.KillBroker(broker=1)),

@@ -7,13 +7,11 @@ Loading the log comes to that place once as well.
 """
 
 import kchaos as k
-from tests.support.looking import leader_epochs, values
+from tests.support.looking import both_have_one, leader_epochs, values
 
 RELEASES = {"3.9.1": True}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((1, 0),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(1, 0),
     k.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
     k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
     k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),

@@ -8,7 +8,7 @@ ISR shrank, and the fetch at 201 takes nobody in.
 """
 
 import kchaos as k
-from tests.support.looking import messages, number, of_partition
+from tests.support.looking import both_have_one, messages, number, of_partition
 
 RELEASES = {"2.6.3": True, "2.7.2": True, "2.8.2": True, "3.0.2": True, "3.1.2": True}
 PROPERTIES = {
@@ -34,9 +34,7 @@ def fetches_held(name: str, offset: int) -> k.Inject:
 
 
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(0, 1),
     # The fetch at 1 finds the leader at 401, so that the one at 201 does not count as caught up.
     fetches_held("all", 1),
     k.AwaitHeld(name="all"),

@@ -12,7 +12,7 @@ fetch that waits is refused as soon as the leader has heard of its new epoch.
 from typing import Any
 
 import kchaos as k
-from tests.support.looking import messages, number, of_partition
+from tests.support.looking import both_have_one, messages, number, of_partition
 
 RELEASES = {"2.2.2": True}
 
@@ -29,9 +29,7 @@ def steps(release):
         refused: dict[str, Any] = {"topic": "t", "says": (("error_code", 74),)}
         after = (k.AwaitMessage(api="Fetch", source=1, target=0, direction="response", **refused),)
     return (
-        k.CreateTopic(topic="t", assignment=((0, 1),)),
-        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        *both_have_one(0, 1),
         k.Inject(name="zookeeper", fault=k.CutZooKeeper(broker=1)),
         k.Inject(name="session", fault=k.ExpireSession(broker=1, await_return=False)),
         told,

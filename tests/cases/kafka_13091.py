@@ -9,7 +9,7 @@ on it does.
 from typing import Any
 
 import kchaos as k
-from tests.support.looking import high_watermark, number, observations
+from tests.support.looking import both_have_one, high_watermark, number, observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
 RELEASES = {"2.8.2": True, "3.1.2": True}
@@ -25,9 +25,7 @@ def steps(release):
     else:
         after = (k.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=2),)
     return (
-        k.CreateTopic(topic="t", assignment=((0, 1),)),
-        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        *both_have_one(0, 1),
         k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
         k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
         k.AwaitDecision(topic="t", partition=0, leader=0, isr=(0,)),

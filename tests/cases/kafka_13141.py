@@ -9,7 +9,7 @@ everything up to 3, and moves the high watermark over its own record, which no o
 from typing import Any
 
 import kchaos as k
-from tests.support.looking import high_watermark, messages, of_partition
+from tests.support.looking import both_have_one, high_watermark, messages, of_partition
 
 RELEASES = {"2.8.0": True, "2.8.1": True}
 
@@ -22,9 +22,7 @@ def steps(release):
     else:
         after = k.AwaitHighWatermarkKept(**awaited, high_watermark=1)
     return (
-        k.CreateTopic(topic="t", assignment=((0, 1),)),
-        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        *both_have_one(0, 1),
         k.ReorderReplicas(topic="t", partition=0, replicas=(1, 0)),
         k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
         k.Produce(

@@ -9,16 +9,14 @@ level TRACE, tell.
 """
 
 import kchaos as k
-from tests.support.looking import log_lines
+from tests.support.looking import both_have_one, log_lines
 
 FETCHER = "kafka.server.ReplicaFetcherThread"
 RELEASES = {"3.4.0": True}
 RAISED = "updated replica high watermark to 3"
 LOGS = f"{RAISED}|Truncating partition t-0 .*offset=1"
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(0, 1),
     k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
     k.Produce(
         operation="0-only", topic="t", partition=0, records=3, acks=1, one_record_batches=True

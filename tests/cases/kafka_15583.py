@@ -6,7 +6,7 @@ with acks=1 is below the high watermark up to 3.6, and above it from 3.7 on
 """
 
 import kchaos as k
-from tests.support.looking import high_watermark, number
+from tests.support.looking import both_have_one, high_watermark, number
 
 PROPERTIES = {"min.insync.replicas": "2"}
 RELEASES = {"2.8.2": True, "3.9.1": True}
@@ -19,9 +19,7 @@ def steps(release):
     else:
         after = k.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3)
     return (
-        k.CreateTopic(topic="t", assignment=((0, 1),)),
-        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        *both_have_one(0, 1),
         k.Inject(name="follower", fault=k.KillBroker(broker=1)),
         k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
         k.Produce(operation="alone", topic="t", partition=0, records=2, acks=1),

@@ -8,14 +8,12 @@ at offset 1; 0 follows 1, hears that -1 ends at 2, and keeps what it has. From 1
 """
 
 import kchaos as k
-from tests.support.looking import messages, of_partition, values
+from tests.support.looking import both_have_one, messages, of_partition, values
 
 PROPERTIES = {"log.message.format.version": "0.10.2"}
 RELEASES = {"1.1.0": False}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(0, 1),
     k.ReorderReplicas(topic="t", partition=0, replicas=(1, 0)),
     k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
     k.Produce(operation="0-only", topic="t", partition=0, records=1, acks=1),

@@ -8,14 +8,12 @@ On 0.10.2 that truncates to the high watermark at once, and the record is gone.
 """
 
 import kchaos as k
-from tests.support.looking import log_lines, number, values
+from tests.support.looking import both_have_one, log_lines, number, values
 
 LOGS = "the new leader 0 is unavailable"
 RELEASES = {"0.10.2.2": True, "3.9.1": True}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((1, 0),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(1, 0),
     k.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
     k.Inject(
         name="late", fault=k.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1)

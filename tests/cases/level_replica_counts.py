@@ -9,7 +9,7 @@ here ten minutes, the high watermark waits for it all the same; from 3.6 on only
 from typing import Any
 
 import kchaos as k
-from tests.support.looking import number, observations
+from tests.support.looking import both_have_one, number, observations
 
 RELEASES = {"3.3.2": True}
 
@@ -22,9 +22,7 @@ def steps(release):
     else:
         after = k.AwaitHighWatermark(**awaited, high_watermark=3)
     return (
-        k.CreateTopic(topic="t", assignment=((0, 1),)),
-        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        *both_have_one(0, 1),
         k.Inject(name="down", fault=k.KillBroker(broker=1)),
         k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
         k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),

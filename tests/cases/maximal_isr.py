@@ -7,14 +7,12 @@ already (kafka.cluster.PendingExpandIsr.maximalIsr, 2.8.2).
 """
 
 import kchaos as k
-from tests.support.looking import observations
+from tests.support.looking import both_have_one, observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
 RELEASES = {"2.8.2": True}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(0, 1),
     k.Inject(name="out", fault=k.CutLink(source=0, target=1)),
     k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
     k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),

@@ -9,16 +9,14 @@ old controller had sent comes last, and is refused for its controller epoch.
 """
 
 import kchaos as k
-from tests.support.looking import values
+from tests.support.looking import both_have_one, values
 
 # 1 leads, and asks the old controller to grow the ISR, who never answers: see
 # zombie_controller_drops_alter_partition.
 PROPERTIES = {"controller.socket.timeout.ms": "3000"}
 RELEASES = {"3.9.1": True}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((1, 0),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(1, 0),
     k.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
     k.Inject(
         name="late", fault=k.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1)

@@ -5,15 +5,13 @@ after that is its answer, and reaches the follower; there is no next fetch.
 """
 
 import kchaos as k
-from tests.support.looking import values
+from tests.support.looking import both_have_one, values
 
 # The fetch must still wait when the record comes.
 PROPERTIES = {"replica.fetch.wait.max.ms": "900", "replica.socket.timeout.ms": "2000"}
 RELEASES = {"1.1.1": True}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(0, 1),
     k.Inject(name="requests", fault=k.CutLink(source=1, target=0, one_way=True)),
     k.Produce(operation="answered", topic="t", partition=0, records=1, acks=1),
     k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),

@@ -8,7 +8,7 @@ request has come (kafka.cluster.Partition.isReplicaIsrEligible, 3.3.0).
 from typing import Any
 
 import kchaos as k
-from tests.support.looking import messages, number
+from tests.support.looking import both_have_one, messages, number
 
 RELEASES = {"3.9.1": True}
 
@@ -26,9 +26,7 @@ def steps(release):
     else:
         after = (k.Heal(name="alive"), in_sync)
     return (
-        k.CreateTopic(topic="t", assignment=((0, 1),)),
-        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        *both_have_one(0, 1),
         k.Inject(name="down", fault=k.KillBroker(broker=1)),
         k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
         k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),

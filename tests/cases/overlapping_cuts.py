@@ -4,13 +4,11 @@ The follower gets nothing before both are healed.
 """
 
 import kchaos as k
-from tests.support.looking import values
+from tests.support.looking import both_have_one, values
 
 RELEASES = {"2.8.2": True}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(0, 1),
     k.Inject(name="one", fault=k.CutLink(source=0, target=1)),
     k.Inject(name="two", fault=k.CutLink(source=1, target=0)),
     k.Heal(name="one"),

@@ -7,14 +7,12 @@ replication, which goes on.
 """
 
 import kchaos as k
-from tests.support.looking import answer
+from tests.support.looking import answer, both_have_one
 
 PROPERTIES = {"min.insync.replicas": "2"}
 RELEASES = {"2.8.2": True}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(0, 1),
     k.Inject(name="follower", fault=k.KillBroker(broker=1)),
     k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
     k.Inject(

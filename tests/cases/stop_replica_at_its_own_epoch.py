@@ -6,7 +6,7 @@ held here. 2.5.1 knows no epoch there, and 3.4.1 obeys at the own epoch too (KAF
 """
 
 import kchaos as k
-from tests.support.looking import messages, number
+from tests.support.looking import both_have_one, messages, number
 
 PROPERTIES = {"controlled.shutdown.enable": "true"}
 RELEASES = {"2.5.1": True, "2.6.0": True, "2.8.2": True, "3.4.0": True, "3.4.1": True}
@@ -16,9 +16,7 @@ _FENCED = 74
 def steps(release):
     after = (k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),)
     return (
-        k.CreateTopic(topic="t", assignment=((0, 1),)),
-        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+        *both_have_one(0, 1),
         k.Inject(
             name="leader",
             fault=k.HoldRequests(name="leader", api="LeaderAndIsr", source=2, target=0),

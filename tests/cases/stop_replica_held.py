@@ -6,14 +6,12 @@ on with its shutdown; what is held for a process that has ended reaches nobody.
 """
 
 import kchaos as k
-from tests.support.looking import messages
+from tests.support.looking import both_have_one, messages
 
 PROPERTIES = {"controlled.shutdown.enable": "true"}
 RELEASES = {"1.1.1": True, "3.9.1": True}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(0, 1),
     k.Inject(name="stop", fault=k.HoldRequests(name="stop", api="StopReplica", source=2, target=1)),
     k.Inject(name="down", fault=k.StopBroker(broker=1)),
     k.AwaitHeld(name="stop"),

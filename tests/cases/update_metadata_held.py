@@ -6,13 +6,11 @@ it appends has the leader epoch from before (kafka.controller.RequestSendThread)
 """
 
 import kchaos as k
-from tests.support.looking import observations
+from tests.support.looking import both_have_one, observations
 
 RELEASES = {"1.1.1": True}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((1, 0),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(1, 0),
     k.Inject(
         name="held", fault=k.HoldRequests(name="held", api="UpdateMetadata", source=2, target=1)
     ),

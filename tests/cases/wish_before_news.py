@@ -7,7 +7,7 @@ cache is without it (kafka.cluster.Partition.maybeExpandIsr, 3.3.0).
 """
 
 import kchaos as k
-from tests.support.looking import messages, of_partition
+from tests.support.looking import both_have_one, messages, of_partition
 
 RELEASES = {"3.2.3": True, "3.3.2": True, "3.9.1": True}
 PROPERTIES = {
@@ -16,9 +16,7 @@ PROPERTIES = {
     "zookeeper.session.timeout.ms": "18000",
 }
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(0, 1),
     k.Inject(name="down", fault=k.KillBroker(broker=1)),
     k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
     k.AwaitQuiet(),

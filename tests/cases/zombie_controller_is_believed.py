@@ -8,15 +8,13 @@ old controller's requests do not end with its time in office: its senders live u
 """
 
 import kchaos as k
-from tests.support.looking import messages, of_partition, values
+from tests.support.looking import both_have_one, messages, of_partition, values
 
 RELEASES = {"1.1.1": True}
 # A request that is held longer than this is sent once more, and answered as one that came late.
 PROPERTIES = {"request.timeout.ms": "12000"}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((1, 0),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(1, 0),
     k.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
     k.Inject(
         name="late", fault=k.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import kchaos as k
+from tests.support.looking import both_have_one
 
 pytestmark = [pytest.mark.docker, pytest.mark.cluster, pytest.mark.usefixtures("docker_base")]
 
@@ -13,9 +14,7 @@ ALONE = k.AwaitState(topic="t", partition=0, leader=0, isr=(0,))
 BACK = k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1))
 CUT, OFF = k.CutLink(source=0, target=1), k.DisconnectNetwork(broker=1)
 STEPS: tuple[k.Step, ...] = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
+    *both_have_one(0, 1),
     k.Inject(name="link", fault=CUT),
     k.Inject(name="network", fault=OFF),
     ALONE,
