@@ -5,18 +5,14 @@ the high watermark still waits for the follower (kafka.cluster.PendingShrinkIsr.
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, observations
+from tests.support.case_steps import both_have_one, held
+from tests.support.looking import observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
 RELEASES = {"3.9.1": True}
 STEPS = (
     *both_have_one(0, 1),
-    k.Inject(
-        name="answer",
-        fault=k.HoldRequests(
-            name="answer", api="AlterPartition", source=0, target=2, direction="response"
-        ),
-    ),
+    held("answer", "AlterPartition", source=0, target=2, direction="response"),
     k.Inject(name="out", fault=k.CutLink(source=0, target=1)),
     k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
     k.AwaitHeld(name="answer"),

@@ -8,6 +8,7 @@ kafka.cluster.Replica.updateFetchState, 3.8.0). Up to 2.3 any follower's fetch d
 """
 
 import kchaos as k
+from tests.support.case_steps import held, write_that_waits
 from tests.support.looking import answer, messages, of_partition
 
 BROKERS = (0, 1, 2, 3)
@@ -23,17 +24,8 @@ PROPERTIES = {
 
 def held_from(offset: int) -> k.Inject:
     name = f"from-{offset}"
-    return k.Inject(
-        name=name,
-        fault=k.HoldRequests(
-            name=name,
-            api="Fetch",
-            source=2,
-            target=0,
-            topic="t",
-            partition=0,
-            fetch_offset_at_least=offset,
-        ),
+    return held(
+        name, "Fetch", source=2, target=0, topic="t", partition=0, fetch_offset_at_least=offset
     )
 
 
@@ -56,16 +48,7 @@ STEPS = (
     held_from(3),
     k.Heal(name="from-2"),
     k.AwaitHeld(name="from-3"),
-    k.Produce(
-        operation="waits",
-        topic="t",
-        partition=0,
-        records=1,
-        acks=-1,
-        broker=0,
-        await_answer=False,
-        timeout_s=60,
-    ),
+    write_that_waits("waits"),
     # The file is written every 100 ms: for longer than the follower may lag.
     k.AwaitHighWatermarkKept(topic="t", partition=0, brokers=(0,), high_watermark=3, writes=120),
     k.Produce(operation="moves", topic="t", partition=0, records=1, acks=1, broker=0),

@@ -5,7 +5,8 @@ controller cannot reach it either, so it would append the record.
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, values
+from tests.support.case_steps import both_have_one
+from tests.support.looking import values
 
 # The fetch must still wait at the leader when the record comes.
 PROPERTIES = {"replica.fetch.wait.max.ms": "900", "replica.socket.timeout.ms": "2000"}

@@ -5,7 +5,8 @@ what the Fetch says (kafka.cluster.Partition.readRecords, 2.8.0 and 2.8.1).
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, messages, of_partition
+from tests.support.case_steps import both_have_one
+from tests.support.looking import messages, of_partition
 
 RELEASES = {"2.8.0": True, "2.8.1": True, "3.0.2": True}
 BROKER_PROPERTIES = {0: {"inter.broker.protocol.version": "2.6"}}

@@ -7,7 +7,8 @@ Loading the log comes to that place once as well.
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, leader_epochs, values
+from tests.support.case_steps import both_have_one
+from tests.support.looking import leader_epochs, values
 
 RELEASES = {"3.9.1": True}
 STEPS = (

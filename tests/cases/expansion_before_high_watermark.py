@@ -8,7 +8,8 @@ ISR shrank, and the fetch at 201 takes nobody in.
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, messages, number, of_partition
+from tests.support.case_steps import both_have_one, held
+from tests.support.looking import messages, number, of_partition
 
 RELEASES = {"2.6.3": True, "2.7.2": True, "2.8.2": True, "3.0.2": True, "3.1.2": True}
 PROPERTIES = {
@@ -19,17 +20,8 @@ PROPERTIES = {
 
 
 def fetches_held(name: str, offset: int) -> k.Inject:
-    return k.Inject(
-        name=name,
-        fault=k.HoldRequests(
-            name=name,
-            api="Fetch",
-            source=1,
-            target=0,
-            topic="t",
-            partition=0,
-            fetch_offset_at_least=offset,
-        ),
+    return held(
+        name, "Fetch", source=1, target=0, topic="t", partition=0, fetch_offset_at_least=offset
     )
 
 

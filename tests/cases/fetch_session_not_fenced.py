@@ -12,7 +12,8 @@ fetch that waits is refused as soon as the leader has heard of its new epoch.
 from typing import Any
 
 import kchaos as k
-from tests.support.looking import both_have_one, messages, number, of_partition
+from tests.support.case_steps import both_have_one
+from tests.support.looking import messages, number, of_partition
 
 RELEASES = {"2.2.2": True}
 

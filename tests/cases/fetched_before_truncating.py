@@ -11,6 +11,7 @@ in the ISR and differ. From 1.1 on it takes no answer until it has truncated
 from typing import Any
 
 import kchaos as k
+from tests.support.case_steps import held
 from tests.support.looking import number, values
 
 PROPERTIES = {
@@ -29,13 +30,10 @@ STEPS = (
     k.AwaitHighWatermark(brokers=(0, 1), high_watermark=1, **_T),
     k.ReorderReplicas(replicas=(0, 1), **_T),
     k.AwaitState(leader=1, isr=(0, 1), **_T),
-    k.Inject(name="ask", fault=k.HoldRequests(name="ask", api="Fetch", source=0, target=1)),
+    held("ask", "Fetch", source=0, target=1),
     k.AwaitHeld(name="ask"),
     k.Produce(operation="cut-off", records=1, acks=1, **_T),
-    k.Inject(
-        name="answer",
-        fault=k.HoldRequests(name="answer", api="Fetch", source=0, target=1, direction="response"),
-    ),
+    held("answer", "Fetch", source=0, target=1, direction="response"),
     k.Heal(name="ask"),
     k.AwaitHeld(name="answer"),
     k.Inject(name="to-0", fault=k.PreferredElection(**_T)),

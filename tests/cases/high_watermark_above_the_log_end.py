@@ -9,6 +9,7 @@ again. Up to 0.11 it becomes -1 (unknown), from 1.0 on the log start offset (kaf
 """
 
 import kchaos as k
+from tests.support.case_steps import LED_BY_THE_SHORTER, THREE_RECORDS, held
 from tests.support.looking import number, observations
 
 PROPERTIES = {"unclean.leader.election.enable": "true"}
@@ -25,26 +26,10 @@ def restarted_at(release):
 def steps(release):
     return (
         k.CreateTopic(topic="t", assignment=((0, 1),)),
-        k.Produce(
-            operation="both", topic="t", partition=0, records=3, acks=-1, one_record_batches=True
-        ),
-        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
-        k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
-        k.Inject(name="1-down", fault=k.KillBroker(broker=1)),
-        k.Inject(name="tail", fault=k.LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)),
-        k.Heal(name="1-down"),
-        k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-        k.Inject(name="0-down", fault=k.KillBroker(broker=0)),
-        k.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-        k.Inject(
-            name="answers",
-            fault=k.HoldRequests(
-                name="answers", api="Fetch", source=0, target=1, direction="response"
-            ),
-        ),
-        k.Inject(
-            name="fetches", fault=k.HoldRequests(name="fetches", api="Fetch", source=1, target=0)
-        ),
+        *THREE_RECORDS,
+        *LED_BY_THE_SHORTER,
+        held("answers", "Fetch", source=0, target=1, direction="response"),
+        held("fetches", "Fetch", source=1, target=0),
         k.Heal(name="0-down"),
         k.Heal(name="link"),
         k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),

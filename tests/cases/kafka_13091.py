@@ -9,7 +9,8 @@ on it does.
 from typing import Any
 
 import kchaos as k
-from tests.support.looking import both_have_one, high_watermark, number, observations
+from tests.support.case_steps import both_have_one
+from tests.support.looking import high_watermark, number, observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
 RELEASES = {"2.8.2": True, "3.1.2": True}

@@ -9,7 +9,8 @@ everything up to 3, and moves the high watermark over its own record, which no o
 from typing import Any
 
 import kchaos as k
-from tests.support.looking import both_have_one, high_watermark, messages, of_partition
+from tests.support.case_steps import both_have_one, held
+from tests.support.looking import high_watermark, messages, of_partition
 
 RELEASES = {"2.8.0": True, "2.8.1": True}
 
@@ -32,12 +33,7 @@ def steps(release):
         k.AwaitState(topic="t", partition=0, leader=1, isr=(0, 1)),
         k.AwaitFollowing(topic="t", partition=0, follower=0, leader=1),
         k.Produce(operation="1-only", topic="t", partition=0, records=1, acks=1),
-        k.Inject(
-            name="answer",
-            fault=k.HoldRequests(
-                name="answer", api="Fetch", source=0, target=1, direction="response"
-            ),
-        ),
+        held("answer", "Fetch", source=0, target=1, direction="response"),
         k.Heal(name="link"),
         k.AwaitHeld(name="answer"),
         after,

@@ -9,7 +9,8 @@ level TRACE, tell.
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, log_lines
+from tests.support.case_steps import both_have_one
+from tests.support.looking import log_lines
 
 FETCHER = "kafka.server.ReplicaFetcherThread"
 RELEASES = {"3.4.0": True}

@@ -6,7 +6,8 @@ with acks=1 is below the high watermark up to 3.6, and above it from 3.7 on
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, high_watermark, number
+from tests.support.case_steps import both_have_one
+from tests.support.looking import high_watermark, number
 
 PROPERTIES = {"min.insync.replicas": "2"}
 RELEASES = {"2.8.2": True, "3.9.1": True}

@@ -8,7 +8,8 @@ at offset 1; 0 follows 1, hears that -1 ends at 2, and keeps what it has. From 1
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, messages, of_partition, values
+from tests.support.case_steps import both_have_one
+from tests.support.looking import messages, of_partition, values
 
 PROPERTIES = {"log.message.format.version": "0.10.2"}
 RELEASES = {"1.1.0": False}

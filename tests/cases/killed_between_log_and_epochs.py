@@ -6,7 +6,8 @@ there: its disk has the epoch of records that are gone, at the log's end. Loadin
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, leader_epochs, values
+from tests.support.case_steps import both_have_one
+from tests.support.looking import leader_epochs, values
 
 RELEASES = {"2.8.2": True}
 STEPS = (

@@ -8,20 +8,13 @@ On 0.10.2 that truncates to the high watermark at once, and the record is gone.
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, log_lines, number, values
+from tests.support.case_steps import leads_without_hearing_of_the_next
+from tests.support.looking import log_lines, number, values
 
 LOGS = "the new leader 0 is unavailable"
 RELEASES = {"0.10.2.2": True, "3.9.1": True}
 STEPS = (
-    *both_have_one(1, 0),
-    k.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
-    k.Inject(
-        name="late", fault=k.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1)
-    ),
-    k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
-    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    k.AwaitHeld(name="late"),
-    k.Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
+    *leads_without_hearing_of_the_next(),
     k.Inject(name="leader", fault=k.KillBroker(broker=0)),
     k.AwaitDecision(topic="t", partition=0, leader=1, isr=(1,)),
     k.Heal(name="late"),

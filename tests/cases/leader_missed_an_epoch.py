@@ -10,6 +10,7 @@ A has the record. A dies, B leads: nobody was elected uncleanly, and it is gone.
 """
 
 import kchaos as k
+from tests.support.case_steps import held, write_that_waits
 from tests.support.looking import log_lines
 
 BROKERS = (0, 1, 2, 3)
@@ -20,16 +21,7 @@ STEPS = (
     k.CreateTopic(topic="t", assignment=((0, 1, 2),)),
     k.ReorderReplicas(topic="t", partition=0, replicas=(2, 0, 1)),
     k.Inject(name="behind", fault=k.CutLink(name="behind", source=0, target=2)),
-    k.Produce(
-        operation="record",
-        topic="t",
-        partition=0,
-        records=1,
-        acks=-1,
-        broker=0,
-        await_answer=False,
-        timeout_s=120,
-    ),
+    write_that_waits("record", timeout_s=120),
     k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=1),
     k.AwaitQuiet(),
     # Reset, so that nothing waits at the cut to arrive when it heals.
@@ -38,10 +30,7 @@ STEPS = (
     k.AwaitFollowing(topic="t", partition=0, follower=1, leader=2),
     k.AwaitReplicated(topic="t", partition=0, brokers=(1,), log_end_offset=0),
     k.AwaitQuiet(),
-    k.Inject(
-        name="fetches",
-        fault=k.HoldRequests(name="fetches", api="Fetch", source=1, target=0, direction="request"),
-    ),
+    held("fetches", "Fetch", source=1, target=0, direction="request"),
     k.Inject(name="down", fault=k.KillBroker(broker=2)),
     k.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),
     k.Inject(name="controller", fault=k.MoveController()),

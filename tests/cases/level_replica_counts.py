@@ -9,7 +9,8 @@ here ten minutes, the high watermark waits for it all the same; from 3.6 on only
 from typing import Any
 
 import kchaos as k
-from tests.support.looking import both_have_one, number, observations
+from tests.support.case_steps import both_have_one, held
+from tests.support.looking import number, observations
 
 RELEASES = {"3.3.2": True}
 
@@ -26,10 +27,7 @@ def steps(release):
         k.Inject(name="down", fault=k.KillBroker(broker=1)),
         k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
         k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-        k.Inject(
-            name="alive",
-            fault=k.HoldRequests(name="alive", api="UpdateMetadata", source=2, target=0),
-        ),
+        held("alive", "UpdateMetadata", source=2, target=0),
         k.Heal(name="down"),
         k.AwaitHeld(name="alive"),
         k.AwaitMessage(api="Fetch", source=1, target=0, topic="t", says=(("fetch_offset", 2),)),

@@ -10,6 +10,7 @@ when it answered, not to the one that it has, and gets the new ones
 """
 
 import kchaos as k
+from tests.support.case_steps import LED_BY_THE_SHORTER, THREE_RECORDS, held
 from tests.support.looking import messages, of_partition, values
 
 RELEASES = {"0.10.2.2": True, "2.8.2": True}
@@ -27,21 +28,9 @@ STEPS = (
             topic="t", configuration=(("unclean.leader.election.enable", "true"),)
         ),
     ),
-    k.Produce(
-        operation="both", topic="t", partition=0, records=3, acks=-1, one_record_batches=True
-    ),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
-    k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
-    k.Inject(name="1-down", fault=k.KillBroker(broker=1)),
-    k.Inject(name="tail", fault=k.LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)),
-    k.Heal(name="1-down"),
-    k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    k.Inject(name="0-down", fault=k.KillBroker(broker=0)),
-    k.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
-    k.Inject(
-        name="answer",
-        fault=k.HoldRequests(name="answer", api="ListOffsets", target=1, direction="response"),
-    ),
+    *THREE_RECORDS,
+    *LED_BY_THE_SHORTER,
+    held("answer", "ListOffsets", target=1, direction="response"),
     k.Heal(name="0-down"),
     k.Heal(name="link"),
     k.AwaitHeld(name="answer"),

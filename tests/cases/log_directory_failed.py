@@ -5,39 +5,31 @@ out which: to that of the failed directory it answers with KAFKA_STORAGE_ERROR. 
 elected then, and leaves the ISR; what lies in the other directory is led as before.
 """
 
-from typing import Any
-
 import kchaos as k
+from tests.support.case_steps import ON_TWO_FOLDERS, T, U
 from tests.support.looking import answer, messages
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
 LOG_DIRECTORIES = 2
-_T: dict[str, Any] = {"topic": "t", "partition": 0}
-_U: dict[str, Any] = {"topic": "u", "partition": 0}
-_FAULT = k.FailLogDirectory(broker=0, **_T)
+_FAULT = k.FailLogDirectory(broker=0, **T)
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.CreateTopic(topic="u", assignment=((0, 1),)),
-    k.Produce(operation="of-t", records=3, acks=-1, **_T),
-    k.Produce(operation="of-u", records=5, acks=-1, **_U),
-    k.AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
-    k.AwaitHighWatermark(brokers=(0, 1), high_watermark=5, **_U),
+    *ON_TWO_FOLDERS,
     k.Inject(name="leader", fault=_FAULT),
-    k.AwaitState(leader=1, isr=(1,), **_T),
-    k.AwaitState(leader=0, leader_epoch=0, isr=(0, 1), **_U),
-    k.Produce(operation="refused", records=1, acks=1, broker=0, accept_error=True, **_T),
-    k.Produce(operation="of-the-next", records=2, acks=-1, **_T),
-    k.Produce(operation="of-u-still", records=1, acks=-1, **_U),
+    k.AwaitState(leader=1, isr=(1,), **T),
+    k.AwaitState(leader=0, leader_epoch=0, isr=(0, 1), **U),
+    k.Produce(operation="refused", records=1, acks=1, broker=0, accept_error=True, **T),
+    k.Produce(operation="of-the-next", records=2, acks=-1, **T),
+    k.Produce(operation="of-u-still", records=1, acks=-1, **U),
     k.Heal(name="leader"),
-    k.AwaitState(leader=1, isr=(0, 1), **_T),
-    k.AwaitState(leader=1, isr=(0, 1), **_U),
+    k.AwaitState(leader=1, isr=(0, 1), **T),
+    k.AwaitState(leader=1, isr=(0, 1), **U),
     k.Inject(name="follower", fault=_FAULT),
-    k.AwaitState(leader=1, isr=(1,), **_T),
-    k.Produce(operation="without", records=2, acks=-1, **_T),
-    k.Produce(operation="with", records=1, acks=-1, **_U),
+    k.AwaitState(leader=1, isr=(1,), **T),
+    k.Produce(operation="without", records=2, acks=-1, **T),
+    k.Produce(operation="with", records=1, acks=-1, **U),
     k.Heal(name="follower"),
-    k.AwaitState(leader=1, isr=(0, 1), **_T),
-    k.AwaitState(leader=1, isr=(0, 1), **_U),
+    k.AwaitState(leader=1, isr=(0, 1), **T),
+    k.AwaitState(leader=1, isr=(0, 1), **U),
 )
 
 

@@ -7,7 +7,8 @@ already (kafka.cluster.PendingExpandIsr.maximalIsr, 2.8.2).
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, observations
+from tests.support.case_steps import both_have_one, held
+from tests.support.looking import observations
 
 PROPERTIES = {"replica.lag.time.max.ms": "1000"}
 RELEASES = {"2.8.2": True}
@@ -18,10 +19,7 @@ STEPS = (
     k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
     k.Produce(operation="alone-too", topic="t", partition=0, records=1, acks=1),
     k.AwaitHighWatermark(topic="t", partition=0, brokers=(0,), high_watermark=3),
-    k.Inject(
-        name="pending",
-        fault=k.HoldRequests(name="pending", api="AlterPartition", source=0, target=2),
-    ),
+    held("pending", "AlterPartition", source=0, target=2),
     k.Heal(name="out"),
     k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=3),
     k.AwaitHeld(name="pending"),

@@ -8,6 +8,7 @@ still for so small an ISR (KAFKA-15583), and the write waits for the controller'
 """
 
 import kchaos as k
+from tests.support.case_steps import held, write_that_waits
 from tests.support.looking import answer, messages, number
 
 BROKERS = (0, 1, 2, 3)
@@ -31,16 +32,7 @@ def steps(release):
         k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1, 2), high_watermark=1),
         k.Inject(name="behind", fault=k.CutLink(source=1, target=0)),
         k.Inject(name="away", fault=k.CutLink(source=2, target=0)),
-        k.Produce(
-            operation="waits",
-            topic="t",
-            partition=0,
-            records=1,
-            acks=-1,
-            broker=0,
-            await_answer=False,
-            timeout_s=60,
-        ),
+        write_that_waits("waits"),
         k.Inject(name="down", fault=k.KillBroker(broker=2)),
         k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
         # It is refused: the leader has heard that one has left.
@@ -54,9 +46,7 @@ def steps(release):
             accept_error=True,
             timeout_s=2,
         ),
-        k.Inject(
-            name="asks", fault=k.HoldRequests(name="asks", api="AlterPartition", source=0, target=3)
-        ),
+        held("asks", "AlterPartition", source=0, target=3),
         k.Heal(name="away"),
         k.Heal(name="down"),
         k.AwaitHeld(name="asks"),

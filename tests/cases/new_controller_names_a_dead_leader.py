@@ -9,22 +9,15 @@ old controller had sent comes last, and is refused for its controller epoch.
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, values
+from tests.support.case_steps import leads_without_hearing_of_the_next
+from tests.support.looking import values
 
 # 1 leads, and asks the old controller to grow the ISR, who never answers: see
 # zombie_controller_drops_alter_partition.
 PROPERTIES = {"controller.socket.timeout.ms": "3000"}
 RELEASES = {"3.9.1": True}
 STEPS = (
-    *both_have_one(1, 0),
-    k.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
-    k.Inject(
-        name="late", fault=k.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1)
-    ),
-    k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
-    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    k.AwaitHeld(name="late"),
-    k.Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
+    *leads_without_hearing_of_the_next(),
     k.Inject(name="old-controller", fault=k.CutZooKeeper(broker=2)),
     k.Inject(name="leader", fault=k.KillBroker(broker=0)),
     k.Inject(name="old-session", fault=k.ExpireSession(broker=2, await_return=False)),

@@ -6,6 +6,7 @@ keeps it in the ISR until the answer has come (kafka.server.DefaultAlterIsrManag
 """
 
 import kchaos as k
+from tests.support.case_steps import held
 from tests.support.looking import messages, of_partition
 
 BROKERS, FIRST_BROKER = (0, 1, 2, 3), 3
@@ -16,12 +17,7 @@ STEPS = (
     k.CreateTopic(topic="u", assignment=((0, 2),)),
     k.Produce(operation="t-both", topic="t", partition=0, records=1, acks=-1),
     k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    k.Inject(
-        name="answer",
-        fault=k.HoldRequests(
-            name="answer", api="AlterPartition", source=0, target=3, direction="response"
-        ),
-    ),
+    held("answer", "AlterPartition", source=0, target=3, direction="response"),
     k.Inject(name="u-out", fault=k.CutLink(source=0, target=2)),
     k.Produce(operation="u-alone", topic="u", partition=0, records=1, acks=1),
     k.AwaitHeld(name="answer"),

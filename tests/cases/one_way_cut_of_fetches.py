@@ -5,7 +5,8 @@ after that is its answer, and reaches the follower; there is no next fetch.
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, values
+from tests.support.case_steps import both_have_one
+from tests.support.looking import values
 
 # The fetch must still wait when the record comes.
 PROPERTIES = {"replica.fetch.wait.max.ms": "900", "replica.socket.timeout.ms": "2000"}

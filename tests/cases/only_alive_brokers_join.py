@@ -8,7 +8,8 @@ request has come (kafka.cluster.Partition.isReplicaIsrEligible, 3.3.0).
 from typing import Any
 
 import kchaos as k
-from tests.support.looking import both_have_one, messages, number
+from tests.support.case_steps import both_have_one, held
+from tests.support.looking import messages, number
 
 RELEASES = {"3.9.1": True}
 
@@ -30,10 +31,7 @@ def steps(release):
         k.Inject(name="down", fault=k.KillBroker(broker=1)),
         k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
         k.Produce(operation="alone", topic="t", partition=0, records=1, acks=1),
-        k.Inject(
-            name="alive",
-            fault=k.HoldRequests(name="alive", api="UpdateMetadata", source=2, target=0),
-        ),
+        held("alive", "UpdateMetadata", source=2, target=0),
         *follower_is_back,
         *after,
     )

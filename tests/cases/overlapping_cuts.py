@@ -4,7 +4,8 @@ The follower gets nothing before both are healed.
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, values
+from tests.support.case_steps import both_have_one
+from tests.support.looking import values
 
 RELEASES = {"2.8.2": True}
 STEPS = (

@@ -7,7 +7,8 @@ replication, which goes on.
 """
 
 import kchaos as k
-from tests.support.looking import answer, both_have_one
+from tests.support.case_steps import both_have_one, held
+from tests.support.looking import answer
 
 PROPERTIES = {"min.insync.replicas": "2"}
 RELEASES = {"2.8.2": True}
@@ -15,12 +16,7 @@ STEPS = (
     *both_have_one(0, 1),
     k.Inject(name="follower", fault=k.KillBroker(broker=1)),
     k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    k.Inject(
-        name="answer",
-        fault=k.HoldRequests(
-            name="answer", api="AlterPartition", source=0, target=2, direction="response"
-        ),
-    ),
+    held("answer", "AlterPartition", source=0, target=2, direction="response"),
     k.Heal(name="follower"),
     k.AwaitHeld(name="answer"),
     k.AwaitDecision(topic="t", partition=0, leader=0, isr=(0, 1)),

@@ -8,6 +8,7 @@ the follower asks in the new epoch (kafka.server.AbstractFetcherThread, 2.2.2).
 """
 
 import kchaos as k
+from tests.support.case_steps import held
 from tests.support.looking import messages, of_partition
 
 FIRST_BROKER = 0
@@ -18,15 +19,10 @@ STEPS = (
     k.CreateTopic(topic="t", assignment=((0, 1, 2),)),
     k.Produce(operation="all", topic="t", partition=0, records=1, acks=-1),
     k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1, 2), high_watermark=1),
-    k.Inject(
-        name="question",
-        fault=k.HoldRequests(name="question", api="OffsetForLeaderEpoch", source=2, target=0),
-    ),
+    held("question", "OffsetForLeaderEpoch", source=2, target=0),
     k.Inject(name="one", fault=k.KillBroker(broker=1)),
     k.AwaitHeld(name="question"),
-    k.Inject(
-        name="news", fault=k.HoldRequests(name="news", api="LeaderAndIsr", source=0, target=2)
-    ),
+    held("news", "LeaderAndIsr", source=0, target=2),
     k.Inject(name="other", fault=k.ExpireSession(broker=2)),
     k.AwaitHeld(name="news"),
     k.Heal(name="question"),

@@ -4,24 +4,14 @@ A new process that is told of t alone (KAFKA-7235) writes the high watermarks of
 anew, and those of u's not, also when it stops cleanly. From 2.2 on nothing can tell it so late.
 """
 
-from typing import Any
-
 import kchaos as k
+from tests.support.case_steps import ON_TWO_FOLDERS, T, U
 
 RELEASES = {"1.1.1": False, "2.8.2": True, "3.9.1": True}
 LOG_DIRECTORIES = 2
 # The controller stands still for longer than others' sessions live.
 BROKER_PROPERTIES = {2: {"zookeeper.session.timeout.ms": "40000"}}
-_T: dict[str, Any] = {"topic": "t", "partition": 0}
-_U: dict[str, Any] = {"topic": "u", "partition": 0}
-_BEFORE = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.CreateTopic(topic="u", assignment=((0, 1),)),
-    k.Produce(operation="of-t", records=3, acks=-1, **_T),
-    k.Produce(operation="of-u", records=5, acks=-1, **_U),
-    k.AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
-    k.AwaitHighWatermark(brokers=(0, 1), high_watermark=5, **_U),
-)
+_BEFORE = (*ON_TWO_FOLDERS,)
 _LATE = k.StaleRequest(api="LeaderAndIsr", broker=1, partitions=(("t", 0),))
 _BOUNCED = (
     k.Inject(name="still", fault=k.PauseBroker(broker=2)),
@@ -31,12 +21,12 @@ _BOUNCED = (
 _AFTER = (
     k.Inject(name="stopped", fault=k.StopBroker(broker=1)),
     k.Heal(name="still"),
-    k.AwaitState(leader=0, isr=(0,), **_U),
-    k.Produce(operation="alone", records=1, acks=1, **_U),
+    k.AwaitState(leader=0, isr=(0,), **U),
+    k.Produce(operation="alone", records=1, acks=1, **U),
     k.Heal(name="stopped"),
-    k.AwaitState(leader=0, isr=(0, 1), **_T),
-    k.AwaitState(leader=0, isr=(0, 1), **_U),
-    k.Produce(operation="both", records=1, acks=-1, **_U),
+    k.AwaitState(leader=0, isr=(0, 1), **T),
+    k.AwaitState(leader=0, isr=(0, 1), **U),
+    k.Produce(operation="both", records=1, acks=-1, **U),
 )
 
 

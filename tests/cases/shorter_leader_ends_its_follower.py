@@ -8,6 +8,7 @@ KAFKA-7414).
 """
 
 import kchaos as k
+from tests.support.case_steps import LED_BY_THE_SHORTER, THREE_RECORDS
 from tests.support.looking import log_lines, messages, of_partition, values
 
 LOGS = "log truncation is not allowed"
@@ -27,17 +28,8 @@ def unclean(value: str) -> k.Inject:
 STEPS = (
     k.CreateTopic(topic="t", assignment=((0, 1),)),
     unclean("true"),
-    k.Produce(
-        operation="both", topic="t", partition=0, records=3, acks=-1, one_record_batches=True
-    ),
-    k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=3),
-    k.Inject(name="link", fault=k.CutLink(source=0, target=1)),
-    k.Inject(name="1-down", fault=k.KillBroker(broker=1)),
-    k.Inject(name="tail", fault=k.LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)),
-    k.Heal(name="1-down"),
-    k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
-    k.Inject(name="0-down", fault=k.KillBroker(broker=0)),
-    k.AwaitState(topic="t", partition=0, leader=1, isr=(1,)),
+    *THREE_RECORDS,
+    *LED_BY_THE_SHORTER,
     unclean("false"),
     k.Heal(name="0-down"),
     k.Heal(name="link"),

@@ -10,46 +10,40 @@ before.
 from typing import Any
 
 import kchaos as k
+from tests.support.case_steps import ON_TWO_FOLDERS, T, U
 from tests.support.looking import messages
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
 LOG_DIRECTORIES = 2
-_T: dict[str, Any] = {"topic": "t", "partition": 0}
-_U: dict[str, Any] = {"topic": "u", "partition": 0}
 _V: dict[str, Any] = {"topic": "v", "partition": 0}
 STEPS = (
-    k.CreateTopic(topic="t", assignment=((0, 1),)),
-    k.CreateTopic(topic="u", assignment=((0, 1),)),
-    k.Produce(operation="of-t", records=3, acks=-1, **_T),
-    k.Produce(operation="of-u", records=5, acks=-1, **_U),
-    k.AwaitHighWatermark(brokers=(0, 1), high_watermark=3, **_T),
-    k.AwaitHighWatermark(brokers=(0, 1), high_watermark=5, **_U),
-    k.Inject(name="disk", fault=k.FailLogDirectory(broker=0, **_T)),
-    k.AwaitState(leader=1, isr=(1,), **_T),
-    k.Produce(operation="without", records=2, acks=-1, **_T),
+    *ON_TWO_FOLDERS,
+    k.Inject(name="disk", fault=k.FailLogDirectory(broker=0, **T)),
+    k.AwaitState(leader=1, isr=(1,), **T),
+    k.Produce(operation="without", records=2, acks=-1, **T),
     k.Inject(name="killed", fault=k.KillBroker(broker=0)),
-    k.AwaitState(leader=1, isr=(1,), **_U),
+    k.AwaitState(leader=1, isr=(1,), **U),
     k.Heal(name="killed"),
-    k.AwaitState(leader=1, isr=(0, 1), **_U),
-    k.Produce(operation="both-of-u", records=1, acks=-1, **_U),
-    k.Produce(operation="one-of-t", records=1, acks=-1, **_T),
+    k.AwaitState(leader=1, isr=(0, 1), **U),
+    k.Produce(operation="both-of-u", records=1, acks=-1, **U),
+    k.Produce(operation="one-of-t", records=1, acks=-1, **T),
     k.Inject(name="stopped", fault=k.StopBroker(broker=0)),
-    k.AwaitState(leader=1, isr=(1,), **_U),
+    k.AwaitState(leader=1, isr=(1,), **U),
     k.CreateTopic(topic="v", assignment=((1, 0),)),
     k.AwaitState(leader=1, isr=(1,), **_V),
     k.Produce(operation="one-of-v", records=1, acks=-1, **_V),
     k.Heal(name="stopped"),
-    k.AwaitState(leader=1, isr=(0, 1), **_U),
-    k.AwaitState(leader=1, isr=(1,), **_T),
+    k.AwaitState(leader=1, isr=(0, 1), **U),
+    k.AwaitState(leader=1, isr=(1,), **T),
     k.AwaitState(leader=1, isr=(1,), **_V),
     k.Inject(name="stopped-again", fault=k.StopBroker(broker=0)),
-    k.AwaitState(leader=1, isr=(1,), **_U),
+    k.AwaitState(leader=1, isr=(1,), **U),
     k.Heal(name="disk"),
     k.Heal(name="stopped-again"),
-    k.AwaitState(leader=1, isr=(0, 1), **_T),
-    k.AwaitState(leader=1, isr=(0, 1), **_U),
+    k.AwaitState(leader=1, isr=(0, 1), **T),
+    k.AwaitState(leader=1, isr=(0, 1), **U),
     k.AwaitState(leader=1, isr=(1, 0), **_V),
-    k.Produce(operation="at-last", records=1, acks=-1, **_T),
+    k.Produce(operation="at-last", records=1, acks=-1, **T),
     k.AwaitHighWatermark(brokers=(0, 1), high_watermark=1, **_V),
 )
 

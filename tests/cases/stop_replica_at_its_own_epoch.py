@@ -6,7 +6,8 @@ held here. 2.5.1 knows no epoch there, and 3.4.1 obeys at the own epoch too (KAF
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, messages, number
+from tests.support.case_steps import both_have_one, held
+from tests.support.looking import messages, number
 
 PROPERTIES = {"controlled.shutdown.enable": "true"}
 RELEASES = {"2.5.1": True, "2.6.0": True, "2.8.2": True, "3.4.0": True, "3.4.1": True}
@@ -17,16 +18,8 @@ def steps(release):
     after = (k.AwaitReplicated(topic="t", partition=0, brokers=(0, 1), log_end_offset=2),)
     return (
         *both_have_one(0, 1),
-        k.Inject(
-            name="leader",
-            fault=k.HoldRequests(name="leader", api="LeaderAndIsr", source=2, target=0),
-        ),
-        k.Inject(
-            name="bye",
-            fault=k.HoldRequests(
-                name="bye", api="ControlledShutdown", source=1, target=2, direction="response"
-            ),
-        ),
+        held("leader", "LeaderAndIsr", source=2, target=0),
+        held("bye", "ControlledShutdown", source=1, target=2, direction="response"),
         k.Inject(name="stop", fault=k.StopBroker(broker=1, await_end=False)),
         k.AwaitHeld(name="leader"),
         k.AwaitHeld(name="bye"),

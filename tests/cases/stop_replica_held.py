@@ -6,13 +6,14 @@ on with its shutdown; what is held for a process that has ended reaches nobody.
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, messages
+from tests.support.case_steps import both_have_one, held
+from tests.support.looking import messages
 
 PROPERTIES = {"controlled.shutdown.enable": "true"}
 RELEASES = {"1.1.1": True, "3.9.1": True}
 STEPS = (
     *both_have_one(0, 1),
-    k.Inject(name="stop", fault=k.HoldRequests(name="stop", api="StopReplica", source=2, target=1)),
+    held("stop", "StopReplica", source=2, target=1),
     k.Inject(name="down", fault=k.StopBroker(broker=1)),
     k.AwaitHeld(name="stop"),
     k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),

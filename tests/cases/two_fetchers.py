@@ -7,6 +7,7 @@ a request in flight of its own, and truncates by itself when its leader changes.
 from typing import Any
 
 import kchaos as k
+from tests.support.case_steps import held
 from tests.support.looking import messages, of_partition
 
 RELEASES = {"1.1.1": True, "2.8.2": True, "3.9.1": True}
@@ -26,10 +27,7 @@ def _written(name: str, acks: int = -1) -> Any:
 STEPS = (
     k.CreateTopic(topic="t", assignment=((0, 1),) * len(_PARTITIONS)),
     *_written("both"),
-    k.Inject(
-        name="held",
-        fault=k.HoldRequests(name="held", api="Fetch", source=1, target=0, topic="t", partition=1),
-    ),
+    held("held", "Fetch", source=1, target=0, topic="t", partition=1),
     k.Produce(operation="passes", topic="t", partition=0, records=1, acks=-1),
     k.TakeSnapshot(label="held"),
     k.Heal(name="held"),

@@ -6,14 +6,13 @@ it appends has the leader epoch from before (kafka.controller.RequestSendThread)
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, observations
+from tests.support.case_steps import both_have_one, held
+from tests.support.looking import observations
 
 RELEASES = {"1.1.1": True}
 STEPS = (
     *both_have_one(1, 0),
-    k.Inject(
-        name="held", fault=k.HoldRequests(name="held", api="UpdateMetadata", source=2, target=1)
-    ),
+    held("held", "UpdateMetadata", source=2, target=1),
     k.CreateTopic(topic="u", assignment=((2,),)),
     k.AwaitHeld(name="held"),
     k.Inject(name="down", fault=k.KillBroker(broker=0)),

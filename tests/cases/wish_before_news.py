@@ -7,7 +7,8 @@ cache is without it (kafka.cluster.Partition.maybeExpandIsr, 3.3.0).
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, messages, of_partition
+from tests.support.case_steps import both_have_one, held
+from tests.support.looking import messages, of_partition
 
 RELEASES = {"3.2.3": True, "3.3.2": True, "3.9.1": True}
 PROPERTIES = {
@@ -20,9 +21,7 @@ STEPS = (
     k.Inject(name="down", fault=k.KillBroker(broker=1)),
     k.AwaitState(topic="t", partition=0, leader=0, isr=(0,)),
     k.AwaitQuiet(),
-    k.Inject(
-        name="wish", fault=k.HoldRequests(name="wish", api="AlterPartition", source=0, target=2)
-    ),
+    held("wish", "AlterPartition", source=0, target=2),
     k.Heal(name="down"),
     k.AwaitHeld(name="wish"),
     k.Inject(name="down-again", fault=k.KillBroker(broker=1)),
@@ -37,9 +36,7 @@ STEPS = (
         count=2,
     ),
     k.AwaitQuiet(),
-    k.Inject(
-        name="news", fault=k.HoldRequests(name="news", api="UpdateMetadata", source=2, target=0)
-    ),
+    held("news", "UpdateMetadata", source=2, target=0),
     k.Heal(name="down-again"),
     k.AwaitHeld(name="news"),
     k.Heal(name="wish"),

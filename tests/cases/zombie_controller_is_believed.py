@@ -8,22 +8,15 @@ old controller's requests do not end with its time in office: its senders live u
 """
 
 import kchaos as k
-from tests.support.looking import both_have_one, messages, of_partition, values
+from tests.support.case_steps import held, leads_without_hearing_of_the_next
+from tests.support.looking import messages, of_partition, values
 
 RELEASES = {"1.1.1": True}
 # A request that is held longer than this is sent once more, and answered as one that came late.
 PROPERTIES = {"request.timeout.ms": "12000"}
 STEPS = (
-    *both_have_one(1, 0),
-    k.ReorderReplicas(topic="t", partition=0, replicas=(0, 1)),
-    k.Inject(
-        name="late", fault=k.HoldRequests(name="late", api="LeaderAndIsr", source=2, target=1)
-    ),
-    k.Inject(name="elect", fault=k.PreferredElection(topic="t", partition=0)),
-    k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
-    k.AwaitHeld(name="late"),
-    k.Produce(operation="unheard", topic="t", partition=0, records=1, acks=1, broker=1),
-    k.Inject(name="new", fault=k.HoldRequests(name="new", api="UpdateMetadata", target=1)),
+    *leads_without_hearing_of_the_next(),
+    held("new", "UpdateMetadata", target=1),
     k.Inject(name="zookeeper", fault=k.CutZooKeeper(broker=2)),
     k.Inject(name="session", fault=k.ExpireSession(broker=2, await_return=False)),
     k.AwaitHeld(name="new"),

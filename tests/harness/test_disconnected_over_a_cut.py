@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import kchaos as k
-from tests.support.looking import both_have_one
+from tests.support.case_steps import both_have_one
 
 pytestmark = [pytest.mark.docker, pytest.mark.cluster, pytest.mark.usefixtures("docker_base")]
 

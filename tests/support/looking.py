@@ -1,10 +1,9 @@
-"""Steps that many cases begin with, and values that they look for in a run directory."""
+"""Values that the cases look for in a run directory."""
 
 import re
 from collections.abc import Iterator
 from typing import Any
 
-import kchaos as k
 from kchaos.checkers.formats.checkpoints import (
     LEADER_EPOCHS,
     parse_leader_epoch_checkpoint,
@@ -13,15 +12,6 @@ from kchaos.checkers.formats.checkpoints import (
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.directory import read_partition
 from kchaos.checkers.segments.reader import read_records
-
-
-def both_have_one(leader: int, follower: int) -> tuple[k.Step, ...]:
-    """Topic t with one partition on two brokers, both of which have a record and its offset."""
-    return (
-        k.CreateTopic(topic="t", assignment=((leader, follower),)),
-        k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
-        k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
-    )
 
 
 def number(release: str) -> tuple[int, ...]:
