@@ -5,6 +5,7 @@ from typing import Any
 import kchaos as k
 from kchaos.clusters.releases import release_of
 from kchaos.harness.catalogue.settings import quick_cluster, why_not_asked
+from kchaos.harness.catalogue.words import at_link, held
 
 CONTROLLER, LEADER, FOLLOWER, OTHER = 0, 1, 2, 3
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
@@ -24,12 +25,7 @@ def _steps(_case: str) -> tuple[k.Step, ...]:
         k.Inject(name="down", fault=k.KillBroker(broker=FOLLOWER)),
         k.AwaitState(leader=LEADER, isr=(LEADER, OTHER), **_T0),
         k.Tell(text="broker 2 is back; its leader asks to take it into the ISR, and that is late"),
-        k.Inject(
-            name="late",
-            fault=k.HoldRequests(
-                name="late", api="AlterPartition", source=LEADER, target=CONTROLLER
-            ),
-        ),
+        held("late", "AlterPartition", source=LEADER, target=CONTROLLER),
         k.Heal(name="down"),
         k.AwaitHeld(name="late"),
         k.Tell(text="broker 3 is killed: broker 1 leads on in the next epoch, and asks again"),
@@ -51,14 +47,12 @@ def _steps(_case: str) -> tuple[k.Step, ...]:
     )
 
 
-_FENCED = {
-    "link": {
-        "api": "AlterPartition",
-        "source": LEADER,
-        "direction": "response",
-        "partition": {"topic": "t", "error_code": _FENCED_LEADER_EPOCH},
-    }
-}
+_FENCED = at_link(
+    "AlterPartition",
+    "response",
+    LEADER,
+    partition={"topic": "t", "error_code": _FENCED_LEADER_EPOCH},
+)
 
 
 def _cannot_show(case: str, release: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import kchaos as k
 from kchaos.clusters.agent.points import CONTROLLER_WRITE
 from kchaos.harness.catalogue.settings import quick_cluster, why_not_asked
+from kchaos.harness.catalogue.words import at_link
 
 CONTROLLER, LEADER, FOLLOWER = 0, 1, 2
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
@@ -42,23 +43,19 @@ def _steps(_case: str) -> tuple[k.Step, ...]:
     )
 
 
-_FAILED = {
-    "link": {
-        "api": "AlterPartition",
-        "source": LEADER,
-        "direction": "response",
-        "partition": {"topic": "t", "error_code": _UNKNOWN_SERVER_ERROR},
-    }
-}
+_FAILED = at_link(
+    "AlterPartition",
+    "response",
+    LEADER,
+    partition={"topic": "t", "error_code": _UNKNOWN_SERVER_ERROR},
+)
 _NOT_ENQUEUED = {"log": {"broker": LEADER, "pattern": "Failed to enqueue ISR change state"}}
-_TAKEN_IN = {
-    "link": {
-        "api": "AlterPartition",
-        "source": LEADER,
-        "direction": "response",
-        "partition": {"topic": "t", "error_code": 0, "isr": [LEADER, FOLLOWER]},
-    }
-}
+_TAKEN_IN = at_link(
+    "AlterPartition",
+    "response",
+    LEADER,
+    partition={"topic": "t", "error_code": 0, "isr": [LEADER, FOLLOWER]},
+)
 
 KAFKA_14010 = k.Entry(
     name="KAFKA-14010",

@@ -4,6 +4,7 @@ from typing import Any
 
 import kchaos as k
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
+from kchaos.harness.catalogue.words import held
 
 ENDING, NEXT, BEHIND, CONTROLLER = 0, 1, 2, 100
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
@@ -24,16 +25,13 @@ def _steps(_case: str) -> tuple[k.Step, ...]:
         k.Produce(operation="both", records=3, acks=-1, **_T0),
         k.AwaitHighWatermark(brokers=(ENDING, NEXT), high_watermark=3, **_T0),
         k.Tell(text="broker 2, which has nothing, hears no decision: no shutdown is granted"),
-        k.Inject(
-            name="behind",
-            fault=k.HoldRequests(
-                name="behind",
-                api="Fetch",
-                source=BEHIND,
-                target=CONTROLLER,
-                topic="__cluster_metadata",
-                partition=0,
-            ),
+        held(
+            "behind",
+            "Fetch",
+            source=BEHIND,
+            target=CONTROLLER,
+            topic="__cluster_metadata",
+            partition=0,
         ),
         k.AwaitHeld(name="behind"),
         k.Tell(text="broker 0 is asked to stop; 1 leads, and 0 has read that"),

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import kchaos as k
+from kchaos.harness.catalogue.words import at_link
 
 LEADER, FOLLOWER, CONTROLLER = 0, 1, 2
 BOTH = (LEADER, FOLLOWER)
@@ -54,14 +55,7 @@ def _steps(case: str) -> tuple[k.Step, ...]:
 
 
 def _answered(**entry: Any) -> dict[str, Any]:
-    return {
-        "link": {
-            "api": "Fetch",
-            "source": FOLLOWER,
-            "direction": "response",
-            "partition": {"topic": "t", **entry},
-        }
-    }
+    return at_link("Fetch", "response", FOLLOWER, partition={"topic": "t", **entry})
 
 
 _RED = k.Expectation(

@@ -2,25 +2,14 @@
 
 import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
+from kchaos.harness.catalogue.words import at_link, held_from
 
 A, B, C, CONTROLLER = 0, 1, 2, 3
 _CASE = "lagging-high-watermark"
 
 
 def _hold_answers(name: str, source: int, target: int, offset: int) -> k.Inject:
-    return k.Inject(
-        name=name,
-        fault=k.HoldRequests(
-            name=name,
-            api="Fetch",
-            source=source,
-            target=target,
-            direction="response",
-            topic="t",
-            partition=0,
-            fetch_offset_at_least=offset,
-        ),
-    )
+    return held_from(name, source, target, offset, direction="response")
 
 
 def _steps(case: str) -> tuple[k.Step, ...]:
@@ -57,9 +46,7 @@ def _steps(case: str) -> tuple[k.Step, ...]:
     )
 
 
-_HELD = {
-    "link": {"api": "Fetch", "direction": "response", "source": C, "target": B, "fate": "held"}
-}
+_HELD = at_link("Fetch", "response", C, B, fate="held")
 _EXITS = "Exiting because log truncation is not allowed for partition t-0"
 
 KAFKA_7128 = k.Entry(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import kchaos as k
 from kchaos.harness.catalogue.kip_380_bounced import late_answer
+from kchaos.harness.catalogue.words import held
 
 CONTROLLER, BOUNCING, OTHER = 0, 1, 2
 _OLD, _NEW_CONTROLLER, _OWN = "protocol-0.10.2", "new-controller", "own-protocol"
@@ -67,10 +68,7 @@ def _steps(case: str) -> tuple[k.Step, ...]:
         k.Inject(name="still", fault=k.PauseBroker(broker=CONTROLLER)),
         k.Inject(name="1-down", fault=k.KillBroker(broker=BOUNCING)),
         k.Heal(name="1-down"),
-        k.Inject(
-            name="fetches",
-            fault=k.HoldRequests(name="fetches", api="Fetch", source=BOUNCING, target=OTHER),
-        ),
+        held("fetches", "Fetch", source=BOUNCING, target=OTHER),
         k.Tell(text="the late request is the first that the new process gets"),
         k.Heal(name="late"),
         k.IfPossible(

@@ -2,6 +2,7 @@
 
 import kchaos as k
 from kchaos.clusters.releases import release_of
+from kchaos.harness.catalogue.words import at_link
 
 CONTROLLER, N, O = 0, 1, 2  # noqa: E741 - N writes the new format, O the old one
 _FORMAT, _PROTOCOL = "log.message.format.version", "inter.broker.protocol.version"
@@ -62,15 +63,9 @@ def _cannot_show(case: str, release: str) -> str:
     return ""
 
 
-_OUT_OF_RANGE = {
-    "link": {
-        "api": "Fetch",
-        "direction": "response",
-        "source": N,
-        "target": O,
-        "partition": {"topic": "t", "partition": 0, "error_code": 1},
-    }
-}
+_OUT_OF_RANGE = at_link(
+    "Fetch", "response", N, O, partition={"topic": "t", "partition": 0, "error_code": 1}
+)
 
 KAFKA_7601_MIXED_DEFAULT = k.Entry(
     name="KAFKA-7601-mixed-default",

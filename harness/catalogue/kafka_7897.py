@@ -2,6 +2,7 @@
 
 import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
+from kchaos.harness.catalogue.words import at_link
 
 A, B, CONTROLLER = 0, 1, 2
 OLD = "0.10.2"
@@ -75,16 +76,14 @@ def _no_epochs(broker: int) -> dict[str, dict[str, object]]:
 
 
 def _fetches_from_its_end(follower: int, leader: int) -> dict[str, dict[str, object]]:
-    return {
-        "link": {
-            "api": "Fetch",
-            "direction": "request",
-            "fate": "held",
-            "source": follower,
-            "target": leader,
-            "partition": {"topic": "t", "partition": 0, "fetch_offset": 25},
-        }
-    }
+    return at_link(
+        "Fetch",
+        "request",
+        follower,
+        leader,
+        fate="held",
+        partition={"topic": "t", "partition": 0, "fetch_offset": 25},
+    )
 
 
 KAFKA_7897 = k.Entry(

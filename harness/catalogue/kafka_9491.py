@@ -2,6 +2,7 @@
 
 import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
+from kchaos.harness.catalogue.words import at_link, held_from
 
 A, B, CONTROLLER = 0, 1, 2
 
@@ -18,19 +19,7 @@ def _steps(case: str) -> tuple[k.Step, ...]:
         k.AwaitHighWatermark(topic="t", partition=0, brokers=(A,), high_watermark=5),
         k.DeleteRecords(topic="t", partition=0, before_offset=5),
         k.Tell(text="B is back: out of range, it begins its log anew at 5, and is in sync there"),
-        k.Inject(
-            name="answer",
-            fault=k.HoldRequests(
-                name="answer",
-                api="Fetch",
-                source=B,
-                target=A,
-                direction="response",
-                topic="t",
-                partition=0,
-                fetch_offset_at_least=5,
-            ),
-        ),
+        held_from("answer", B, A, 5, direction="response"),
         k.Heal(name="B-down"),
         k.AwaitMessage(api="ListOffsets", source=B, target=A, direction="response", count=2),
         k.AwaitHeld(name="answer"),
@@ -53,15 +42,13 @@ def _steps(case: str) -> tuple[k.Step, ...]:
 
 
 _DELETED = "deleted"
-_ANEW = {
-    "link": {
-        "api": "ListOffsets",
-        "direction": "response",
-        "source": B,
-        "target": A,
-        "partition": {"topic": "t", "partition": 0, "error_code": 0, "offset": 5},
-    }
-}
+_ANEW = at_link(
+    "ListOffsets",
+    "response",
+    B,
+    A,
+    partition={"topic": "t", "partition": 0, "error_code": 0, "offset": 5},
+)
 _TOLD = {"api": "LeaderAndIsr", "direction": "response", "source": CONTROLLER, "target": B}
 
 KAFKA_9491 = k.Entry(

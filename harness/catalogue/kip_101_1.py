@@ -1,6 +1,7 @@
 """KIP-101, scenario 1: an acknowledged record is lost by truncation to the high watermark."""
 
 import kchaos as k
+from kchaos.harness.catalogue.words import held_from
 
 X, B, A, CONTROLLER = 0, 1, 2, 3
 # X and B die before they have checkpointed anything, so that they follow A from the start of the
@@ -24,19 +25,7 @@ def _cluster(kafka: str) -> k.ClusterSpec:
 def _hold(follower: int) -> k.Inject:
     """Hold responses to the follower's fetches, from which it would learn X's high watermark."""
     name = f"hold-{follower}"
-    return k.Inject(
-        name=name,
-        fault=k.HoldRequests(
-            name=name,
-            api="Fetch",
-            source=follower,
-            target=X,
-            direction="response",
-            topic="t",
-            partition=0,
-            fetch_offset_at_least=2,
-        ),
-    )
+    return held_from(name, follower, X, 2, direction="response")
 
 
 _ACKED, _SEEN = "clean-elections", "read"

@@ -2,6 +2,7 @@
 
 import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
+from kchaos.harness.catalogue.words import at_link, held, held_from
 
 A, B, CONTROLLER = 0, 1, 2
 
@@ -14,19 +15,7 @@ def _steps(case: str) -> tuple[k.Step, ...]:
         k.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=11),
         k.AwaitHighWatermark(topic="t", partition=0, brokers=(A, B), high_watermark=11),
         k.Tell(text="11-20 are committed too: B's high watermark is 21, A's is still 11"),
-        k.Inject(
-            name="answer",
-            fault=k.HoldRequests(
-                name="answer",
-                api="Fetch",
-                source=A,
-                target=B,
-                direction="response",
-                topic="t",
-                partition=0,
-                fetch_offset_at_least=21,
-            ),
-        ),
+        held_from("answer", A, B, 21, direction="response"),
         k.Produce(operation="second", topic="t", partition=0, records=10, acks=-1),
         k.AwaitReplicated(topic="t", partition=0, brokers=(A, B), log_end_offset=21),
         k.AwaitHeld(name="answer"),
@@ -37,28 +26,21 @@ def _steps(case: str) -> tuple[k.Step, ...]:
         k.Inject(name="A-down", fault=k.KillBroker(broker=A)),
         k.AwaitState(topic="t", partition=0, leader=B, isr=(B,)),
         k.Heal(name="answer"),
-        k.Inject(
-            name="fetch",
-            fault=k.HoldRequests(
-                name="fetch", api="Fetch", source=A, target=B, topic="t", partition=0
-            ),
-        ),
+        held("fetch", "Fetch", source=A, target=B, topic="t", partition=0),
         k.Heal(name="A-down"),
         k.AwaitHeld(name="fetch"),
     )
 
 
 def _fetches_from(offset: int) -> dict[str, dict[str, object]]:
-    return {
-        "link": {
-            "api": "Fetch",
-            "direction": "request",
-            "fate": "held",
-            "source": A,
-            "target": B,
-            "partition": {"topic": "t", "partition": 0, "fetch_offset": offset},
-        }
-    }
+    return at_link(
+        "Fetch",
+        "request",
+        A,
+        B,
+        fate="held",
+        partition={"topic": "t", "partition": 0, "fetch_offset": offset},
+    )
 
 
 def _answered(**more: int) -> dict[str, dict[str, int]]:

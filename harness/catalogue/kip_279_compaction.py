@@ -5,6 +5,7 @@ from typing import Any
 
 import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
+from kchaos.harness.catalogue.words import at_link
 
 A, B, CONTROLLER = 0, 1, 2
 SETTINGS = (
@@ -84,16 +85,14 @@ def _epochs_of_a(*starts: int) -> dict[str, dict[str, object]]:
 
 _CLEANED = {"log": {"broker": A, "pattern": r"Log cleaner thread 0 cleaned log t-0 "}}
 _TRUNCATED = {"log": {"broker": B, "pattern": r"[Tt]runcat\w+ .*to( offset)? 11\b"}}
-_GOES_ON_AT_15 = {
-    "link": {
-        "api": "Fetch",
-        "direction": "request",
-        "fate": "passed",
-        "source": B,
-        "target": A,
-        "partition": {"topic": "t", "partition": 0, "fetch_offset": 15},
-    }
-}
+_GOES_ON_AT_15 = at_link(
+    "Fetch",
+    "request",
+    B,
+    A,
+    fate="passed",
+    partition={"topic": "t", "partition": 0, "fetch_offset": 15},
+)
 _REBUILT, _NOT_REBUILT = _epochs_of_a(0, 21, 32), _epochs_of_a(32)
 
 

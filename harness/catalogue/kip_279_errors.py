@@ -2,6 +2,7 @@
 
 import kchaos as k
 from kchaos.harness.catalogue.settings import quick_cluster
+from kchaos.harness.catalogue.words import held
 
 A, B, CONTROLLER = 0, 1, 2
 _HELD, _FORGED = "held", "forged"
@@ -28,12 +29,7 @@ _BEFORE: tuple[k.Step, ...] = (
 )
 _ANSWERS_HELD: tuple[k.Step, ...] = (
     k.Tell(text="A returns, and B's answers to it are held"),
-    k.Inject(
-        name="answers",
-        fault=k.HoldRequests(
-            name="answers", api="OffsetForLeaderEpoch", source=A, target=B, direction="response"
-        ),
-    ),
+    held("answers", "OffsetForLeaderEpoch", source=A, target=B, direction="response"),
     k.Heal(name="A-down"),
     k.Tell(text="three times A gives up waiting; has it truncated to its high watermark?"),
     k.AwaitHeld(name="answers", count=3),

@@ -2,6 +2,7 @@
 
 import kchaos as k
 from kchaos.harness.catalogue.kip_279_3 import KIP_279_3
+from kchaos.harness.catalogue.words import at_link
 
 A, B, CONTROLLER = 0, 1, 2
 _BEFORE, _AFTER = "1.1.1", "2.0.1"
@@ -83,15 +84,7 @@ _SOURCE = "KIP-279, Compatibility, Deprecation, and Migration Plan"
 
 
 def _asked(version: int) -> dict[str, dict[str, object]]:
-    return {
-        "link": {
-            "api": "OffsetForLeaderEpoch",
-            "direction": "request",
-            "source": A,
-            "target": B,
-            "api_version": version,
-        }
-    }
+    return at_link("OffsetForLeaderEpoch", "request", A, B, api_version=version)
 
 
 def _answered(**fields: int) -> dict[str, dict[str, int]]:

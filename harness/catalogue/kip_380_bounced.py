@@ -5,6 +5,7 @@ from typing import Any
 
 import kchaos as k
 from kchaos.checkers.acts import STALE_CLIENT_ID
+from kchaos.harness.catalogue.words import at_link
 
 CONTROLLER, BOUNCING, OTHER = 0, 1, 2
 
@@ -37,11 +38,4 @@ def topic_with_a_record(replicas: tuple[int, ...]) -> tuple[k.Step, ...]:
 
 def late_answer(api: str, error_code: int) -> Mapping[str, Any]:
     """Return the witness of this response to a late request, whatever the decider."""
-    return {
-        "link": {
-            "api": api,
-            "client_id": STALE_CLIENT_ID,
-            "direction": "response",
-            "detail": {"error_code": error_code},
-        }
-    }
+    return at_link(api, "response", client_id=STALE_CLIENT_ID, detail={"error_code": error_code})

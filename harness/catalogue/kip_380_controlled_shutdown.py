@@ -13,6 +13,7 @@ from kchaos.harness.catalogue.kip_380_bounced import (
     late_answer,
     topic_with_a_record,
 )
+from kchaos.harness.catalogue.words import at_link
 
 _LIVE, _ASKED, _SESSION = "live-broker", "asked-itself", "session-lost"
 _IMPATIENT = {"controlled.shutdown.enable": "true", "controlled.shutdown.max.retries": "1"}
@@ -117,15 +118,13 @@ _HELD = {"hit": {"point": CONTROLLED_SHUTDOWN, "broker": CONTROLLER, "fate": "he
 
 def _answered(version: int, error_code: int) -> Mapping[str, Any]:
     """Return the witness of this response of the controller to broker 1."""
-    return {
-        "link": {
-            "api": "ControlledShutdown",
-            "api_version": version,
-            "source": BOUNCING,
-            "direction": "response",
-            "detail": {"error_code": error_code},
-        }
-    }
+    return at_link(
+        "ControlledShutdown",
+        "response",
+        BOUNCING,
+        api_version=version,
+        detail={"error_code": error_code},
+    )
 
 
 KIP_380_STALE_CONTROLLED_SHUTDOWN = k.Entry(

@@ -2,6 +2,7 @@
 
 import kchaos as k
 from kchaos.harness.catalogue import kip_380_bounced as bounced
+from kchaos.harness.catalogue.words import at_link
 
 REGISTERING = bounced.BOUNCING
 
@@ -40,14 +41,9 @@ _THROWN = {
 
 
 def _answered(error_code: int) -> dict[str, object]:
-    return {
-        "link": {
-            "api": "LeaderAndIsr",
-            "target": REGISTERING,
-            "direction": "response",
-            "detail": {"error_code": error_code},
-        }
-    }
+    return at_link(
+        "LeaderAndIsr", "response", target=REGISTERING, detail={"error_code": error_code}
+    )
 
 
 KIP_380_EPOCH_AHEAD = k.Entry(

@@ -11,6 +11,7 @@ from kchaos.harness.catalogue.kip_380_bounced import (
     bounced_cluster,
     late_answer,
 )
+from kchaos.harness.catalogue.words import held
 
 _LEADS, _FORGETS, _SENT = "leads-again", "forgets-high-watermarks", "sent-by-controller"
 _NEVER_TIMES_OUT = {"controller.socket.timeout.ms": "120000"}
@@ -96,12 +97,7 @@ def _made_anew(case: str) -> tuple[k.Step, ...]:
             fault=k.StaleRequest(api="LeaderAndIsr", broker=BOUNCING, partitions=(("t", 0),)),
         ),
         k.Tell(text="broker 1 bounces, broker 2 leads; the news of that are slow"),
-        k.Inject(
-            name="news",
-            fault=k.HoldRequests(
-                name="news", api="LeaderAndIsr", source=CONTROLLER, target=BOUNCING
-            ),
-        ),
+        held("news", "LeaderAndIsr", source=CONTROLLER, target=BOUNCING),
         k.Inject(name="bounce", fault=k.FastBounce(broker=BOUNCING)),
         k.AwaitState(topic="t", partition=0, leader=OTHER, isr=(OTHER,)),
         k.AwaitHeld(name="news"),

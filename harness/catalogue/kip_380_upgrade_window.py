@@ -13,6 +13,7 @@ from kchaos.harness.catalogue.kip_380_bounced import (
     late_answer,
     topic_with_a_record,
 )
+from kchaos.harness.catalogue.words import at_link
 
 _FIRST, _SECOND, _UNKNOWN = "first-roll", "second-roll", "epoch-unknown"
 _TWO_ROLLS, _SKIPPED, _REVERSE = "two-rolls", "roll-skipped", "roll-skipped-old-controller"
@@ -174,15 +175,7 @@ _OBEYED, _REFUSED = late_answer("StopReplica", 0), late_answer("StopReplica", 77
 
 
 def _sent(api: str, version: int, source: int, target: int) -> Mapping[str, object]:
-    return {
-        "link": {
-            "api": api,
-            "api_version": version,
-            "source": source,
-            "target": target,
-            "direction": "request",
-        }
-    }
+    return at_link(api, "request", source, target, api_version=version)
 
 
 KIP_380_UPGRADE_WINDOW = k.Entry(

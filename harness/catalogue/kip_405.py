@@ -8,6 +8,7 @@ from typing import Any
 import kchaos as k
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.harness.catalogue.kip_405_page import of_scenario, wanted
+from kchaos.harness.catalogue.words import at_link
 
 MESSAGE_BYTES = 84
 """Bytes of a batch of one record of 16 bytes in a segment (magic 2)."""
@@ -178,18 +179,13 @@ def as_printed(
 
 def sent_to_the_tier(follower: int, leader: int) -> Mapping[str, Any]:
     """Return the witness that a leader refers a follower's fetch to the remote tier."""
-    return {
-        "link": {
-            "api": "Fetch",
-            "source": follower,
-            "target": leader,
-            "direction": "response",
-            "partition": {
-                "topic": TOPIC,
-                "error_code": ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE.value,
-            },
-        }
-    }
+    return at_link(
+        "Fetch",
+        "response",
+        follower,
+        leader,
+        partition={"topic": TOPIC, "error_code": ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE.value},
+    )
 
 
 def epochs(snapshot: str, broker: int, *starts: int) -> Mapping[str, Any]:

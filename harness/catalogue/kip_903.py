@@ -4,6 +4,7 @@ from typing import Any
 
 import kchaos as k
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
+from kchaos.harness.catalogue.words import at_link
 
 LEADER, FOLLOWER, CONTROLLER = 0, 1, 100
 _T0: dict[str, Any] = {"topic": "t", "partition": 0}
@@ -92,14 +93,12 @@ KIP_903 = k.Entry(
             safe=True,
             witness=(
                 _ASKED,
-                {
-                    "link": {
-                        "api": "AlterPartition",
-                        "source": LEADER,
-                        "direction": "response",
-                        "partition": {"topic": "t", "error_code": _INELIGIBLE},
-                    }
-                },
+                at_link(
+                    "AlterPartition",
+                    "response",
+                    LEADER,
+                    partition={"topic": "t", "error_code": _INELIGIBLE},
+                ),
             ),
         ),
     },

@@ -8,7 +8,7 @@ kafka.cluster.Replica.updateFetchState, 3.8.0). Up to 2.3 any follower's fetch d
 """
 
 import kchaos as k
-from tests.support.case_steps import held, write_that_waits
+from tests.support.case_steps import held_from, write_that_waits
 from tests.support.looking import answer, messages, of_partition
 
 BROKERS = (0, 1, 2, 3)
@@ -22,30 +22,23 @@ PROPERTIES = {
 }
 
 
-def held_from(offset: int) -> k.Inject:
-    name = f"from-{offset}"
-    return held(
-        name, "Fetch", source=2, target=0, topic="t", partition=0, fetch_offset_at_least=offset
-    )
-
-
 def write(operation: str) -> k.Produce:
     return k.Produce(operation=operation, topic="t", partition=0, records=1, acks=-1, broker=0)
 
 
 STEPS = (
     k.CreateTopic(topic="t", assignment=((0, 1, 2),)),
-    held_from(1),
+    held_from("from-1", 2, 0, 1),
     k.Produce(operation="first", topic="t", partition=0, records=1, acks=1, broker=0),
     k.AwaitHeld(name="from-1"),
     k.AwaitState(topic="t", partition=0, leader=0, isr=(0, 1)),
     write("missed"),
     # This fetch reaches the end of none before it that is recent; the next one reaches its end.
-    held_from(2),
+    held_from("from-2", 2, 0, 2),
     k.Heal(name="from-1"),
     k.AwaitHeld(name="from-2"),
     write("missed-too"),
-    held_from(3),
+    held_from("from-3", 2, 0, 3),
     k.Heal(name="from-2"),
     k.AwaitHeld(name="from-3"),
     write_that_waits("waits"),

@@ -8,7 +8,7 @@ ISR shrank, and the fetch at 201 takes nobody in.
 """
 
 import kchaos as k
-from tests.support.case_steps import both_have_one, held
+from tests.support.case_steps import both_have_one, held_from
 from tests.support.looking import messages, number, of_partition
 
 RELEASES = {"2.6.3": True, "2.7.2": True, "2.8.2": True, "3.0.2": True, "3.1.2": True}
@@ -19,20 +19,14 @@ PROPERTIES = {
 }
 
 
-def fetches_held(name: str, offset: int) -> k.Inject:
-    return held(
-        name, "Fetch", source=1, target=0, topic="t", partition=0, fetch_offset_at_least=offset
-    )
-
-
 STEPS = (
     *both_have_one(0, 1),
     # The fetch at 1 finds the leader at 401, so that the one at 201 does not count as caught up.
-    fetches_held("all", 1),
+    held_from("all", 1, 0, 1),
     k.AwaitHeld(name="all"),
     k.Produce(operation="first", topic="t", partition=0, records=200, acks=1),
     k.Produce(operation="second", topic="t", partition=0, records=200, acks=1),
-    fetches_held("next", 2),
+    held_from("next", 1, 0, 2),
     k.Heal(name="all"),
     k.AwaitHeld(name="next"),
     k.Produce(operation="third", topic="t", partition=0, records=200, acks=1),

@@ -7,7 +7,7 @@ hears of 1 with its next fetch, which is held.
 """
 
 import kchaos as k
-from tests.support.case_steps import held
+from tests.support.case_steps import held_from
 from tests.support.looking import messages, of_partition
 
 PROPERTIES = {"replica.fetch.max.bytes": "1"}
@@ -33,15 +33,7 @@ def steps(release):
         k.Inject(name="cut", fault=k.CutLink(source=1, target=0)),
         k.Produce(operation="first", topic="t", partition=0, records=1, acks=1),
         k.Produce(operation="second", topic="t", partition=0, records=1, acks=1),
-        held(
-            "third-fetch",
-            "Fetch",
-            source=1,
-            target=0,
-            topic="t",
-            partition=0,
-            fetch_offset_at_least=2,
-        ),
+        held_from("third-fetch", 1, 0, 2),
         k.Heal(name="cut"),
         k.AwaitHeld(name="third-fetch"),
         after,

@@ -3,6 +3,9 @@
 from typing import Any
 
 import kchaos as k
+from kchaos.harness.catalogue.words import held, held_from
+
+__all__ = ["held", "held_from"]
 
 
 def both_have_one(leader: int, follower: int) -> tuple[k.Step, ...]:
@@ -12,11 +15,6 @@ def both_have_one(leader: int, follower: int) -> tuple[k.Step, ...]:
         k.Produce(operation="both", topic="t", partition=0, records=1, acks=-1),
         k.AwaitHighWatermark(topic="t", partition=0, brokers=(0, 1), high_watermark=1),
     )
-
-
-def held(name: str, api: str, **more: Any) -> k.Inject:
-    """Requests of a kind are held, or with their direction answers, until this is healed."""
-    return k.Inject(name=name, fault=k.HoldRequests(name=name, api=api, **more))
 
 
 def write_that_waits(operation: str, *, timeout_s: float = 60) -> k.Produce:
