@@ -8,6 +8,8 @@ import requests
 from jgo.maven import PythonResolver
 from requests.adapters import HTTPAdapter
 from requests.exceptions import ChunkedEncodingError
+from requests.exceptions import ConnectionError as RequestsConnectionError
+from urllib3.exceptions import ReadTimeoutError
 from urllib3.util import Retry
 
 from kchaos.clusters.errors import MachineError
@@ -58,8 +60,12 @@ class CheckedResolver(PythonResolver):
             try:
                 answer = self._session.get(url, timeout=timeout_s)
                 break
-            except ChunkedEncodingError:  # urllib3 tries nothing again once bytes have come
-                if not left:
+            except (ChunkedEncodingError, RequestsConnectionError) as error:
+                # urllib3 tries nothing again once bytes have come.
+                stopped = isinstance(error, ChunkedEncodingError) or isinstance(
+                    error.args[0], ReadTimeoutError
+                )
+                if not left or not stopped:
                     raise
         if answer.status_code in (403, 404, 410):
             return None

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jgo.maven import MavenContext
@@ -35,7 +36,9 @@ class Failing(BaseHTTPRequestHandler):
             self.send_response(200)
             self.send_header("Content-Length", str(len(_JAR)))
             self.end_headers()
-            self.wfile.write(_JAR[:5] if failure == "short" else _JAR)
+            self.wfile.write(_JAR[:5] if failure in ("short", "silent") else _JAR)
+            if failure == "silent":
+                self.connection.recv(1)
             self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:
@@ -50,13 +53,13 @@ def repository() -> Iterator[str]:
         server.shutdown()
 
 
-def download(repository: str, folder: Path) -> bytes | None:
+def download(repository: str, folder: Path, timeout_s: Any = 60) -> bytes | None:
     context = MavenContext(
         resolver=CheckedResolver(),
         repo_cache=folder,
         local_repos=[],
         remote_repos={"here": repository},
-        timeout=60,
+        timeout=timeout_s,
     )
     artifact = context.create_dependency("org.apache.kafka:kafka-clients:0.0.1").artifact
     place = context.resolver.download(artifact)
@@ -70,6 +73,23 @@ def test_a_download_that_breaks_off_twice_is_tried_a_third_time(
     monkeypatch.setattr(Retry, "sleep", lambda *_: None)
     Failing.failures = [failure, failure]
     assert download(repository, tmp_path) == _JAR
+    assert Failing.failures == []
+
+
+def test_a_download_that_stands_still_twice_is_tried_a_third_time(
+    repository: str, tmp_path: Path
+) -> None:
+    Failing.failures = ["silent", "silent"]
+    assert download(repository, tmp_path, timeout_s=0.2) == _JAR
+    assert Failing.failures == []
+
+
+def test_a_download_that_goes_on_standing_still_is_an_error_of_the_network(
+    repository: str, tmp_path: Path
+) -> None:
+    Failing.failures = ["silent"] * 3
+    with pytest.raises(OSError, match="Read timed out"):
+        download(repository, tmp_path, timeout_s=0.2)
     assert Failing.failures == []
 
 
