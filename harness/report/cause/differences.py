@@ -73,9 +73,30 @@ def _written_by(story: Story) -> Iterator[CauseStep]:
             f"{acting_text(story, term.time)}; its records at {_written(story, term)}"
             f"{uncleanly(story, term)}.",
         )
+        yield from _own_cut(story, term)
     if not led or -1 in epochs:
         # Batches of magic 0 and 1 name no leader epoch.
         yield from _appended(story, {*epochs} if led else set())
+
+
+def _own_cut(story: Story, term: Term) -> Iterator[CauseStep]:
+    """Yield the truncation by which a leader lost what it wrote itself at the finding's offsets."""
+    if _leader_s_own(story, term):
+        return
+    finding = story.finding
+    for cut in story.truncations:
+        reaches = cut.target_offset <= finding.last_offset < cut.log_end_offset_before
+        time = story.cut_at(cut)
+        if reaches and cut.broker == term.leader and (time is None or time >= term.time):
+            yield CauseStep(
+                time=time,
+                section="replicas",
+                brokers=(cut.broker,),
+                text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
+                f"{cut.target_offset}, and with that its own records of leader epoch "
+                f"{term.leader_epoch}.",
+            )
+            return
 
 
 def _answered(story: Story, asked: AskedRound, *, decides: bool) -> Iterator[CauseStep]:
@@ -142,20 +163,30 @@ def _appended(story: Story, told: Collection[int]) -> Iterator[CauseStep]:
 
 def _written(story: Story, term: Term) -> str:
     """Return the offsets of a leader epoch on the replicas, and who agrees with its leader."""
-    of_epoch = [
+    of_epoch = _of_epoch(story, term)
+    first = min(batch.base_offset for _broker, batch in of_epoch)
+    last = max(batch.last_offset for _broker, batch in of_epoch)
+    own = _leader_s_own(story, term)
+    holders = sorted({broker for broker, batch in of_epoch if not own or _identity(batch) in own})
+    offsets = in_words(first, last)
+    alone = " alone" if len(holders) == 1 else ""
+    return f"{offsets} are on {brokers_text(holders)}{alone}"
+
+
+def _leader_s_own(story: Story, term: Term) -> set[tuple[object, ...]]:
+    """Return the batches of a leader epoch that its own leader still has, by their identity."""
+    return {_identity(batch) for broker, batch in _of_epoch(story, term) if broker == term.leader}
+
+
+def _of_epoch(story: Story, term: Term) -> list[tuple[int, Batch]]:
+    """Return the brokers and batches of a leader epoch at the finding's offsets."""
+    return [
         (replica.broker, batch)
         for replica in story.replicas
         for batch in batches_of(replica)
         if batch.leader_epoch == term.leader_epoch
         and story.covers(batch.base_offset, batch.last_offset)
     ]
-    first = min(batch.base_offset for _broker, batch in of_epoch)
-    last = max(batch.last_offset for _broker, batch in of_epoch)
-    own = {_identity(batch) for broker, batch in of_epoch if broker == term.leader}
-    holders = sorted({broker for broker, batch in of_epoch if not own or _identity(batch) in own})
-    offsets = in_words(first, last)
-    alone = " alone" if len(holders) == 1 else ""
-    return f"{offsets} are on {brokers_text(holders)}{alone}"
 
 
 def _identity(batch: Batch) -> tuple[object, ...]:

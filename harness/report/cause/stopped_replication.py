@@ -53,6 +53,7 @@ def stopped_replication(story: Story) -> Iterator[CauseStep]:
         *repeated_questions(story, asked),
         *rebuilt_from_tier(story),
         *not_registered(story, concerned),
+        *_unaware(story, concerned),
         *not_accepted(story, concerned),
         *isr_not_changed(story, concerned),
         *_unread(story, concerned),
@@ -71,11 +72,7 @@ def stopped_replication(story: Story) -> Iterator[CauseStep]:
 def offline_partition(story: Story) -> Iterator[CauseStep]:
     """Yield a partition without a leader, or with one that does not know of its leadership."""
     concerned = _concerned(story)
-    unaware = [
-        each
-        for each in story.loaded.findings
-        if each.kind == "generation-not-initialised" and set(each.brokers) & set(concerned)
-    ]
+    unaware = [*_unaware(story, concerned)]
     if not unaware:
         yield from stopped_replication(story)
         return
@@ -87,7 +84,15 @@ def offline_partition(story: Story) -> Iterator[CauseStep]:
         text=f"Broker {state.leader} is the leader by the last decision, in leader epoch "
         f"{state.leader_epoch}, with ISR {isr_text(state.isr)}.",
     )
-    yield from untold_broker(story, unaware[0])
+    yield from unaware
+
+
+def _unaware(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
+    """Yield a broker that no request informed of its replicas, of the first finding of one."""
+    for finding in story.loaded.findings:
+        if finding.kind == "generation-not-initialised" and {*finding.brokers} & {*concerned}:
+            yield from untold_broker(story, finding)
+            return
 
 
 def _concerned(story: Story) -> Sequence[int]:
