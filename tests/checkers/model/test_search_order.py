@@ -236,6 +236,33 @@ def fetches(fetch_offset: int, last_fetched_epoch: int | None) -> RequestSeen:
     return replace(asked(8, 0), partitions={T: anew}, is_full=True)
 
 
+@pytest.mark.parametrize(("fetch_offset", "is_unlikely"), [(2, False), (1, True)])
+def test_a_former_leader_that_fetches_from_behind_a_batch_has_appended_it(
+    fetch_offset: int, *, is_unlikely: bool
+) -> None:
+    """There it later gives its followers a batch of another epoch."""
+    world = fetching()
+    world.answer(PredictedProduce(operation="n", acknowledged=None, base_offset=-1))
+    world.put(("sent",), (write("n", 0, acks=-1),))
+    told = LeaderAndIsr(states=(replace(state(1, 2, (0, 1)), leader=1),))
+    world.put_received(0, (Received(number=(9, 1), controller_epoch=1, request=told),))
+    refused = ClientAnswered(
+        operation="n", outcome="fail", base_offset=-1, error="NOT_LEADER_FOR_PARTITION"
+    )
+    asks = replace(fetches(fetch_offset, 1), follower=0, leader=1)
+    later = reply(high_watermark=1, last_offset=1)
+    batch = replace(later.partitions[T], base_offset=1, first_leader_epoch=3)
+    lookahead = to_come(refused, asks, replace(later, partitions={T: batch}))
+
+    appended = [
+        step
+        for step in internal_steps(world.state(EMPTY), lookahead, 0, 0)
+        if step.known_replica(0, T).log.log_end_offset == 2
+    ]
+
+    assert [step.is_unlikely for step in appended] == [is_unlikely]
+
+
 def asked(connection: int, number: int, fate: Fate = Fate.ARRIVES) -> RequestSeen:
     return RequestSeen(
         number=(connection, number), fate=fate, api="Fetch", follower=1, leader=0, partitions={}
