@@ -68,6 +68,7 @@ FOLLOWED = _names("""
     broker.session.timeout.ms broker.heartbeat.interval.ms controller.quorum.election.timeout.ms
     controller.quorum.election.backoff.max.ms controller.quorum.fetch.timeout.ms
     controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
+    metadata.log.max.snapshot.interval.ms
     # What the model reads.
     inter.broker.protocol.version log.message.format.version message.format.version
     min.insync.replicas unclean.leader.election.enable controlled.shutdown.enable

@@ -13,7 +13,7 @@ from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import judging_release_of, release_of
 
 # By these links, faults and gates know a broker; and nothing but loopback may be listened at.
-_OWN_PROPERTIES = frozenset(
+OWN_PROPERTIES = frozenset(
     {
         *(
             "broker.id",
@@ -127,7 +127,7 @@ class ClusterSpec:
                 isinstance(part, str) for pair in properties.items() for part in pair
             ):
                 raise ReleaseError(f"properties are names and texts, not {properties!r}")
-        for name in sorted(set().union(*every) & _OWN_PROPERTIES):
+        for name in sorted(set().union(*every) & OWN_PROPERTIES):
             instead = ", and say log_directories" if name == "log.dirs" else ""
             raise ReleaseError(
                 f"{name} is kchaos's to set: take it out of the broker properties{instead}"

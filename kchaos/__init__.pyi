@@ -93,6 +93,7 @@ from kchaos.harness.steps.observing import AwaitHighWatermarkKept as AwaitHighWa
 from kchaos.harness.steps.observing import AwaitLog as AwaitLog
 from kchaos.harness.steps.observing import AwaitMessage as AwaitMessage
 from kchaos.harness.steps.observing import AwaitMetadataRead as AwaitMetadataRead
+from kchaos.harness.steps.observing import AwaitMetadataSnapshots as AwaitMetadataSnapshots
 from kchaos.harness.steps.observing import AwaitPoint as AwaitPoint
 from kchaos.harness.steps.observing import AwaitThrottled as AwaitThrottled
 from kchaos.harness.steps.observing import SetLogLevel as SetLogLevel

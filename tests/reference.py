@@ -46,6 +46,7 @@ _CONTROLLERS_TOO = "ZooKeeper and KRaft; `broker` may be a KRaft controller."
 BOTH, ZOOKEEPER_ALONE, KRAFT_ALONE = "ZooKeeper and KRaft", "ZooKeeper alone", "KRaft alone"
 MODES: Mapping[str, str] = {
     "AwaitMetadataRead": "KRaft alone: with ZooKeeper `AwaitFollowing`.",
+    "AwaitMetadataSnapshots": "KRaft alone.",
     "CutControllers": "KRaft alone: with ZooKeeper `CutZooKeeper`.",
     "CutLink": "ZooKeeper and KRaft; either end may be a KRaft controller.",
     "CutZooKeeper": "ZooKeeper alone: with KRaft `CutControllers`.",

@@ -18,13 +18,20 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.play.workload import command_in
 from kchaos.harness.printable import wrapped
+from kchaos.harness.run.own_settings import own_settings
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.seeds import seed_text
 from kchaos.harness.steps.scenario_steps import Inject
 from kchaos.harness.upgrades.notes import change_texts, rules_between
 from kchaos.harness.upgrades.pairs import mode_of
-from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade, phases, require_upgrade
+from kchaos.harness.upgrades.procedure import (
+    BROKERS,
+    Upgrade,
+    draw_upgrade,
+    phases,
+    require_upgrade,
+)
 from kchaos.harness.upgrades.rendering import PAGE, headline, supported, write_sign_off
 from kchaos.harness.upgrades.sign_off import GREEN, RED, SignOff, sign_off
 
@@ -46,11 +53,13 @@ def upgrade_of(
     say: Callable[[str], None],
     mode: Mode | None = None,
     controllers: int = 1,
+    finalize: bool = False,
+    properties: Path | None = None,
 ) -> Upgrade:
     """Return the upgrade of these releases or builds.
 
     `older` and `newer` are as on the command line. `build` is the user's own build in place of the
-    newer one, and `workload` a command as in a shell, if any.
+    newer one, `workload` a command as in a shell, and `properties` a server.properties, if any.
 
     Raises:
         UsageError: It is not one pair, or none that can be played, or Kafka does not support it.
@@ -75,17 +84,23 @@ def upgrade_of(
             )
         claimed = nearest
     older_release = _release(older[0], options, say)
+    of_mode = mode_of(release_of(older_release), release_of(claimed), mode)
+    own = None
+    if properties is not None:
+        own = own_settings(properties, release_of(older_release), of_mode, brokers=len(BROKERS))
     upgrade = Upgrade(
         older=older[0],
         newer=str(build) if build is not None else claimed,
         older_release=older_release,
         newer_release=claimed,
         back=back,
+        finalize=finalize,
         one_roll=one_roll,
         mix=mix,
         stepped=stepped,
         workload=() if workload is None else command_in(workload),
-        mode=mode_of(release_of(older_release), release_of(claimed), mode),
+        own=own,
+        mode=of_mode,
         controllers=controllers,
     )
     require_upgrade(upgrade, unsupported=unsupported)
@@ -197,10 +212,12 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
     words += ["--to-build", upgrade.newer] if upgrade.newer != upgrade.newer_release else []
     words += ["--mode", "kraft"] if upgrade.is_kraft else []
     words += ["--controllers", str(upgrade.controllers)] if upgrade.controllers > 1 else []
-    words += ["--back"] * upgrade.back + ["--one-roll"] * upgrade.one_roll
+    words += ["--back"] * upgrade.back + ["--finalize"] * upgrade.finalize
+    words += ["--one-roll"] * upgrade.one_roll
     words += ["--fault", upgrade.mix] if upgrade.mix else []
     words += ["--stepped"] * upgrade.stepped
     words += ["--workload", shlex.join(upgrade.workload)] if upgrade.workload else []
+    words += ["--properties", upgrade.own.file] if upgrade.own else []
     words += ["--unsupported"] * bool(upgrade.why_unsupported)
     return shlex.join([*words, "--seed", seed_text(seed), "--runs", str(runs)])
 
@@ -209,6 +226,8 @@ def plan_lines(upgrade: Upgrade, seed: int | None) -> list[str]:
     """Lines of a plan, while nothing is run: the phases, the order of a seed, what differs."""
     result = sign_off(upgrade, [], wanted=0)
     lines = [f"upgrade from {upgrade.pair}", *wrapped(supported(result))]
+    own_texts = upgrade.own.texts() if upgrade.own else ()
+    lines += [line for text in own_texts for line in wrapped(text)]
     orders = _orders(draw_upgrade(seed, upgrade)) if seed is not None else {}
     for number, phase in enumerate(phases(upgrade), start=1):
         order = ", ".join(map(str, orders.get(phase.name, ()))) or "any order"

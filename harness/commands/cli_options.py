@@ -238,6 +238,13 @@ controllers = click.option(
     callback=lambda _context, _option, value: int(value),
     help="Of a KRaft cluster.",
 )
+properties_file = click.option(
+    "--properties",
+    "properties_file",
+    type=LocalPath(exists=True, dir_okay=False, path_type=Path),
+    help="A server.properties of your own: brokers get its settings, without those that a test "
+    "has to set.",
+)
 trust = click.option(
     "--trust",
     is_flag=True,

@@ -51,6 +51,11 @@ UPGRADE_MIXES = (
 )
 @click.option("--back", is_flag=True, help="Take the binaries back, before the protocol is raised.")
 @click.option(
+    "--finalize",
+    is_flag=True,
+    help="With --back: raise the feature levels, and lower them before the binaries go back.",
+)
+@click.option(
     "--one-roll",
     is_flag=True,
     help="Binaries and protocol in one roll, which skips the old protocol; needs --unsupported.",
@@ -74,6 +79,7 @@ UPGRADE_MIXES = (
     metavar="CMD",
     help="A command of your own that runs beside it; brokers are in KCHAOS_BOOTSTRAP_SERVERS.",
 )
+@opt.properties_file
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How many.")
 @click.option(
     "--seed",
@@ -99,12 +105,14 @@ def upgrade(
     newer: tuple[str, ...],
     build: Path | None,
     back: bool,
+    finalize: bool,
     one_roll: bool,
     mode: Any,
     controllers: int,
     mix: str | None,
     stepped: bool,
     workload: str | None,
+    properties_file: Path | None,
     runs: int,
     seed: int | None,
     unsupported: bool,
@@ -139,6 +147,7 @@ def upgrade(
         newer,
         build,
         back=back,
+        finalize=finalize,
         one_roll=one_roll,
         mix=mix or "",
         stepped=stepped,
@@ -148,6 +157,7 @@ def upgrade(
         say=say,
         mode=mode,
         controllers=controllers,
+        properties=properties_file,
     )
     if plan:
         click.echo(plan_json(meant, seed) if as_json else "\n".join(plan_lines(meant, seed)))

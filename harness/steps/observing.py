@@ -266,6 +266,46 @@ class AwaitMetadataRead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitMetadataSnapshots:
+    """Every node of a KRaft cluster writes a snapshot of all that was decided until now.
+
+    A node that starts reads its newest snapshot and the records behind it. So only behind a
+    snapshot can an older binary start where the log has a feature level that it does not know.
+    Kafka makes one every `metadata.log.max.snapshot.interval.ms`, which is off here unless a
+    cluster sets it.
+    """
+
+    timeout_s: float = GATE_S
+
+    def perform(self, play: Play) -> None:
+        """Wait until the newest snapshot of each controller and broker ends here or later.
+
+        Raises:
+            ScenarioError: The cluster's metadata is kept by ZooKeeper.
+        """
+        if not play.cluster.spec.is_kraft:
+            raise ScenarioError("snapshots of the metadata are written with KRaft alone")
+        position = play.cluster.metadata.position()
+        folders = play.cluster.metadata_folders()
+
+        def ends() -> dict[int, int]:
+            snapshots = {node: folder.glob("*.checkpoint") for node, folder in folders.items()}
+            return {
+                node: max((int(file.name.partition("-")[0]) for file in files), default=0)
+                for node, files in snapshots.items()
+            }
+
+        await_until(
+            lambda: min(ends().values()) >= position,
+            timeout_s=self.timeout_s,
+            waiting_for=f"a snapshot up to offset {position} of the metadata log on every node",
+            last_seen=ends,
+            remedy="set metadata.log.max.snapshot.interval.ms to less than this step waits",
+            abort=gates.no_exit(play),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitHighWatermarkKept:
     """The high watermark does not move: the checkpoint is written again with the same value.
 

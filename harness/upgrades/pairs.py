@@ -110,16 +110,18 @@ def why_unsupported(
     newer: Release,
     *,
     back: bool = False,
+    finalize: bool = False,
     one_roll: bool = False,
     mode: Mode = "zookeeper",
 ) -> str:
     """Return why Kafka does not support a procedure between releases, with its source, or "".
 
-    With `back` the new binaries are rolled back; with `one_roll` binaries and protocol change
-    together. With KRaft only a downgrade may be unsupported (KIP-778).
+    With `back` the new binaries are rolled back, with `finalize` after feature levels were raised;
+    with `one_roll` binaries and protocol change together. With KRaft only a downgrade may be
+    unsupported (KIP-778).
     """
     if mode == "kraft":
-        return _why_no_lower_level(older, newer)
+        return _why_no_lower_level(*((newer, older) if finalize else (older, newer)))
     if newer.number < older.number:
         return _why_no_downgrade(older, newer)
     if newer.line == older.line:

@@ -3,7 +3,8 @@
 With ZooKeeper new binaries go to one broker after the other while the old inter-broker protocol is
 pinned; then the protocol is raised, then the message format where an old one was kept. With KRaft
 new binaries go to the controllers and then to the brokers, and then feature levels are raised one
-after the other. On the way back the old binaries return before protocol or levels are raised.
+after the other. On the way back the old binaries return before protocol or levels are raised, or
+with KRaft after levels were lowered again and snapshots stand for what an old binary cannot read.
 """
 
 import shlex
@@ -24,16 +25,19 @@ from kchaos.harness.player.drawing import Drawing, check_mix, played
 from kchaos.harness.player.free import FREE_MIXES, LEFT_OUT
 from kchaos.harness.player.legal import after, refusal
 from kchaos.harness.player.view import new_view
+from kchaos.harness.run.own_settings import OwnSettings
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import AwaitAnswer, Produce
 from kchaos.harness.steps.free_clients import StartClients, StartWorkload, StopClients
 from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLevel, IfPossible
+from kchaos.harness.steps.observing import AwaitMetadataSnapshots
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, Tell
 from kchaos.harness.upgrades.pairs import require_playable, why_unsupported
 
 ENTRY = "upgrade"
 BINARIES, PROTOCOL_PHASE, FORMAT, BACK = "binaries", "protocol", "format", "back"
-CONTROLLERS, FEATURES, CONTROLLERS_BACK = "controllers", "features", "controllers-back"
+CONTROLLERS, CONTROLLERS_BACK = "controllers", "controllers-back"
+FEATURES, FEATURES_BACK = "features", "features-back"
 MIXES = (*FREE_MIXES, "disks", "topics")
 """The mixes of which faults may be drawn; the others need brokers that are set up for them."""
 TOPIC = "t"
@@ -60,9 +64,13 @@ PRODUCTION: Mapping[Mode, Mapping[str, str]] = {
 """Settings of brokers beside those that gates need."""
 _OF_WORKLOADS = {"auto.create.topics.enable": "true", "default.replication.factor": "3"}
 """Topics that a command names are made."""
+_SNAPSHOTS = {
+    # Kafka makes a snapshot every hour, and kchaos none. A node of an older release needs one.
+    "metadata.log.max.snapshot.interval.ms": "15000"
+}
 _FORMATS_IGNORED = (3, 0)
 _LEADER_EPOCHS = _PRODUCER_IDS = (0, 11)
-_ROLL_S = 120.0
+_ROLL_S = _SNAPSHOTS_S = 120.0
 _WRITE_S = 10.0
 _BACK_IN_SYNC_S = 60.0
 _RECORDS = 5
@@ -81,11 +89,13 @@ class Upgrade:
         newer: The one that it goes to.
         older_release: The release of the first; a path has one too.
         newer_release: Likewise.
-        back: Whether the old binaries return before the protocol is raised.
+        back: Whether the old binaries return in the end.
+        finalize: Whether feature levels are raised before they do, and lowered again.
         one_roll: Whether binaries and protocol change in one roll, which Kafka does not support.
         mix: Of which faults are drawn in each phase; "" for none.
         stepped: Whether clients write between the rolls alone, and not all the time.
         workload: A command of the user's own that runs beside it; empty for none.
+        own: Settings of a file of the user's own, if any.
         mode: Where the cluster keeps its metadata.
         controllers: How many KRaft controllers there are.
     """
@@ -95,10 +105,12 @@ class Upgrade:
     older_release: str
     newer_release: str
     back: bool = False
+    finalize: bool = False
     one_roll: bool = False
     mix: str = ""
     stepped: bool = False
     workload: tuple[str, ...] = ()
+    own: OwnSettings | None = None
     mode: Mode = "zookeeper"
     controllers: int = 1
 
@@ -132,10 +144,12 @@ class Upgrade:
         """The case of its scenarios: the pair, and what is unusual of the procedure."""
         words = [self.older_release, "to", self.newer_release]
         words += ["build"] * (self.newer != self.newer_release)
-        words += ["back"] * self.back + ["one-roll"] * self.one_roll + [self.mix] * bool(self.mix)
+        words += ["finalize"] * self.finalize + ["back"] * self.back
+        words += ["one-roll"] * self.one_roll + [self.mix] * bool(self.mix)
         words += ["stepped"] * self.stepped + ["kraft"] * self.is_kraft
         words += [f"{self.controllers}-controllers"] * (self.controllers > 1)
         words += [named_by(self.workload)] if self.workload else []
+        words += [f"properties-{self.own.digest}"] if self.own else []
         return "-".join(words)
 
     @property
@@ -145,9 +159,16 @@ class Upgrade:
             release_of(self.older_release),
             release_of(self.newer_release),
             back=self.back,
+            finalize=self.finalize,
             one_roll=self.one_roll,
             mode=self.mode,
         )
+
+    @property
+    def lowers_levels(self) -> bool:
+        """Whether feature levels of a KRaft cluster go down before older binaries start."""
+        older, newer = release_of(self.older_release), release_of(self.newer_release)
+        return self.is_kraft and (self.finalize or newer.number < older.number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +213,11 @@ def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
         raise UsageError(
             "--one-roll is for clusters with ZooKeeper: with KRaft feature levels change by "
             "kafka-features, and never by a roll (KIP-778)"
+        )
+    if upgrade.finalize and not (upgrade.back and upgrade.is_kraft):
+        raise UsageError(
+            "--finalize is for --back with KRaft: there levels can be lowered, and otherwise what "
+            "is new is raised anyway"
         )
     if upgrade.controllers > 1 and not upgrade.is_kraft:
         raise UsageError("--controllers is for clusters with KRaft: say --mode kraft as well")
@@ -243,7 +269,6 @@ def phases(upgrade: Upgrade) -> tuple[Phase, ...]:
 
 def _phases_with_kraft(upgrade: Upgrade, older: Release, newer: Release) -> tuple[Phase, ...]:
     """Return controllers, brokers and levels; all the other way round for a downgrade."""
-    is_downgrade = newer.number < older.number
     becomes = f"binaries become {newer.text}"
     rolls = (
         Phase(
@@ -254,18 +279,25 @@ def _phases_with_kraft(upgrade: Upgrade, older: Release, newer: Release) -> tupl
         ),
         Phase(name=BINARIES, title=f"the brokers' {becomes}", kafka=upgrade.newer),
     )
+    features = _features(FEATURES, older, newer)
+    order = (features, *reversed(rolls)) if newer.number < older.number else (*rolls, features)
     if upgrade.back:
-        return (*rolls, *_way_back(upgrade, older.text))
-    levels = levels_between(older, newer)
-    features = Phase(
-        name=FEATURES,
-        title=f"feature levels become those of {newer.line.line}, one after the other",
+        raised = (features, _features(FEATURES_BACK, newer, older)) if upgrade.finalize else ()
+        order = (*rolls, *raised, *_way_back(upgrade, older.text))
+    return tuple(phase for phase in order if phase.nodes or phase.levels)
+
+
+def _features(name: str, older: Release, newer: Release) -> Phase:
+    """Return the change of feature levels from one release's to another's, which may be lower."""
+    is_downgrade = newer.number < older.number
+    then = "and each node writes a snapshot" if is_downgrade else "one after the other"
+    return Phase(
+        name=name,
+        title=f"feature levels become those of {newer.line.line}, {then}",
         nodes=(),
-        levels=levels,
+        levels=levels_between(older, newer),
         is_downgrade=is_downgrade,
     )
-    order = (features, *reversed(rolls)) if is_downgrade else (*rolls, features)
-    return tuple(phase for phase in order if phase.nodes or phase.levels)
 
 
 def levels_between(older: Release, newer: Release) -> tuple[tuple[str, int], ...]:
@@ -311,15 +343,26 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
             client_links=not upgrade.stepped or bool(upgrade.workload),
             mode="kraft" if upgrade.is_kraft else None,
             controllers=upgrade.controllers,
-            properties={**PRODUCTION[upgrade.mode], **(_OF_WORKLOADS if upgrade.workload else {})},
+            properties=settings_of(upgrade),
         ),
         steps=tuple(rolls.steps()),
         seed=seed,
     )
 
 
+def settings_of(upgrade: Upgrade) -> Mapping[str, str]:
+    """Return the settings of brokers and controllers beside those that gates need."""
+    return {
+        **PRODUCTION[upgrade.mode],
+        **(_OF_WORKLOADS if upgrade.workload else {}),
+        **dict(upgrade.own.taken if upgrade.own else ()),
+        **(_SNAPSHOTS if upgrade.lowers_levels else {}),
+    }
+
+
 def _variation(upgrade: Upgrade) -> str:
-    parts = [", and back"] * upgrade.back + [", in one roll"] * upgrade.one_roll
+    parts = [", finalized"] * upgrade.finalize + [", and back"] * upgrade.back
+    parts += [", in one roll"] * upgrade.one_roll
     parts += [", with writes between the rolls"] * upgrade.stepped
     parts += [f", beside {shlex.join(upgrade.workload)}"] * bool(upgrade.workload)
     return "".join(parts) + (f", with faults ({upgrade.mix})" if upgrade.mix else "")
@@ -350,7 +393,7 @@ class _Rolls:
                 BROKERS,
                 first_broker=first_broker,
                 has_epochs=older.number >= _LEADER_EPOCHS,
-                unclean=False,
+                unclean=settings_of(upgrade).get("unclean.leader.election.enable") == "true",
                 quorum=upgrade.quorum,
             ),
             weights=_weights(upgrade),
@@ -382,6 +425,8 @@ class _Rolls:
             for level in phase.levels:
                 features = UpdateFeatures(levels=(level,), downgrade=phase.is_downgrade)
                 yield from self._act(features, name=f"{phase.name}-{level[0]}", needs=None)
+            if phase.is_downgrade:
+                yield AwaitMetadataSnapshots(timeout_s=_SNAPSHOTS_S)
         if self._upgrade.workload:
             yield StopClients(name="workload")
         if not self._upgrade.stepped:

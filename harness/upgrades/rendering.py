@@ -18,7 +18,7 @@ from kchaos.harness.report.templates import templates
 from kchaos.harness.summary.rendering import write_whole
 from kchaos.harness.upgrades.notes import LEVELS
 from kchaos.harness.upgrades.pairs import OF_4, led_from
-from kchaos.harness.upgrades.procedure import BROKERS, PRODUCTION, RATE
+from kchaos.harness.upgrades.procedure import BROKERS, RATE, settings_of
 from kchaos.harness.upgrades.sign_off import (
     GREEN,
     RED,
@@ -84,7 +84,7 @@ def _shown(result: SignOff, folder: Path) -> dict[str, Any]:
         "phases": phases,
         "procedure": result.procedure,
         "not_covered": not_covered(result),
-        "settings": sorted(PRODUCTION[result.upgrade.mode].items()),
+        "settings": sorted(settings_of(result.upgrade).items()),
         "levels": levels_before_and_after(result),
         "meanings": LEVELS,
         "findings": _findings(result),
@@ -138,6 +138,7 @@ def not_covered(result: SignOff) -> list[str]:
         f"Other sizes: {len(BROKERS)} brokers, one topic, and {RATE:g} records a second.",
         "Settings other than those below.",
         "Upgrades of clients.",
+        *(upgrade.own.texts() if upgrade.own else ()),
     ]
     if not upgrade.workload:
         texts.append("Transactions, consumer groups and share groups (--workload has its own).")
@@ -180,12 +181,16 @@ def supported(result: SignOff) -> str:
     older, newer = release_of(upgrade.older_release), release_of(upgrade.newer_release)
     if older.line == newer.line:
         return "Both are of one release line."
-    if newer.number < older.number:
-        return (
-            "Kafka supports it: no metadata version in between has metadata changes "
-            f"(MetadataVersion.didMetadataChange of Kafka 4.4.0; {OF_4})."
+    texts = [f"Kafka supports it: {led_from(newer, upgrade.mode)}."] * (older < newer)
+    if upgrade.lowers_levels:
+        texts.append(
+            "Kafka lowers these levels: no metadata version in between has metadata changes "
+            f"(MetadataVersion.didMetadataChange of Kafka 4.4.0; {OF_4}). Older binaries may then "
+            "start once each node has a snapshot of the lower level (KIP-778). The change makes "
+            "none (SnapshotGenerator up to 4.4.0): it comes within "
+            "metadata.log.max.snapshot.interval.ms, 1 hour by default."
         )
-    return f"Kafka supports it: {led_from(newer, upgrade.mode)}."
+    return " ".join(texts)
 
 
 def clients(result: SignOff) -> str:
@@ -200,7 +205,8 @@ def clients(result: SignOff) -> str:
 
 def _unusual(result: SignOff) -> str:
     upgrade = result.upgrade
-    return ", and back" * upgrade.back + ", in one roll" * upgrade.one_roll
+    back = ", finalized" * upgrade.finalize + ", and back" * upgrade.back
+    return back + ", in one roll" * upgrade.one_roll
 
 
 def phase_rows(result: SignOff) -> list[dict[str, Any]]:
@@ -250,7 +256,7 @@ def json_of(result: SignOff) -> dict[str, Any]:
         "support": supported(result),
         "clients": clients(result),
         "not_covered": not_covered(result),
-        "settings": dict(PRODUCTION[result.upgrade.mode]),
+        "settings": dict(settings_of(result.upgrade)),
         "levels": [list(row) for row in levels_before_and_after(result)],
         "upgrade": asdict(result.upgrade),
         "digests": dict(result.digests),

@@ -226,6 +226,26 @@ def test_a_broker_has_read_what_was_decided_once_three_offsets_beyond_were_told(
         wanted.perform(play)
 
 
-def test_with_zookeeper_no_broker_reads_a_metadata_log(broker: Broker) -> None:
+@pytest.mark.parametrize(("end", "holds"), [(6, True), (5, True), (4, False)])
+def test_the_newest_snapshot_of_every_node_counts(
+    broker: Broker, tmp_path: Path, end: int, holds: bool
+) -> None:
+    folders = {0: tmp_path / "0", 100: tmp_path / "100"}
+    for node, newest in ((0, end), (100, 7)):
+        folders[node].mkdir()
+        for offset in (3, newest):
+            (folders[node] / f"{offset:020}-0000000001.checkpoint").touch()
+    play = play_of(broker)
+    play.cluster.spec = k.ClusterSpec(brokers=(k.BrokerSpec(id=0, kafka="4.1.2"),))  # type: ignore[misc]
+    play.cluster.metadata = SimpleNamespace(position=lambda: 5)  # type: ignore[misc]
+    play.cluster.metadata_folders = lambda: folders  # type: ignore[method-assign]
+
+    wanted = k.AwaitMetadataSnapshots(timeout_s=0.1)
+    with contextlib.nullcontext() if holds else pytest.raises(k.AwaitTimeout, match=r"\{0: 4"):
+        wanted.perform(play)
+
+
+@pytest.mark.parametrize("step", [k.AwaitMetadataRead(broker=0), k.AwaitMetadataSnapshots()])
+def test_with_zookeeper_there_is_no_metadata_log(broker: Broker, step: Any) -> None:
     with pytest.raises(k.ScenarioError, match="with KRaft alone"):
-        k.AwaitMetadataRead(broker=0).perform(play_of(broker))
+        step.perform(play_of(broker))

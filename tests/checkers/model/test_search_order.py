@@ -250,9 +250,11 @@ def test_a_former_leader_that_fetches_from_behind_a_batch_has_appended_it(
         operation="n", outcome="fail", base_offset=-1, error="NOT_LEADER_FOR_PARTITION"
     )
     asks = replace(fetches(fetch_offset, 1), follower=0, leader=1)
-    later = reply(high_watermark=1, last_offset=1)
-    batch = replace(later.partitions[T], base_offset=1, first_leader_epoch=3)
-    lookahead = to_come(refused, asks, replace(later, partitions={T: batch}))
+    batch = FetchAnswered(
+        error_code=0, high_watermark=1, base_offset=1, last_offset=1, first_leader_epoch=3
+    )
+    later = replace(reply(high_watermark=1, last_offset=1), partitions={T: batch})
+    lookahead = to_come(refused, asks, later)
 
     appended = [
         step

@@ -109,6 +109,9 @@ def test_no_metadata_version_goes_below_a_change_of_metadata(
     said = why_unsupported(release_of(older), release_of(newer), mode="kraft")
     assert f"metadata changed at {changed} (MetadataVersion.didMetadataChange" in said
     assert not why_unsupported(release_of(newer), release_of(older), mode="kraft")
+    both = release_of(newer), release_of(older)
+    assert why_unsupported(*both, mode="kraft", back=True, finalize=True) == said
+    assert not why_unsupported(*both, mode="kraft", back=True)
 
 
 def test_a_metadata_version_goes_down_where_metadata_did_not_change() -> None:

@@ -17,6 +17,7 @@ from kchaos.harness.run.steps_checked import check_modes, check_steps
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.free_clients import StartClients, StartWorkload, StopClients
 from kchaos.harness.steps.if_possible import AwaitInSync, IfPossible
+from kchaos.harness.steps.observing import AwaitMetadataSnapshots
 from kchaos.harness.steps.scenario_steps import Heal, Inject
 from kchaos.harness.upgrades.procedure import (
     BROKERS,
@@ -33,6 +34,7 @@ def upgrade(
     newer: str,
     *,
     back: bool = False,
+    finalize: bool = False,
     one_roll: bool = False,
     mix: str = "",
     stepped: bool = False,
@@ -45,6 +47,7 @@ def upgrade(
         older_release=older,
         newer_release=newer,
         back=back,
+        finalize=finalize,
         one_roll=one_roll,
         mix=mix,
         stepped=stepped,
@@ -154,6 +157,43 @@ def test_the_way_back_with_kraft_ends_with_the_controllers_and_changes_no_level(
     assert not any(phase.levels for phase in back)
     within = phases(upgrade("4.1.0", "4.1.2", mode="kraft"))
     assert [phase.name for phase in within] == ["controllers", "binaries"]
+
+
+@pytest.mark.parametrize(
+    ("of", "names"),
+    [
+        (
+            upgrade("4.0.2", "4.1.2", mode="kraft", back=True, finalize=True, mix="mixed"),
+            ["controllers", "binaries", "features", "features-back", "back", "controllers-back"],
+        ),
+        (upgrade("4.1.2", "4.0.2", mode="kraft"), ["features", "binaries", "controllers"]),
+    ],
+)
+def test_every_node_has_a_snapshot_before_an_older_binary_starts(
+    of: Upgrade, names: list[str]
+) -> None:
+    assert [phase.name for phase in phases(of)] == names
+    scenario = draw_upgrade(2, of)
+    interval = scenario.cluster.properties["metadata.log.max.snapshot.interval.ms"]
+    levels, older = ("metadata.version", 25), []
+    for number, step in enumerate(scenario.steps):
+        if isinstance(step, AwaitMetadataSnapshots):
+            snapshots = number
+            assert int(interval) < 1000 * step.timeout_s
+        fault = step.fault if isinstance(step, Inject) else None
+        if isinstance(fault, UpdateFeatures) and levels in fault.levels:
+            lowered = number
+        if isinstance(fault, RollBroker) and fault.kafka == "4.0.2":
+            older.append(number)
+    assert lowered < snapshots < min(older)
+    assert len(older) == len(BROKERS) + 1
+
+
+def test_nothing_waits_for_snapshots_where_no_level_goes_down() -> None:
+    for back in (False, True):
+        scenario = draw_upgrade(2, upgrade("4.0.2", "4.1.2", mode="kraft", back=back))
+        assert not [step for step in scenario.steps if isinstance(step, AwaitMetadataSnapshots)]
+        assert "metadata.log.max.snapshot.interval.ms" not in scenario.cluster.properties
 
 
 @pytest.mark.parametrize("controllers", [1, 3])
@@ -287,6 +327,8 @@ def test_options_of_one_mode_are_refused_in_the_other() -> None:
         (upgrade("3.9.1", "4.0.2", mode="kraft", one_roll=True), "kafka-features, and never by"),
         (upgrade("2.8.2", "3.9.1", controllers=3), "say --mode kraft as well"),
         (upgrade("4.1.2", "4.0.2", mode="kraft", back=True), "--back is for upgrades"),
+        (upgrade("2.8.2", "3.9.1", back=True, finalize=True), "for --back with KRaft"),
+        (upgrade("4.0.2", "4.1.2", mode="kraft", finalize=True), "for --back with KRaft"),
     ):
         with pytest.raises(UsageError, match=why):
             require_upgrade(of, unsupported=True)

@@ -23,7 +23,7 @@ from kchaos.harness.campaign.upgrade import (
 from kchaos.harness.commands.cli import cli
 from kchaos.harness.errors import UsageError
 from kchaos.harness.seeds import seed_text
-from kchaos.harness.upgrades.procedure import Upgrade
+from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade
 from tests.golden.stored import unpacked
 
 OPTIONS = k.RunOptions(offline=True)
@@ -45,6 +45,7 @@ def meant(
     build: Path | None = None,
     workload: str | None = None,
     unsupported: bool = False,
+    properties: Path | None = None,
 ) -> Upgrade:
     return upgrade_of(
         older,
@@ -58,6 +59,7 @@ def meant(
         unsupported=unsupported,
         options=OPTIONS,
         say=print,
+        properties=properties,
     )
 
 
@@ -204,16 +206,43 @@ def test_the_mode_is_kept_in_the_command_that_plays_it_again() -> None:
         meant(("2.8.2",), ("4.1.2",))
 
 
+def test_brokers_get_the_settings_of_a_file_and_the_plan_names_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "broker.id=4\nnum.io.threads=16\nleader.imbalance.check.interval.seconds=300\n"
+        "unclean.leader.election.enable=true\n"
+    )
+    of = meant(("2.8.2",), ("3.9.1",), properties=file)
+    assert of.case.startswith("2.8.2-to-3.9.1-properties-")
+    properties = draw_upgrade(1, of).cluster.properties
+    assert properties["num.io.threads"] == "16"
+    assert properties["leader.imbalance.check.interval.seconds"] == "300"
+    assert "broker.id" not in properties
+    assert "  Left out (kchaos sets it): broker.id." in plan_lines(of, None)
+    assert f"--properties {file} --seed" in command_of(of, runs=1, seed=1)
+
+
 @pytest.mark.cluster
-@pytest.mark.parametrize("pair", [("2.0.0", "2.0.1", ""), ("4.0.2", "4.1.2", "-kraft")])
+@pytest.mark.parametrize(
+    ("words", "case", "levels"),
+    [
+        ("--from 2.0.0 --to 2.0.1", "2.0.0-to-2.0.1", [[], [], []]),
+        (
+            "--from 4.0.2 --to 4.1.2 --back --finalize",
+            "4.0.2-to-4.1.2-finalize-back-kraft",
+            [[], [25], [25], [27], [27, 25], [25], [25], []],
+        ),
+    ],
+)
 def test_an_upgrade_on_real_brokers_is_signed_off(
-    pair: tuple[str, str, str], tmp_path: Path
+    words: str, case: str, levels: list[list[int]], tmp_path: Path
 ) -> None:
-    older, newer, mode = pair
-    words = ["upgrade", "--from", older, "--to", newer, "--seed", "1"]
-    code = cli.main([*words, "--runs-dir", str(tmp_path)], standalone_mode=False)
-    folder = tmp_path / f"sign-off-{older}-to-{newer}{mode}-1"
-    page = json.loads((folder / "sign-off.json").read_text())
+    words = f"upgrade {words} --seed 1 --runs-dir {tmp_path}"
+    code = cli.main(words.split(), standalone_mode=False)
+    page = json.loads((tmp_path / f"sign-off-{case}-1" / "sign-off.json").read_text())
     assert (code, page["answer"], page["reason"][:7]) == (0, "green", "In the "), page["runs"]
-    levels = {name: (before, after) for name, before, after in page["levels"]}
-    assert levels.get("metadata.version") == ((25, 27) if mode else None)
+    seen = [
+        [*dict.fromkeys(roll["levels"].get("metadata.version") for roll in phase["rolls"])]
+        for phase in page["runs"][0]["phases"]
+    ]
+    assert [[level for level in each if level] for each in seen] == levels

@@ -1,0 +1,97 @@
+"""A server.properties of somebody's own: which of its settings the brokers of a test are given."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kchaos.checkers.acts import Mode
+from kchaos.checkers.errors import CheckError
+from kchaos.checkers.formats.checkpoints import parse_properties
+from kchaos.checkers.settings import is_listed, not_followed
+from kchaos.clusters.releases import Release
+from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
+from kchaos.clusters.spec import OWN_PROPERTIES
+from kchaos.clusters.start.broker_settings import unknown_setting
+from kchaos.harness.errors import UsageError
+
+_ROLES = "process.roles"
+_OWNED: Mapping[str, str] = {
+    **dict.fromkeys(OWN_PROPERTIES, "kchaos sets it"),
+    **dict.fromkeys((PROTOCOL, BROKER_FORMAT), "kchaos sets it"),
+    "replica.high.watermark.checkpoint.interval.ms": "kchaos looks at that file while it waits",
+    "log.cleaner.dedupe.buffer.size": "the brokers of a test have small heaps",
+}
+_COUNTS = (".replication.factor", ".min.isr", "min.insync.replicas")
+"""Endings of settings that count replicas."""
+_CONTINUED = re.compile(r"(?<!\\)\\\r?\n[ \t]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSettings:
+    """What was read from a file.
+
+    Attributes:
+        file: Where it lies.
+        taken: (name, value) of each setting that the brokers are given.
+        left_out: (name, why) of each that they are not.
+    """
+
+    file: str
+    taken: tuple[tuple[str, str], ...]
+    left_out: tuple[tuple[str, str], ...]
+
+    @property
+    def digest(self) -> str:
+        """First digits of a digest of what is taken."""
+        return hashlib.sha256(repr(self.taken).encode()).hexdigest()[:6]
+
+    def texts(self) -> Iterator[str]:
+        """Yield what a reader has to know, in sentences."""
+        yield f"Brokers are given {len(self.taken)} settings of {self.file}."
+        reasons: dict[str, list[str]] = {}
+        for name, why in self.left_out:
+            reasons.setdefault(why, []).append(name)
+        yield from (f"Left out ({why}): {', '.join(names)}." for why, names in reasons.items())
+        for name, value in self.taken:
+            if why := not_followed(name, value):
+                yield f"With {name}={value} conformance is unknown: {why}."
+
+
+def own_settings(file: Path, release: Release, mode: Mode, *, brokers: int) -> OwnSettings:
+    """Return the settings of a broker's file for a test on that many brokers.
+
+    Raises:
+        UsageError: It cannot be read, or is of another role or mode.
+    """
+    try:
+        text = _CONTINUED.sub("", file.read_text(encoding="utf-8"))
+        settings = parse_properties(text, file=str(file))
+    except (OSError, UnicodeDecodeError, CheckError) as error:
+        raise UsageError(f"{file} is no server.properties: {error}") from error
+    roles = {role.strip() for role in settings.get(_ROLES, "").split(",")} - {""}
+    if roles and "broker" not in roles:
+        raise UsageError(f"{file} is of a controller, by {_ROLES}: name the file of a broker")
+    of: Mode | None = "kraft" if roles else "zookeeper" if "zookeeper.connect" in settings else None
+    if of not in (None, mode):
+        raise UsageError(f"{file} is of a broker with {of}, and the cluster has {mode}: see --mode")
+    why = {name: _why_left_out(name, value, release, brokers) for name, value in settings.items()}
+    return OwnSettings(
+        file=str(file),
+        taken=tuple((name, value) for name, value in settings.items() if not why[name]),
+        left_out=tuple((name, reason) for name, reason in why.items() if reason),
+    )
+
+
+def _why_left_out(name: str, value: str, release: Release, brokers: int) -> str:
+    """Return why brokers of a test are not given a setting, or ""."""
+    if name in _OWNED:
+        return _OWNED[name]
+    if unknown := unknown_setting([release], name):
+        return unknown
+    if not is_listed(name):
+        return "it may load a class, read a file or connect elsewhere"
+    if name.endswith(_COUNTS) and value.isdecimal() and int(value) > brokers:
+        return f"there are {brokers} brokers"
+    return ""

@@ -1,0 +1,73 @@
+"""A server.properties of somebody's own: what the brokers of a test are given of it."""
+
+from pathlib import Path
+
+import pytest
+
+from kchaos.checkers.acts import Mode
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.harness.errors import UsageError
+from kchaos.harness.run.own_settings import OwnSettings, own_settings
+
+
+def read(folder: Path, text: str, release: str = "4.0.2", mode: Mode = "kraft") -> OwnSettings:
+    file = folder / "server.properties"
+    file.write_text(text)
+    return own_settings(file, release_of(release), mode, brokers=3)
+
+
+def test_what_a_test_has_to_set_and_what_names_files_or_classes_is_left_out(tmp_path: Path) -> None:
+    own = read(
+        tmp_path,
+        "# production\nprocess.roles=broker,controller\nnode.id=4\nlisteners=PLAINTEXT://:9092,\\\n"
+        "  SSL://:9093\nlog.dirs=/a,/b\nnum.io.threads = 16\nssl.keystore.location=/etc/k.jks\n"
+        "offsets.topic.replication.factor=5\nmin.insync.replicas=2\nmin.insync.replica=2\n"
+        "zookeeper.session.timeout.ms=6000\nlog.message.timestamp.type=LogAppendTime\n",
+    )
+    assert own.taken == (
+        ("num.io.threads", "16"),
+        ("min.insync.replicas", "2"),
+        ("log.message.timestamp.type", "LogAppendTime"),
+    )
+    assert [*own.texts()] == [
+        f"Brokers are given 3 settings of {tmp_path}/server.properties.",
+        "Left out (kchaos sets it): process.roles, node.id, listeners, log.dirs.",
+        "Left out (it may load a class, read a file or connect elsewhere): ssl.keystore.location.",
+        "Left out (there are 3 brokers): offsets.topic.replication.factor.",
+        "Left out (no broker setting is named 'min.insync.replica': did you mean "
+        "min.insync.replicas?): min.insync.replica.",
+        "Left out (4.0.2 does not know the broker setting zookeeper.session.timeout.ms: it went "
+        "after 3.9): zookeeper.session.timeout.ms.",
+        "With log.message.timestamp.type=LogAppendTime conformance is unknown: brokers change the "
+        "timestamps of what they get.",
+    ]
+    # Nothing that is taken is refused when a cluster starts.
+    ClusterSpec(brokers=(BrokerSpec(id=0, kafka="4.0.2"),), properties=dict(own.taken))
+
+
+def test_other_settings_make_another_case(tmp_path: Path) -> None:
+    first, other = (read(tmp_path, f"num.io.threads={count}\n") for count in (8, 16))
+    assert first.digest != other.digest
+    assert first.digest == read(tmp_path, "node.id=3\nnum.io.threads=8\n").digest
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "why"),
+    [
+        ("process.roles=controller\n", "kraft", "is of a controller"),
+        ("process.roles=broker\n", "zookeeper", "is of a broker with kraft"),
+        ("zookeeper.connect=a:2181\n", "kraft", "is of a broker with zookeeper"),
+        ("num.io.threads\n", "kraft", "line 1: 'num.io.threads' is not name=value"),
+    ],
+)
+def test_a_file_of_another_role_or_mode_is_refused(
+    text: str, mode: Mode, why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        read(tmp_path, text, "3.9.1", mode)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="none is no server"):
+        own_settings(tmp_path / "none", release_of("4.0.2"), "kraft", brokers=3)
