@@ -1,14 +1,15 @@
 """The judgement of a history file: the anomalies as findings, and whether the history is valid."""
 
 import hashlib
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kchaos.checkers.findings import Finding, Question
+from kchaos.checkers.findings import KINDS, Finding, Question
 from kchaos.checkers.histories.anomalies import Anomaly, anomalies, doubts
 from kchaos.checkers.histories.files import read_history
 from kchaos.checkers.histories.operations import History
@@ -16,6 +17,7 @@ from kchaos.checkers.histories.operations import History
 MOST_TOLD = 8
 """Most anomalies of a name that are findings; the others are counted."""
 _MOST_DOUBTS = 3
+_LONGEST_NOTE = 160
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +105,20 @@ def finding_of(anomaly: Anomaly) -> Finding:
 
 
 def first_of_each(seen: list[Anomaly]) -> Iterator[Anomaly]:
-    """Yield the first anomalies of each name, forbidden ones first."""
-    told: Counter[str] = Counter()
+    """Yield the first anomalies of each name, forbidden ones first.
+
+    Of a kind that Kafka permits always the first one counts the others, and is short.
+    """
+    counts, yielded = Counter(anomaly.name for anomaly in seen), Counter[str]()
     for anomaly in sorted(seen, key=lambda anomaly: bool(anomaly.permitted)):
-        told[anomaly.name] += 1
-        if told[anomaly.name] <= MOST_TOLD:
-            yield anomaly
+        yielded[anomaly.name] += 1
+        if KINDS[anomaly.name].question is not Question.NEITHER:
+            if yielded[anomaly.name] <= MOST_TOLD:
+                yield anomaly
+        elif yielded[anomaly.name] == 1:
+            more = f" (and {counts[anomaly.name] - 1} more)" if counts[anomaly.name] > 1 else ""
+            first = textwrap.shorten(anomaly.message, _LONGEST_NOTE, placeholder=" …")
+            yield replace(anomaly, message=first + more)
 
 
 def _nothing_to_judge(history: History) -> Iterator[str]:

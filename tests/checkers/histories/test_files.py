@@ -273,6 +273,22 @@ def test_only_what_kafka_permits_leaves_a_history_valid(tmp_path: Path) -> None:
     assert rebalanced.message.startswith("nonmonotonic-poll: ")
 
 
+def test_circles_that_kafka_permits_are_counted_in_one_short_line(tmp_path: Path) -> None:
+    def circle(one: str, other: str) -> str:
+        return f"""
+        {{:process 1, :type :ok, :f :send, :value [[:send {one} [0 1]] [:send {other} [1 3]]]}}
+        {{:process 2, :type :ok, :f :send, :value [[:send {one} [1 2]] [:send {other} [0 2]]]}}
+        """
+
+    names = [":" + letter * 60 for letter in "abcdef"]
+    text = "".join(circle(*pair) for pair in zip(names[::2], names[1::2], strict=True))
+    judged = judge_history(written(tmp_path, text))
+    assert judged.counts["G0"] == 3
+    (note,) = (each for each in judged.findings if each.kind == "G0")
+    assert note.message.endswith(" … (and 2 more)")
+    assert len(note.message) < 200
+
+
 # -- what Jepsen published ------------------------------------------------------------------------
 
 # Written from the reports' and the workload's words: redpanda-21.10.1 (2022) and bufstream-0.1.0
