@@ -1,8 +1,9 @@
 """Quiet: what is awaited after a fault, what is not, and what runs look like that rely on it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,6 +20,7 @@ from tests.support.segment_encoder import batch
 from tests.support.stand_ins import StandInCluster, StandInLinks, play_on
 
 CONTROLLER = 2
+Unseen = Callable[..., str]
 
 
 class ZooKeeper:
@@ -85,7 +87,13 @@ FETCH = record(3, ApiKey.FETCH, 1, 0, "request")
 LED_BY_0 = {"leader": 0, "leader_epoch": 3, "isr": [0, 1], "controller_epoch": 1}
 
 
-def observed(
+@pytest.fixture
+def unseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unseen:
+    """What the wait could not see, "" if all was quiet; see `_unseen`."""
+    return partial(_unseen, tmp_path, monkeypatch)
+
+
+def _unseen(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     links: Mapping[str, Any],
@@ -130,11 +138,9 @@ def observed(
     return "".join(line["detail"] for line in now.run.read_lines("observations.jsonl"))
 
 
-def test_all_have_heard_and_the_follower_fetches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_have_heard_and_the_follower_fetches(unseen: Unseen) -> None:
     links = at_links(*heard(0), *heard(1), FETCH)
-    assert observed(tmp_path, monkeypatch, links) == ""
+    assert unseen(links) == ""
 
 
 @pytest.mark.parametrize(
@@ -163,14 +169,13 @@ def test_all_have_heard_and_the_follower_fetches(
     ids=["not heard", "not fetched", "gone", "no leader"],
 )
 def test_what_is_still_to_come_is_awaited_and_named(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    unseen: Unseen,
     links: Mapping[str, Any],
     registered: Sequence[int],
     state: Mapping[str, Any],
     missing: str,
 ) -> None:
-    detail = observed(tmp_path, monkeypatch, links, registered=registered, state=state)
+    detail = unseen(links, registered=registered, state=state)
     assert missing in detail
 
 
@@ -185,12 +190,9 @@ def test_what_is_still_to_come_is_awaited_and_named(
     ids=["from the controller", "from the leader", "the controller's ZooKeeper", "the controller"],
 )
 def test_what_a_fault_keeps_back_is_not_awaited(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    links: Mapping[str, Any],
-    registered: Sequence[int],
+    unseen: Unseen, links: Mapping[str, Any], registered: Sequence[int]
 ) -> None:
-    assert observed(tmp_path, monkeypatch, links, registered=registered) == ""
+    assert unseen(links, registered=registered) == ""
 
 
 @pytest.mark.parametrize(
@@ -204,13 +206,9 @@ def test_what_a_fault_keeps_back_is_not_awaited(
     ids=["a follower", "a leader", "not the leader", "not the follower"],
 )
 def test_of_a_broker_that_nobody_tells_anything_nothing_is_awaited(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    links: Mapping[str, Any],
-    untold: Sequence[int],
-    missing: str,
+    unseen: Unseen, links: Mapping[str, Any], untold: Sequence[int], missing: str
 ) -> None:
-    detail = observed(tmp_path, monkeypatch, links, untold=untold)
+    detail = unseen(links, untold=untold)
     assert missing in detail
     assert bool(missing) == bool(detail)
 
@@ -224,9 +222,9 @@ def test_of_a_broker_that_nobody_tells_anything_nothing_is_awaited(
     ids=["kept from the controller", "late"],
 )
 def test_a_follower_is_not_awaited_before_its_leader_has_heard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: Mapping[str, Any], missing: str
+    unseen: Unseen, links: Mapping[str, Any], missing: str
 ) -> None:
-    detail = observed(tmp_path, monkeypatch, links)
+    detail = unseen(links)
     assert missing in detail
     assert "has not fetched" not in detail
 
@@ -262,21 +260,20 @@ _ANSWERED = replace(_SENT, sequence=5, source=CONTROLLER, direction="response")
     ],
 )
 def test_the_controllers_last_request_is_awaited_which_it_would_send_to_the_next_process_too(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    unseen: Unseen,
     later: Sequence[LinkRecord],
     kept_back: Sequence[tuple[int, int | None]],
     untold: Sequence[int],
     missing: str,
 ) -> None:
     links = at_links(*heard(0), *heard(1), FETCH, *later, kept_back=kept_back)
-    detail = observed(tmp_path, monkeypatch, links, untold=untold)
+    detail = unseen(links, untold=untold)
     assert missing in detail
     assert bool(missing) == bool(detail)
 
 
 def test_what_the_controller_sends_while_a_broker_is_looked_at_is_awaited(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    unseen: Unseen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a LeaderAndIsr comes an UpdateMetadata, which a broker has as soon as it has heard."""
 
@@ -287,7 +284,7 @@ def test_what_the_controller_sends_while_a_broker_is_looked_at_is_awaited(
         return True
 
     monkeypatch.setattr(gates, "is_delivered", is_delivered)
-    assert _UNANSWERED in observed(tmp_path, monkeypatch, at_links(FETCH))
+    assert _UNANSWERED in unseen(at_links(FETCH))
 
 
 @pytest.mark.parametrize(
@@ -300,14 +297,10 @@ def test_what_the_controller_sends_while_a_broker_is_looked_at_is_awaited(
     ids=["as long", "shorter", "not asked"],
 )
 def test_a_log_that_is_shorter_than_its_leaders_is_awaited_where_this_is_asked(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    level: bool,
-    ends: Mapping[int, int],
-    missing: str,
+    unseen: Unseen, level: bool, ends: Mapping[int, int], missing: str
 ) -> None:
     links = at_links(*heard(0), *heard(1), FETCH)
-    detail = observed(tmp_path, monkeypatch, links, level=level, ends=ends)
+    detail = unseen(links, level=level, ends=ends)
     assert missing in detail
     assert bool(missing) == bool(detail)
 
@@ -347,10 +340,10 @@ def told(sequence: int, *, alive: Sequence[int], isr: Sequence[int], of: int) ->
     ids=["nothing said", "not taken out", "taken out", "and back", "of another time", "of another"],
 )
 def test_who_was_taken_out_and_is_in_the_isr_again_was_taken_in_by_the_leader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Sequence[LinkRecord], is_awaited: bool
+    unseen: Unseen, said: Sequence[LinkRecord], is_awaited: bool
 ) -> None:
     links = at_links(*heard(0), *said)
-    detail = observed(tmp_path, monkeypatch, links, registered=(0, 2))
+    detail = unseen(links, registered=(0, 2))
     assert ("[1] are gone" in detail) is is_awaited
 
 
@@ -360,11 +353,7 @@ def test_who_was_taken_out_and_is_in_the_isr_again_was_taken_in_by_the_leader(
     ids=["behind its back", "told of it", "its own", "has told of nothing"],
 )
 def test_what_a_former_controller_wrote_behind_the_present_one_is_not_awaited(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    written_in: int,
-    told_of: int | None,
-    is_awaited: bool,
+    unseen: Unseen, written_in: int, told_of: int | None, is_awaited: bool
 ) -> None:
     state = {**LED_BY_0, "controller_epoch": written_in}
     partition = {"topic": "t", "partition": 0, "leader_epoch": told_of}
@@ -376,7 +365,7 @@ def test_what_a_former_controller_wrote_behind_the_present_one_is_not_awaited(
             "partitions": [] if told_of is None else [partition],
         },
     )
-    detail = observed(tmp_path, monkeypatch, at_links(update), state=state, controller_epoch=5)
+    detail = unseen(at_links(update), state=state, controller_epoch=5)
     assert ("has not heard of t-0" in detail) is is_awaited
 
 
@@ -386,26 +375,15 @@ def test_what_a_former_controller_wrote_behind_the_present_one_is_not_awaited(
     ids=["gone before the election", "gone after it", "from 2.3 on"],
 )
 def test_up_to_2_2_a_controller_leaves_who_was_gone_before_it_in_the_isr(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    release: str,
-    registered_before: Sequence[int],
-    is_awaited: bool,
+    unseen: Unseen, release: str, registered_before: Sequence[int], is_awaited: bool
 ) -> None:
-    detail = observed(
-        tmp_path,
-        monkeypatch,
-        at_links(*heard(0)),
-        registered=(0, 2),
-        release=release,
-        registered_before=registered_before,
+    detail = unseen(
+        at_links(*heard(0)), registered=(0, 2), release=release, registered_before=registered_before
     )
     assert ("[1] are gone" in detail) is is_awaited
 
 
-def test_a_leader_that_a_follower_was_told_of_in_vain_ends_no_fetching(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_leader_that_a_follower_was_told_of_in_vain_ends_no_fetching(unseen: Unseen) -> None:
     in_vain = {"topic": "t", "partition": 0, "leader": 1, "leader_epoch": 2}
     asked, answered = record(4, ApiKey.LEADER_AND_ISR, 0, 1, "request"), heard(1)[1]
     refused = (
@@ -416,7 +394,7 @@ def test_a_leader_that_a_follower_was_told_of_in_vain_ends_no_fetching(
     )
     again = tuple(replace(each, sequence=each.sequence + 5, correlation_id=3) for each in heard(1))
     links = at_links(*heard(0), *heard(1), FETCH, *refused, *again)
-    assert observed(tmp_path, monkeypatch, links) == ""
+    assert unseen(links) == ""
 
 
 @pytest.mark.cluster
