@@ -18,6 +18,7 @@ from kchaos.harness.steps.admin import (
     MoveReplica,
     Reassign,
 )
+from kchaos.harness.steps.topics import DeleteTopic
 from tests.support.stand_ins import Moments, StandInCluster, Stat, ZooKeeper, play_on
 
 TOPIC = "/brokers/topics/t"
@@ -85,3 +86,18 @@ def test_partitions_are_added_to_the_znode_that_there_is(
         "topic_id": "x",
     }
     assert awaited == [(("t", 1), (1,)), (("t", 2), (0, 1))]
+
+
+def test_a_deletion_that_is_not_awaited_ends_with_its_request() -> None:
+    asked: list[str] = []
+
+    def never_deleted() -> list[str]:
+        raise AssertionError("nobody waits for it")
+
+    metadata = SimpleNamespace(
+        assignment=lambda _: {0: [0]}, delete_topic=asked.append, topics=never_deleted
+    )
+    play = SimpleNamespace(cluster=SimpleNamespace(metadata=metadata))
+    step: Any = DeleteTopic(topic="deleted", is_awaited=False)
+    step.perform(play)
+    assert asked == ["deleted"]

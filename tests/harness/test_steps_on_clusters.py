@@ -9,11 +9,14 @@ import pytest
 
 from kchaos.clusters.start.local import LocalCluster
 from kchaos.harness.errors import ScenarioError
+from kchaos.harness.steps.asking import AskAs, ConsumeFrom
 from kchaos.harness.steps.clients import AwaitAnswer, Produce
+from kchaos.harness.steps.log_start import AwaitLogStart, DeleteRecords
 from kchaos.harness.steps.metadata import WriteWhereTold
 from kchaos.harness.steps.observing import AwaitHighWatermarkKept, SetLogLevel
 from kchaos.harness.steps.scenario_steps import AwaitHighWatermark, Reassign
 from kchaos.harness.steps.tier import AwaitOffsets
+from kchaos.harness.steps.topics import DeleteTopic
 from tests.support.replicated_topic import Topic
 from tests.support.stand_ins import play_on
 
@@ -96,3 +99,79 @@ def test_an_answer_is_awaited_and_that_the_high_watermark_stays_and_a_logger_say
     assert re.search(rf"TRACE .*kept-0.*{LOGGER}", cluster.brokers[0].server_log.read_text())
     with pytest.raises(ScenarioError, match="refused level LOUD"):
         SetLogLevel(broker=0, logger=LOGGER, level="LOUD").perform(play)
+
+
+# -- Readers with a leader epoch, on the brokers that several tests share --
+
+
+@pytest.mark.parametrize("release", ["3.9.1"])
+def test_a_reader_at_an_offset_of_the_leaders_epoch_gets_the_record_there_in_each_way(
+    release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
+) -> None:
+    cluster = release_cluster(release)
+    topic = Topic(cluster, "asked", [0, 1])
+    topic.produce(0, b"first", acks=-1)
+    topic.produce(0, b"second", acks=-1)
+    topic.await_log_ends(2)
+    play = play_on(cluster, tmp_path)
+
+    AskAs(operation="asks", topic="asked", partition=0, broker=0, offset=1, leader_epoch=0).perform(
+        play
+    )
+    ConsumeFrom(
+        operation="consumes",
+        topic="asked",
+        partition=0,
+        coordinator=0,
+        offset=1,
+        leader_epoch=0,
+        records=1,
+    ).perform(play)
+
+    *asked, consumed = play.run.read_lines("observations.jsonl")
+    answers = {answer["request"]: answer for answer in asked}
+    end = answers.pop("OffsetForLeaderEpoch")
+    assert (end["error_code"], end["answered"]) == (0, [0, 2])
+    assert {
+        name: (answer["error_code"], answer["records"]) for name, answer in answers.items()
+    } == {
+        "Fetch v10": (0, [[1, "second"]]),
+        "Fetch v11": (0, [[1, "second"]]),
+        "Fetch v11, current_leader_epoch": (0, [[1, "second"]]),
+        "Fetch v12, last_fetched_epoch": (0, [[1, "second"]]),
+    }
+    assert (consumed["records"], consumed["error"]) == ([[1, "second"]], "")
+
+
+# -- Records and topics that a step has deleted, on the brokers that several tests share --
+
+
+@pytest.mark.parametrize("release", ["3.9.1"])
+def test_records_are_gone_below_the_offset_and_then_the_topic_from_all_disks(
+    release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
+) -> None:
+    cluster = release_cluster(release)
+    topic = Topic(cluster, "deleted", [0, 1])
+    for value in (b"first", b"second"):
+        topic.produce(0, value, acks=-1)
+    topic.await_log_ends(2)
+    play = play_on(cluster, tmp_path)
+
+    DeleteRecords(topic="deleted", partition=0, before_offset=1).perform(play)
+    # A broker that stops writes down where its logs begin.
+    cluster.brokers[1].stop()
+    cluster.brokers[1].start()
+    cluster.brokers[1].await_ready()
+    topic.await_state(leader=0, isr=[0, 1])
+    AwaitLogStart(topic="deleted", partition=0, brokers=(1,), log_start_offset=1).perform(play)
+    DeleteTopic(topic="deleted").perform(play)
+
+    actions = [line["action"] for line in play.run.read_lines("actions.jsonl")]
+    assert [(action["event"], action.get("log_start_offset")) for action in actions] == [
+        ("DeleteRecords", None),
+        ("LogStartObserved", 1),
+        ("LogStartObserved", 1),
+    ]
+    assert "deleted" not in cluster.metadata.topics()
+    folders = [broker.log_directory / "deleted-0" for broker in cluster.brokers.values()]
+    assert [folder.exists() for folder in folders] == [False, False]

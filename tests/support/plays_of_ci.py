@@ -52,15 +52,15 @@ STORED_ENTRIES: Mapping[str, Path] = {
 """Entries whose stored run CI judges in place of a play (`python -m tests.golden.make --entry`)."""
 
 PERFORMED_BY_TESTS: Mapping[str, str] = {
-    "AskAs": "harness/test_asking.py",
+    "AskAs": "harness/test_steps_on_clusters.py",
     "AwaitAnswer": "harness/test_steps_on_clusters.py",
     "AwaitHighWatermarkKept": "harness/test_steps_on_clusters.py",
-    "AwaitLogStart": "harness/test_deleting_steps.py",
+    "AwaitLogStart": "harness/test_steps_on_clusters.py",
     "AwaitOffsets": "harness/test_steps_on_clusters.py",
     "AwaitQuiet": "harness/test_quiet.py",
-    "ConsumeFrom": "harness/test_asking.py",
-    "DeleteRecords": "harness/test_deleting_steps.py",
-    "DeleteTopic": "harness/test_deleting_steps.py",
+    "ConsumeFrom": "harness/test_steps_on_clusters.py",
+    "DeleteRecords": "harness/test_steps_on_clusters.py",
+    "DeleteTopic": "harness/test_steps_on_clusters.py",
     "FormatDowngrade": "faults/test_configuration_faults.py",
     "HoldController": "faults/test_jvm_faults.py",
     "HoldPoint": "faults/test_jvm_faults.py",
