@@ -1,3 +1,4 @@
+import gc
 import json
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +13,7 @@ from kchaos.checkers.evidence.partition import PartitionEvidence, Side
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.formats.error_codes import ErrorCode
+from kchaos.checkers.garbage import no_garbage_collection
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.record import predict_run
@@ -522,3 +524,26 @@ def test_a_planted_bug_that_never_acted_leaves_all_unknown(
 
     assert (results.conforms, results.safe) == ((None, None) if unknown else (True, True))
     assert f"{unknown}never acted" in (results.unknown or "") if unknown else not results.unknown
+
+
+# -- Python's garbage collector while a run is judged --
+
+
+def test_the_collector_is_off_meanwhile_and_then_as_before() -> None:
+    was_enabled: list[bool] = []
+
+    @no_garbage_collection()
+    def fail() -> None:
+        was_enabled.append(gc.isenabled())
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    was_enabled.append(gc.isenabled())
+
+    gc.disable()
+    with no_garbage_collection():
+        pass
+    was_enabled.append(gc.isenabled())
+    gc.enable()
+    assert was_enabled == [False, True, False]

@@ -8,13 +8,24 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.led_from import LedEpoch
-from kchaos.checkers.evidence.partition import PartitionEvidence
+from kchaos.checkers.evidence.partition import PartitionEvidence, finding_to_json
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.zookeeper import topic_ids
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.json_form import from_json
 from kchaos.checkers.judge import judge
 from kchaos.checkers.model import events, predict
+from kchaos.checkers.model.follow.observations import (
+    Fate,
+    Observation,
+    RequestSeen,
+    ResponseSeen,
+    Seen,
+)
+from kchaos.checkers.record import _first_sign
 from kchaos.checkers.run_directory import RunDirectory
-from tests.support.kafka_6361_runs import A_ONLY, BOTH
+from kchaos.checkers.zookeeper_log import ZnodeChange
+from tests.support.kafka_6361_runs import A_ONLY, BOTH, kafka_6361
 from tests.support.run_builder import RunBuilder, create_body, values
 
 
@@ -289,3 +300,91 @@ def test_internal_topics_are_not_judged(tmp_path: Path) -> None:
     partitions = list(run_evidence(RunEvidence(ended(build)), None))
 
     assert {each.topic for each in partitions} == {"t"}
+
+
+def of_run(path: Path, case: str, release: str) -> list[PartitionEvidence]:
+    evidence = RunEvidence(kafka_6361(path, case, release))
+    return list(run_evidence(evidence, predict(tuple(timed.event for timed in evidence.events))))
+
+
+def test_a_finding_is_the_same_after_a_trip_through_json() -> None:
+    finding = Finding(
+        kind="hole", topic="t", partition=0, brokers=(1, 2), message="x", evidence={"a": [1]}
+    )
+
+    assert from_json(Finding, json.loads(json.dumps(finding_to_json(finding)))) == finding
+
+
+def test_the_isr_of_an_acknowledgement_is_that_of_its_time(tmp_path: Path) -> None:
+    (_, final) = of_run(tmp_path / "run", "n20", "1.1.1")
+
+    assert {operation.operation: operation.isr_when_ended for operation in final.operations} == {
+        "both": (0, 1),
+        "a-only": (0, 1),
+        "b-only": (0, 1),
+        "a-again": (0,),
+        "settle-t-0": (0, 1),
+    }
+
+
+# -- Order of a run, read from what was written down --
+
+
+def at(time: float, what: Observation) -> Seen:
+    return Seen(what=what, time=time, zxid=0, source="")
+
+
+def question(
+    connection: int, *, follower: int, leader: int, fate: Fate = Fate.ARRIVES
+) -> RequestSeen:
+    return RequestSeen(
+        number=(connection, 0),
+        fate=fate,
+        api="Fetch",
+        follower=follower,
+        leader=leader,
+        partitions={},
+    )
+
+
+def test_a_process_shows_itself_by_asking_and_by_being_asked_what_it_answers() -> None:
+    reply = ResponseSeen(
+        number=(7, 0), fate=Fate.ARRIVES, api="Fetch", follower=1, leader=2, partitions={}
+    )
+    asked = at(5.0, question(7, follower=1, leader=2))
+    assert _first_sign([asked, at(6.0, reply)], 2, 3.0) == 5.0
+    assert _first_sign([at(4.0, question(8, follower=2, leader=0)), asked], 2, 3.0) == 4.0
+    assert _first_sign([asked], 2, 3.0) == float("inf")
+
+
+def test_what_a_hold_kept_of_the_process_before_is_no_sign_of_the_next_one() -> None:
+    held = at(2.0, question(9, follower=2, leader=0, fate=Fate.WAITS))
+    released = at(5.0, question(9, follower=2, leader=0))
+    own = at(6.0, question(11, follower=2, leader=1))
+    assert _first_sign([held, released, own], 2, 3.0) == 6.0
+
+
+# -- A topic may be made again under its name: its replicas may have any id that it had --
+
+
+def test_each_id_that_a_topic_had_is_known():
+    contents = [
+        {"version": 3, "topic_id": "first"},
+        None,
+        {"version": 3, "topic_id": "second"},
+        {"version": 2},
+    ]
+    changes = [
+        ZnodeChange(
+            zxid=zxid,
+            session=1,
+            time_ms=0,
+            operation="delete" if content is None else "create",
+            path="/brokers/topics/t",
+            data=None if content is None else json.dumps(content).encode(),
+            version=0,
+        )
+        for zxid, content in enumerate(contents)
+    ]
+
+    assert topic_ids(changes) == {"t": {"first", "second"}}

@@ -6,9 +6,11 @@ from kafka.errors import NotEnoughReplicasError, for_code
 from kchaos.checkers.formats.error_codes import ErrorCode, appended_nothing, error_name
 from kchaos.checkers.model import events
 from kchaos.clusters.api import Cluster
-from kchaos.clusters.ask.client import Produced
+from kchaos.clusters.ask.client import ConsumerRecord, Produced
+from kchaos.harness.errors import ScenarioError
 from kchaos.harness.play.clients import Clients
 from kchaos.harness.play.recorder import Recorder
+from kchaos.harness.steps.clients import _text
 
 
 class Lines:
@@ -60,3 +62,26 @@ def test_errors_have_the_numbers_that_a_client_knows_them_by() -> None:
     assert for_code(ErrorCode.NOT_ENOUGH_REPLICAS) is NotEnoughReplicasError
     names = {code.name: for_code(code).message for code in ErrorCode}
     assert {name for name, known in names.items() if name != known} == renamed
+
+
+# -- Records that a consumer got, and whether a scenario can have written them --
+
+
+def record(
+    offset: int = 3, key: bytes | None = None, value: bytes | None = b"m-0"
+) -> ConsumerRecord:
+    return ConsumerRecord(offset=offset, key=key, value=value)
+
+
+def test_a_scenarios_record_is_written_down_as_its_text() -> None:
+    assert _text(record(), offset=3) == "m-0"
+
+
+@pytest.mark.parametrize(
+    "strange", [record(offset=4), record(key=b"k"), record(value=None), record(value=b"\xff")]
+)
+def test_what_no_scenario_writes_is_refused_and_never_taken_for_something_else(
+    strange: ConsumerRecord,
+) -> None:
+    with pytest.raises(ScenarioError, match="at offset 3 was to be: read only"):
+        _text(strange, offset=3)

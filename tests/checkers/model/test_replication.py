@@ -13,6 +13,7 @@ from kchaos.checkers.acts import (
     ResumeBroker,
     StartBroker,
     StopBroker,
+    TopicPartition,
 )
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import generation_for, predict
@@ -20,6 +21,7 @@ from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Snapshot
+from kchaos.checkers.model.values.fetchers import fetcher_of, leader_of, source_of
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.clusters.releases import KNOWN_RELEASES
 from tests.support.model_timelines import cluster, kill, replica, state, write
@@ -181,3 +183,31 @@ def test_every_release_names_its_generation():
 def test_an_event_of_which_no_case_says_what_it_changes_is_refused() -> None:
     with pytest.raises(AssertionError, match="unreachable"):
         happen(World(EMPTY), "a comet", {})  # type: ignore[arg-type]
+
+
+# -- Fetcher threads of a follower, and which of them has a partition --
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "fetchers", "fetcher"),
+    [
+        # java.lang.String.hashCode of "t" is 116, of "hello" 99162322.
+        ("t", 0, 2, 0),
+        ("t", 1, 2, 1),
+        ("t", 0, 1, 0),
+        ("hello", 0, 1000, abs(31 * 99162322 - (1 << 32)) % 1000),
+        # That of "polygenelubricants" is Integer.MIN_VALUE, and so is 31 times as much.
+        ("polygenelubricants", 0, 3, 0),
+        ("polygenelubricants", 1, 3, ((1 << 31) - 1) % 3),
+    ],
+)
+def test_a_thread_is_chosen_by_the_hash_of_the_partition(
+    topic: str, partition: int, fetchers: int, fetcher: int
+) -> None:
+    assert fetcher_of(TopicPartition(topic, partition), fetchers) == fetcher
+
+
+def test_a_source_has_its_leader_and_that_of_the_first_thread_is_the_leaders_id() -> None:
+    assert source_of(2, 0) == 2
+    assert {leader_of(source_of(2, fetcher)) for fetcher in range(3)} == {2}
+    assert len({source_of(leader, fetcher) for leader in range(3) for fetcher in range(3)}) == 9

@@ -1,15 +1,18 @@
 """Items of a recorded run that only some states, or none, can be seen as."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from kchaos.checkers.acts import StartBroker, StopBroker, TopicPartition
 from kchaos.checkers.model.follow.lookahead import Lookahead
+from kchaos.checkers.model.follow.matching import files_differ
 from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
     Fate,
     FetchAsked,
+    Files,
     Record,
     RequestSeen,
     Seen,
@@ -20,7 +23,10 @@ from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Action, Event, Produce
-from kchaos.checkers.model.values.prediction import PredictedProduce
+from kchaos.checkers.model.values.log import Log
+from kchaos.checkers.model.values.prediction import PredictedBatch, PredictedProduce
+from kchaos.checkers.model.values.replica import Replica
+from kchaos.checkers.model.values.shared import Shared
 from tests.support.model_timelines import cluster, kill, left_alone, write
 from tests.support.model_timelines import state as partition_state
 
@@ -175,3 +181,37 @@ def answers_too_few(*later: Event) -> bool:
 def test_an_isr_may_become_too_small_between_the_high_watermark_and_the_answer() -> None:
     assert not answers_too_few()
     assert answers_too_few(*kill(1), partition_state(0, 1, (0,)))
+
+
+# -- Differences between what was seen and what is possible are shown where they are --
+
+SOME_BROKER: Any = object()
+
+
+def differ(seen: tuple[int, ...], possible: tuple[int, ...]) -> str:
+    """How files with batches of one record differ from a replica, of which both have offsets."""
+    log = Log(
+        batches=Shared(
+            PredictedBatch(base_offset=at, last_offset=at, leader_epoch=0, magic=2, payload="")
+            for at in possible
+        )
+    )
+    files = Files(batches=tuple((at, at, 0, 2) for at in seen), epoch_entries=None)
+    return files_differ(SOME_BROKER, Replica(log=log), files)
+
+
+def test_the_first_batch_that_differs_is_shown_on_both_sides() -> None:
+    behind = tuple(range(20, 30))
+
+    assert differ((0, 1, 4, *behind), (0, 1, 2, *behind)) == (
+        "batches …, 1-1 of epoch 0, 4-4 of epoch 0, 20-20 of epoch 0, 21-21 of epoch 0, 22-22 of "
+        "epoch 0, 23-23 of epoch 0, … 29-29, possible was …, 1-1 of epoch 0, 2-2 of epoch 0, 20-20 "
+        "of epoch 0, 21-21 of epoch 0, 22-22 of epoch 0, 23-23 of epoch 0, … 29-29"
+    )
+
+
+def test_batches_that_are_too_many_or_too_few_are_shown() -> None:
+    assert differ((0, 1), (0,)) == (
+        "batches 0-0 of epoch 0, 1-1 of epoch 0, possible was 0-0 of epoch 0"
+    )
+    assert differ((), (0,)) == "batches none, possible was 0-0 of epoch 0"

@@ -15,12 +15,14 @@ import socketserver
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kchaos.clusters.docker_driver import base_image, options
+from kchaos.clusters.docker_driver.container import Container
 from kchaos.clusters.docker_driver.engine import connect, engine_info, speaking
 from kchaos.clusters.docker_driver.image import ensure_image
 from kchaos.clusters.errors import MachineError
@@ -308,3 +310,52 @@ def test_mmdebstrap_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     with pytest.raises(MachineError, match="apt-get install mmdebstrap"):
         base_image.make_base_image("a:1")
+
+
+# -- Reason for which a container ended, as a stand-in for the engine tells it --
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [
+        ({"ExitCode": 127}, "its image cannot run the JVM"),
+        ({"ExitCode": 137, "Status": "removing"}, "another process removed its container"),
+        ({"ExitCode": 137, "Status": "dead"}, "another process removed its container"),
+    ],
+    ids=["no JVM", "removing", "dead"],
+)
+def test_why_a_container_ended_is_said(state: dict[str, Any], cause: str, stand_in: Engine) -> None:
+    said = {"State": {"Running": False, "Status": "exited"} | state}
+    stand_in.answers["GET /containers/c/json"] = (200, json.dumps(said).encode())
+    assert container(connect()).cause_of_death.startswith(cause)
+
+
+@pytest.mark.slow
+def test_a_container_that_is_removed_a_moment_after_it_ended_was_removed(stand_in: Engine) -> None:
+    ended = {"State": {"Running": False, "Status": "exited", "ExitCode": 137}}
+    stand_in.answers["GET /containers/c/json"] = (200, json.dumps(ended).encode())
+    first = container(connect())
+    removing = threading.Timer(
+        0.3, stand_in.answers.update, [{"GET /containers/c/json": (404, b'{"message": "none"}')}]
+    )
+    removing.start()
+    assert first.cause_of_death == "another process removed its container"
+    removing.join()
+
+
+def test_the_output_of_a_container_that_goes_away_is_not_asked_for_again(stand_in: Engine) -> None:
+    state = {"Running": False, "Status": "exited", "ExitCode": 1}
+    ended = {"State": state, "Config": {"Tty": False}}
+    stand_in.answers["GET /containers/c/json"] = (200, json.dumps(ended).encode())
+    stand_in.answers["GET /containers/c/logs"] = (409, b'{"message": "marked for removal"}')
+    assert container(connect()).cause_of_death == ""
+
+
+def container(api: APIClient) -> Container:
+    """A container c that has been started."""
+    started: Future[None] = Future()
+    started.set_result(None)
+    return Container(api, "c", name="broker 0", memory_mib=None, started=started)

@@ -9,6 +9,7 @@ import pytest
 from kchaos.checkers.acts import CutLink, Hold
 from kchaos.clusters.links import ApiKey, Links, Match, RuleRefused
 from kchaos.clusters.links.control_requests import request_bytes
+from kchaos.clusters.links.details import TopicNames
 from tests.support.captured import answer_to, read
 
 METADATA_ID = bytes(15) + b"\x01"
@@ -281,3 +282,28 @@ def test_a_broker_is_cut_from_one_controller_and_reaches_the_other(quorum):
 def test_a_rule_about_a_controller_that_is_not_there_is_refused():
     with Links() as links, pytest.raises(RuleRefused, match="broker 100 has no link"):
         links.cut(CutLink(source=100, target=101))
+
+
+# -- Names of topic ids that no control request tells --
+
+TOPIC_ID = bytes(range(16))
+
+
+def test_an_unknown_topic_id_is_asked_for_until_it_has_a_name() -> None:
+    names, asked = TopicNames(), []
+    answers = iter((None, "t"))
+
+    def ask(topic_id: str) -> str | None:
+        asked.append(topic_id)
+        return next(answers)
+
+    names.ask = ask
+    assert [names.name_of(TOPIC_ID) for _ in range(3)] == [None, "t", "t"]
+    assert asked == ["AAECAwQFBgcICQoLDA0ODw"] * 2
+
+
+def test_a_name_and_the_id_of_no_topic_are_not_asked_for() -> None:
+    names = TopicNames()
+    names.ask = lambda _topic_id: "wrong"
+    assert names.name_of("t") == "t"
+    assert names.name_of(bytes(16)) is None

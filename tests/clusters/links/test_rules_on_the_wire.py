@@ -9,7 +9,7 @@ import pytest
 from kchaos.checkers.acts import CutLink, CutZooKeeper, Hold
 from kchaos.checkers.formats.api_keys import APIS
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.clusters.links import ApiKey, Links, Match, RuleRefused
+from kchaos.clusters.links import ApiKey, Links, Match, RuleRefused, links
 
 FROM_1_TO_0 = Match(source=1, target=0)
 
@@ -386,3 +386,17 @@ def test_a_request_is_abandoned_when_its_client_hangs_up_while_a_cut_lasts(lab, 
     lab.links.await_record(lambda record: record.fate == "abandoned", 10, "its end", since=1)
     assert [record.fate for record in lab.links.log()] == ["cut", "abandoned"]
     assert lab.server.accepted.empty()
+
+
+def test_a_rule_waits_on_while_the_machine_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The clock stands for three looks, and the thread is done at the fifth.
+    times = iter([0.0, 0.0, 0.0, 0.5, 0.6, 1.2])
+    monkeypatch.setattr(links, "awake_s", lambda: next(times))
+    waited: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        waited.append(seconds)
+        return len(waited) == 5
+
+    assert links._by(1.0, wait)
+    assert not links._by(1.0, lambda seconds: seconds > 0)

@@ -8,6 +8,7 @@ from kchaos.checkers.acts import Mode
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
+from kchaos.clusters.start.configuration import broker_defaults
 from kchaos.clusters.start.spec_checks import refuse_unknown
 
 FORMAT, PROTOCOL = "log.message.format.version", "inter.broker.protocol.version"
@@ -115,3 +116,25 @@ def test_a_broker_with_the_id_of_a_controller_is_refused() -> None:
 def test_a_mixed_cluster_has_the_features_of_its_oldest_release() -> None:
     with pytest.raises(ReleaseError, match=r"4\.0\.2 knows metadata\.version up to 25, not 27"):
         refuse_kraft("4.1.2", "4.0.2", features={"metadata.version": 27})
+
+
+# -- What brokers are started with before anybody sets something --
+
+FACTOR = ".replication.factor"
+
+
+@pytest.mark.parametrize(
+    ("release", "topics"),
+    [
+        ("0.10.2.2", {"offsets.topic"}),
+        ("2.8.2", {"offsets.topic", "transaction.state.log"}),
+        ("4.1.2", {"offsets.topic", "transaction.state.log", "share.coordinator.state.topic"}),
+    ],
+)
+@pytest.mark.parametrize(("brokers", "replicas"), [(1, "1"), (2, "2"), (3, "3"), (5, "3")])
+def test_internal_topics_have_three_replicas_or_as_many_as_there_are_brokers(
+    release: str, topics: set[str], brokers: int, replicas: str
+) -> None:
+    given = broker_defaults(release_of(release), is_kraft=False, brokers=brokers)
+    factors = {name.removesuffix(FACTOR): given[name] for name in given if name.endswith(FACTOR)}
+    assert factors == {"default": "1", **dict.fromkeys(topics, replicas)}

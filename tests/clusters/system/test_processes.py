@@ -9,6 +9,7 @@ import pytest
 
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.system import processes
+from kchaos.clusters.system.log_tail import why_it_ended
 from kchaos.clusters.system.ports import is_free, reserve_port
 from kchaos.clusters.system.processes import Child, kill_by_identity, process_start_time, spawn
 from kchaos.clusters.system.waiting import await_until
@@ -189,3 +190,27 @@ def test_waiting_ends_at_once_when_it_is_aborted() -> None:
         await_until(
             lambda: None, timeout_s=3600, waiting_for="it", last_seen=lambda: "", abort=abort
         )
+
+
+# -- Part of a log that error messages show --
+
+
+def test_the_first_error_is_shown_though_many_lines_came_after_it(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    shutting_down = [f"[10:00:01] INFO step {number}" for number in range(40)]
+    error = ["[10:00:00] ERROR Fatal error during startup", "java.lang.IllegalState: no", "\tat x"]
+    log.write_text("\n".join(["[10:00:00] INFO starting", *error, *shutting_down]))
+
+    shown = why_it_ended(log)
+
+    assert shown == [*error, "...", *shutting_down[-15:]]
+
+
+def test_an_error_among_the_last_lines_is_shown_once(tmp_path: Path) -> None:
+    log, console = tmp_path / "server.log", tmp_path / "console.log"
+    log.write_text("[10:00:00] INFO starting\n[10:00:01] ERROR no\n")
+    console.write_text("Killed\n")
+
+    shown = why_it_ended(log, [console, tmp_path / "none"])
+
+    assert shown == ["[10:00:00] INFO starting", "[10:00:01] ERROR no", "Killed"]

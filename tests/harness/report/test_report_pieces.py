@@ -1,6 +1,8 @@
 """The small parts of the report: lanes, axes, rows, headers."""
 
 import struct
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,13 @@ import pytest
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.segments.batch import Batch
+from kchaos.harness.catalogue import CATALOGUE
+from kchaos.harness.report.control import ControlRow, most_of
 from kchaos.harness.report.headers import header_fields, mark_differences
 from kchaos.harness.report.lanes import LogSpan, join_equal, lane_of, ticks
 from kchaos.harness.report.placement import Box, pack, time_axis
 from kchaos.harness.report.rounds import side_by_side
+from kchaos.harness.report.witness_text import witness_text
 
 
 def batch(base: int, last: int, epoch: int, payload: str = "p") -> PredictedBatch:
@@ -204,3 +209,75 @@ def test_rounds_are_paired_when_question_and_answer_are_the_same() -> None:
     assert [pair.agree for pair in pairs] == [True, False, False, False]
     assert [pair.observed for pair in pairs if pair.observed] == observed
     assert [pair.predicted for pair in pairs if pair.predicted] == predicted
+
+
+# -- Control requests that a report shows when there are too many --
+
+ROW = ControlRow(
+    time=1.0,
+    request="r",
+    partitions="",
+    carried="7",
+    in_force="7",
+    answer="accepted",
+    is_late=False,
+)
+LATE = replace(ROW, carried="3", is_late=True)
+
+
+def test_late_requests_are_left_out_last() -> None:
+    rows = [LATE, replace(ROW, time=2.0), replace(ROW, time=3.0), replace(ROW, time=4.0)]
+
+    assert [row.time for row in most_of(rows, 2)] == [1.0, 4.0]
+    assert most_of(rows, 4) == tuple(rows)
+
+
+# -- Witnesses as sentences --
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        (
+            {"round": {"follower": 1, "leader": 0, "requested_epoch": 2, "end_offset": 21}},
+            "Broker 1 asks broker 0 where leader epoch 2 ends, and the answer is 21",
+        ),
+        (
+            {"log": {"broker": 1, "pattern": "Truncating"}},
+            "The log of broker 1 has a line that matches Truncating",
+        ),
+        (
+            {"hit": {"point": "fetch-read", "broker": 0, "fate": "held"}},
+            "A thread of broker 0 came to fetch-read and was held",
+        ),
+        (
+            {"link": {"api": "Fetch", "direction": "response", "detail": {"error_code": 6}}},
+            "Fetch response, detail with error code 6",
+        ),
+        (
+            {"link": {"api": "Fetch", "direction": "response", "source": 2, "target": 1}},
+            "Fetch response from broker 1 to broker 2",
+        ),
+        (
+            {"link": {"api": "Fetch", "direction": "request", "source": 2, "target": 1}},
+            "Fetch request from broker 2 to broker 1",
+        ),
+        (
+            {"epochs": {"snapshot": "final", "broker": 0, "partition": "t-0", "starts": [0, 5]}},
+            "The leader epochs of t-0 on broker 0 begin at 0, 5 in snapshot final",
+        ),
+    ],
+)
+def test_each_form_reads_as_a_sentence(wanted: Mapping[str, Any], told: str) -> None:
+    assert witness_text(wanted) == told
+
+
+def test_no_witness_of_the_catalogue_shows_json() -> None:
+    for entry in CATALOGUE.values():
+        for expectation in entry.expectations.values():
+            for wanted in expectation.to_json()["witness"]:
+                ((form, fields),) = wanted.items()
+                told = witness_text(wanted)
+                # A regular expression is shown as it is.
+                shown = told.replace(fields["pattern"], "") if form == "log" else told
+                assert not set("{}[]") & set(shown), (entry.name, told)
