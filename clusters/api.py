@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 from kazoo.client import KazooClient
@@ -288,10 +287,5 @@ class Cluster(Protocol):
     def __enter__(self) -> Self:
         """Start the cluster."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop the cluster, whatever happened."""

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from ipaddress import IPv4Network, ip_address
-from types import TracebackType
 from typing import Self
 
 from kchaos.checkers import acts
@@ -172,12 +171,7 @@ class Links:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- rules

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from kazoo.client import KazooClient
@@ -607,12 +606,7 @@ class JvmCluster:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

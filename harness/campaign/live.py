@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import EllipsisType, TracebackType
+from types import EllipsisType
 from typing import Any, Literal, Self
 
 from kchaos.checkers.acts import TopicPartition
@@ -525,12 +525,7 @@ class ActingFault:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.heal()
 
 
