@@ -15,8 +15,7 @@ from pathlib import Path
 
 from kchaos.clusters.agent.byteman import GateAddress, Life, byteman_jar, script
 from kchaos.clusters.agent.planted import PLANTED_BUGS
-from kchaos.clusters.agent.points import POINTS, code_points
-from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT, REMOTE_READ
+from kchaos.clusters.agent.points import POINTS, REMOTE_COPY_CHECKPOINT, REMOTE_READ, code_points
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.kafka.distribution import java_of, resolve
 from kchaos.clusters.releases import TESTED_RELEASES, release_of

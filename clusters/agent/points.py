@@ -1,45 +1,20 @@
-"""Named points of Kafka's code, as data: where each is in which release.
+"""Named points of Kafka's code: where each is in which release, read of points.toml.
 
 Class names, methods and their parameters were read from the jars of the releases. A few points are
 of a broker's disk in place of its code: ``clusters.disk`` serves them, the same in every release.
 """
 
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
 from itertools import pairwise
 
-from kchaos.checkers.acts import CONTROLLER_BROKER_CHANGE
-from kchaos.checkers.formats.point_hit import FETCH_BEGUN, FETCH_COUNTED, ISR_CHECK, PLANTED
+from kchaos.checkers.formats.point_hit import PLANTED
 from kchaos.clusters.agent.planted import PLANTED_BUGS, PlantedBug
 from kchaos.clusters.agent.point import DISK_OPERATIONS, DiskOperation, Place, Point
-from kchaos.clusters.agent.tier_points import TIER_POINTS, UNIFIED_LOG
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import KNOWN_RELEASES, Release, release_of
 from kchaos.clusters.spec import ClusterSpec
-
-_FIRST_CACHE = "kafka.server.epoch.LeaderEpochFileCache"
-_CACHE = "org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache"
-
-EPOCH_POINTS = (
-    Point(
-        name="epoch-truncation",
-        meaning="a log was truncated, or loaded, and its leader epoch cache is about to be",
-        places=(
-            Place((0, 11, 0, 0), _FIRST_CACHE, "clearAndFlushLatest", seen='"" + $1'),
-            Place((2, 0, 1), _FIRST_CACHE, "truncateFromEnd", seen='"" + $1'),
-            Place((3, 5, 0), _CACHE, "truncateFromEnd", seen='"" + $1'),
-            Place((3, 8, 0), _CACHE, "truncateFromEndAsyncFlush", seen='"" + $1'),
-        ),
-    ),
-    Point(
-        name="epoch-flush",
-        meaning="what a truncation dropped is about to leave leader-epoch-checkpoint as well",
-        places=(
-            # Before, the thread that truncates writes the file.
-            Place((3, 8, 0), _CACHE, "writeToFileForTruncation"),
-            Place((3, 9, 0), _CACHE, "writeIfDirExists"),
-        ),
-    ),
-)
 
 CONTROLLED_SHUTDOWN = "controlled-shutdown"
 CONTROLLER_WRITE = "controller-write"
@@ -48,6 +23,9 @@ SEND_FETCH = "send-fetch"
 FETCH_REQUEST = "fetch-request"
 FETCH_READ = "fetch-read"
 LOG_READ = "log-read"
+REMOTE_OFFSET = "remote-offset"
+REMOTE_COPY_CHECKPOINT = "remote-copy-checkpoint"
+REMOTE_READ = "remote-read"
 
 
 def disk_point(operation: DiskOperation, *, is_cached: bool) -> str:
@@ -55,261 +33,50 @@ def disk_point(operation: DiskOperation, *, is_cached: bool) -> str:
     return f"{'cached-' if is_cached else ''}disk-{operation}"
 
 
-_FETCHER = "kafka.server.AbstractFetcherThread"
-_KAFKA_APIS = "kafka.server.KafkaApis"
-_REPLICA_MANAGER = "kafka.server.ReplicaManager"
-_BROKER_CHANGE = "kafka.controller.KafkaController$BrokerChange"
-_LOG_POSITION = '"(" + $0.name() + ",offset=" + $1 + ",length=" + $2 + ")"'
-_MAX_OFFSET = '$3.isEmpty() ? "follower" : "consumer"'
-_ISOLATION = '"" + $3'
-_REPLICA = "kafka.cluster.Replica"
-_PARTITION = "kafka.cluster.Partition"
-_NOW = '"now=" + java.lang.System.currentTimeMillis() + " " + '
+def _code_points() -> Iterator[Point]:
+    """Yield the points of Kafka's code, as points.toml has them."""
+    table = tomllib.loads(files(__package__).joinpath("points.toml").read_text("utf-8"))
+    for name, point in table["points"].items():
+        places = [_place(row, table["expressions"]) for row in point.pop("places")]
+        for earlier, later in pairwise(places):
+            assert earlier.since < later.since, f"{name}: {later.since} is out of order"
+        yield Point(name=name, places=tuple(places), **point)
 
 
-def _told(end: str) -> str:
-    """Return an expression for Replica.toString from 2.4 on, as earlier ones omit most of it."""
-    return (
-        f'{_NOW}"Replica(replicaId=" + $0.brokerId()'
-        ' + ", topic=" + $0.topicPartition().topic()'
-        ' + ", partition=" + $0.topicPartition().partition()'
-        ' + ", lastCaughtUpTimeMs=" + $0.lastCaughtUpTimeMs()'
-        f' + ", logEndOffset=" + $0.{end}'
-        ' + ", lastFetchLeaderLogEndOffset=" + $0.lastFetchLeaderLogEndOffset'
-        ' + ", lastFetchTimeMs=" + $0.lastFetchTimeMs + ")"'
+def _place(row: dict[str, str], expressions: Mapping[str, str]) -> Place:
+    def field(name: str, default: str = "") -> str:
+        text = row.get(name, default)
+        while "{" in text:
+            text = text.format(**expressions, **row)
+        return text
+
+    return Place(
+        tuple(map(int, row["since"].split("."))),
+        field("class"),
+        field("method"),
+        after=field("after"),
+        reader=field("reader", '""'),
+        seen=field("seen", '""'),
     )
 
 
-def _looked(end: str, followers: str) -> str:
-    return (
-        f'{_NOW}"partition=" + $0.topicPartition() + " logEndOffset=" + {end}'
-        f' + " " + $0.{followers}()'
-    )
-
-
-_NO_ZOOKEEPER = Place((4, 0, 0))
-_END_IN_METADATA = "logEndOffset().messageOffset()"
-_READS_BEGIN = (
-    Place((0, 10, 2, 0), _REPLICA_MANAGER, "readFromLocalLog", reader='"" + $1', seen='"" + $6'),
-    Place(
-        (3, 3, 0),
-        _REPLICA_MANAGER,
-        "readFromLocalLog",
-        reader='"" + $1.replicaId()',
-        seen='"" + $2',
-    ),
-    Place(
-        (3, 5, 0), _REPLICA_MANAGER, "readFromLocalLog", reader='"" + $1.replicaId', seen='"" + $2'
-    ),
-    Place((3, 6, 0), _REPLICA_MANAGER, "readFromLog", reader='"" + $1.replicaId', seen='"" + $2'),
-)
-
-POINTS: Mapping[str, Point] = {
-    point.name: point
-    for point in (
-        Point(
-            name=CONTROLLER_BROKER_CHANGE,
-            meaning="the controller begins to handle that brokers came or went",
-            places=(
-                # Here the list of brokers was read before the thread comes to the point; from
-                # 0.11 on (KAFKA-5502) the list is read behind it, and what happened meanwhile is
-                # seen as one change.
-                Place(
-                    (0, 10, 2, 0),
-                    "kafka.controller.ReplicaStateMachine$BrokerChangeListener",
-                    "doHandleChildChange",
-                    seen='"" + $2',
-                ),
-                Place((0, 11, 0, 0), _BROKER_CHANGE, "process"),
-                Place((1, 1, 0), f"{_BROKER_CHANGE}$", "process"),
-                Place((2, 3, 0), "kafka.controller.KafkaController", "processBrokerChange"),
-                _NO_ZOOKEEPER,
-            ),
-        ),
-        Point(
-            name=CONTROLLER_WRITE,
-            meaning="the controller is about to write leaders and ISRs to ZooKeeper",
-            places=(
-                # Up to 1.0 it writes each partition's where it has decided it.
-                Place((1, 1, 0), "kafka.zk.KafkaZkClient", "updateLeaderAndIsr", seen='"" + $1'),
-                _NO_ZOOKEEPER,
-            ),
-        ),
-        Point(
-            name=CONTROLLED_SHUTDOWN,
-            meaning="a broker begins to handle a ControlledShutdown request",
-            places=(
-                # Its version 0 had no header, and it is parsed by a class of its own.
-                Place(
-                    (0, 10, 2, 0),
-                    _KAFKA_APIS,
-                    "handleControlledShutdownRequest",
-                    seen='"" + $1.requestObj()',
-                ),
-                Place(
-                    (1, 0, 0),
-                    _KAFKA_APIS,
-                    "handleControlledShutdownRequest",
-                    seen='"" + $1.header()',
-                ),
-                _NO_ZOOKEEPER,
-            ),
-        ),
-        Point(
-            name=REGISTERED,
-            meaning="a broker has registered in ZooKeeper and does not know it yet",
-            at_exit=True,
-            places=(
-                Place(
-                    (0, 10, 2, 0),
-                    "kafka.utils.ZkUtils",
-                    "registerBrokerInZk(int,java.lang.String,int,scala.collection.Seq,int,"
-                    "scala.Option,kafka.api.ApiVersion)",
-                    seen='"broker " + $1',
-                ),
-                Place((1, 1, 0), "kafka.zk.KafkaZkClient", "registerBrokerInZk", seen='"" + $1'),
-                Place((2, 1, 0), "kafka.zk.KafkaZkClient", "registerBroker", seen='"" + $1'),
-                Place(
-                    (2, 2, 0),
-                    "kafka.zk.KafkaZkClient",
-                    "registerBroker",
-                    seen='"broker epoch " + $!',
-                ),
-                _NO_ZOOKEEPER,
-            ),
-        ),
-        Point(
-            name=SEND_FETCH,
-            meaning="a fetcher thread is about to send its next fetch; truncating comes before",
-            can_skip=True,
-            # Before a Fetch is made: the thread's session notes what was to be sent (KIP-227). If
-            # that is left undone afterwards, the leader goes on from where the one before began.
-            places=(
-                Place((0, 10, 2, 0), _FETCHER, "processFetchRequest", seen='"" + $1'),
-                Place(
-                    (1, 1, 0),
-                    _FETCHER,
-                    "doWork",
-                    after="maybeTruncate()",
-                    seen='"" + $0.partitionStates.partitionStates()',
-                ),
-                Place(
-                    (2, 1, 0),
-                    _FETCHER,
-                    "maybeFetch",
-                    seen='"" + $0.partitionStates.partitionStateMap()',
-                ),
-            ),
-        ),
-        Point(
-            name=FETCH_REQUEST,
-            meaning="a handler thread begins with a Fetch request",
-            names_reader=True,
-            places=(
-                Place(
-                    (0, 10, 2, 0),
-                    _KAFKA_APIS,
-                    "handleFetchRequest",
-                    reader='"" + $1.header().clientId()',
-                    seen='"" + $1.header()',
-                ),
-            ),
-        ),
-        Point(
-            name=FETCH_READ,
-            meaning="a Fetch is about to read logs, before it takes any partition's lock",
-            names_reader=True,
-            names_partitions=True,
-            places=_READS_BEGIN,
-        ),
-        Point(
-            name=FETCH_BEGUN,
-            meaning="a Fetch is about to read logs, and the broker says whose",
-            names_reader=True,
-            names_partitions=True,
-            is_told=True,
-            places=_READS_BEGIN,
-        ),
-        Point(
-            name=FETCH_COUNTED,
-            meaning="a leader has counted a follower's fetch",
-            at_exit=True,
-            is_told=True,
-            places=(
-                Place((0, 10, 2, 0), _REPLICA, "updateLogReadResult", seen=_told(_END_IN_METADATA)),
-                Place((2, 2, 0), _REPLICA, "updateLogReadResult", seen=_told("logEndOffset()")),
-                Place((2, 4, 0), _REPLICA, "updateFetchState", seen=f"{_NOW}$0"),
-                Place((3, 7, 0), _REPLICA, "updateFetchStateOrThrow", seen=f"{_NOW}$0"),
-                Place(
-                    (4, 1, 0),
-                    "org.apache.kafka.server.replica.Replica",
-                    "updateFetchStateOrThrow",
-                    seen=f"{_NOW}$0",
-                ),
-            ),
-        ),
-        Point(
-            name=ISR_CHECK,
-            meaning="a leader looks which followers of a partition are in sync, under its lock",
-            is_told=True,
-            places=(
-                Place(
-                    (0, 10, 2, 0),
-                    _PARTITION,
-                    "getOutOfSyncReplicas",
-                    seen=_looked(f"$1.{_END_IN_METADATA}", "assignedReplicas"),
-                ),
-                Place(
-                    (2, 2, 0),
-                    _PARTITION,
-                    "getOutOfSyncReplicas",
-                    seen=_looked("$1.logEndOffset()", "assignedReplicas"),
-                ),
-                # From 2.5 on it looks twice, and it is the second look that counts.
-                Place(
-                    (2, 4, 0),
-                    _PARTITION,
-                    "getOutOfSyncReplicas",
-                    seen=_looked("$0.localLogOrException().logEndOffset()", "remoteReplicas"),
-                ),
-            ),
-        ),
-        Point(
-            name=LOG_READ,
-            meaning="one partition's log is about to be read",
-            names_reader=True,
-            names_partitions=True,
-            places=(
-                # A follower's read has no upper bound.
-                Place(
-                    (0, 10, 2, 0), "kafka.log.Log", "read", reader=_MAX_OFFSET, seen=_LOG_POSITION
-                ),
-                Place((2, 4, 0), "kafka.log.Log", "read", reader=_ISOLATION, seen=_LOG_POSITION),
-                Place(
-                    (3, 1, 0), "kafka.log.UnifiedLog", "read", reader=_ISOLATION, seen=_LOG_POSITION
-                ),
-                Place((4, 1, 0), UNIFIED_LOG, "read", reader=_ISOLATION, seen=_LOG_POSITION),
-            ),
-        ),
-        *TIER_POINTS,
-        *EPOCH_POINTS,
-        *(
-            Point(
-                name=disk_point(operation, is_cached=is_cached),
-                meaning=f"the kernel asks a broker's disk to {operation}, "
-                f"{'behind' if is_cached else 'without'} the page cache",
-                places=(),
-                names_partitions=True,
-                of_disk=operation,
-                is_cached=is_cached,
-            )
-            for is_cached in (False, True)
-            for operation in DISK_OPERATIONS
+def _disk_points() -> Iterator[Point]:
+    for is_cached in (False, True):
+        for operation in DISK_OPERATIONS:
             # Behind the page cache nobody waits for what is written.
-            if not (is_cached and operation == "write")
-        ),
-    )
-}
+            if not (is_cached and operation == "write"):
+                yield Point(
+                    name=disk_point(operation, is_cached=is_cached),
+                    meaning=f"the kernel asks a broker's disk to {operation}, "
+                    f"{'behind' if is_cached else 'without'} the page cache",
+                    places=(),
+                    names_partitions=True,
+                    of_disk=operation,
+                    is_cached=is_cached,
+                )
+
+
+POINTS: Mapping[str, Point] = {point.name: point for point in (*_code_points(), *_disk_points())}
 """The points by name."""
 
 
@@ -392,12 +159,3 @@ def _nearest(point: Point, release: Release) -> str:
     at = sum(each.number < release.number for each in known)
     having = [index for index, each in enumerate(known) if point.place(each) is not None]
     return known[min(having, key=lambda index: abs(index - at))].text if having else "none"
-
-
-def _sorted_places() -> None:
-    for point in POINTS.values():
-        for earlier, later in pairwise(point.places):
-            assert earlier.since < later.since, f"{point.name}: {later.since} is out of order"
-
-
-_sorted_places()

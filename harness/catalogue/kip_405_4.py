@@ -1,7 +1,7 @@
 """KIP-405, scenario 4: an unclean election with a truncation, and who uploads the new lineage."""
 
 import kchaos as k
-from kchaos.clusters.agent.tier_points import REMOTE_OFFSET
+from kchaos.clusters.agent.points import REMOTE_OFFSET
 from kchaos.harness.catalogue import kip_405
 
 A, B, CONTROLLER = 0, 1, 2

@@ -1,7 +1,7 @@
 """KIP-405: a leader dies half way through an upload; the metadata names it, the data is partial."""
 
 import kchaos as k
-from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
+from kchaos.clusters.agent.points import REMOTE_COPY_CHECKPOINT
 from kchaos.harness.catalogue import kip_405
 
 A, B, CONTROLLER = 0, 1, 2

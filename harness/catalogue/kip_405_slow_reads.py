@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import kchaos as k
-from kchaos.clusters.agent.tier_points import REMOTE_READ
+from kchaos.clusters.agent.points import REMOTE_READ
 from kchaos.harness.catalogue import kip_405
 
 A, B, CONTROLLER = 0, 1, 2

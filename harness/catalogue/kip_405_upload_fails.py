@@ -1,7 +1,7 @@
 """KIP-405: the remote store fails half way through an upload, again and again."""
 
 import kchaos as k
-from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
+from kchaos.clusters.agent.points import REMOTE_COPY_CHECKPOINT
 from kchaos.harness.catalogue import kip_405
 
 A, B, CONTROLLER = 0, 1, 2

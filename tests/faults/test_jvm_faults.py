@@ -14,8 +14,14 @@ import pytest
 
 from kchaos.clusters.agent import POINTS, PointHit
 from kchaos.clusters.agent.point import Place
-from kchaos.clusters.agent.points import FETCH_REQUEST, REGISTERED, SEND_FETCH
-from kchaos.clusters.agent.tier_points import TIER_POINTS
+from kchaos.clusters.agent.points import (
+    FETCH_REQUEST,
+    REGISTERED,
+    REMOTE_COPY_CHECKPOINT,
+    REMOTE_OFFSET,
+    REMOTE_READ,
+    SEND_FETCH,
+)
 from kchaos.clusters.ask.client import fetch
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
@@ -78,7 +84,7 @@ def cluster(cluster_with_points: JvmCluster) -> Iterator[JvmCluster]:
 def points_in(release: str) -> dict[str, Place]:
     """All but those of tiered logs, which the entries of KIP-405 have as witnesses."""
     parsed = release_of(release)
-    tiered = {point.name for point in TIER_POINTS}
+    tiered = {REMOTE_OFFSET, REMOTE_COPY_CHECKPOINT, REMOTE_READ}
     places = {name: POINTS[name].place(parsed) for name in POINTS if name not in tiered}
     return {name: place for name, place in places.items() if place is not None}
 

@@ -10,8 +10,7 @@ from kchaos.checkers.formats.point_hit import PLANTED
 from kchaos.clusters.agent import POINTS, point_of, unknown_points
 from kchaos.clusters.agent import points as table
 from kchaos.clusters.agent.byteman import Agent, GateAddress, Life, complaints, script
-from kchaos.clusters.agent.points import LOG_READ, REGISTERED, SEND_FETCH
-from kchaos.clusters.agent.tier_points import REMOTE_COPY_CHECKPOINT
+from kchaos.clusters.agent.points import LOG_READ, REGISTERED, REMOTE_COPY_CHECKPOINT, SEND_FETCH
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import TESTED_RELEASES, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
