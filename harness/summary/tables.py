@@ -1,6 +1,6 @@
 """Tables of many runs as Parquet: what they have, a row for each thing, and none twice.
 
-`TABLES` says every column with its type and meaning; docs/tables.md is made of it:
+tables.toml says every column with its type and meaning; docs/tables.md is made of it:
 
     python -m kchaos.harness.summary.tables docs/tables.md
 
@@ -19,9 +19,11 @@ import os
 import re
 import secrets
 import sys
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -54,162 +56,10 @@ _OF_AN_OPERATION = (
 _RUN = ("run", _TEXT, "the run's own name, wherever a copy of it lies")
 
 TABLES: Mapping[str, tuple[tuple[str, str, str], ...]] = {
-    "runs": (
-        _RUN,
-        ("schema", _WHOLE, "the version of these tables"),
-        ("started", _TIME, "when it began"),
-        ("judged", _TIME, "when its newest judgement was written; null if nobody judged it"),
-        ("entry", _TEXT, "the catalogue's name; `chaos` for a random schedule"),
-        ("entry_case", _TEXT, "which case of the entry"),
-        ("mix", _TEXT, "what kind of schedule: a random one's mix, else entry and case"),
-        ("release", _TEXT, "the release that was requested"),
-        ("rolled_from", _TEXT, "of an upgrade, what brokers ran at first; null if none was rolled"),
-        (
-            "rolled_to",
-            _TEXT,
-            "of an upgrade, the other releases that they were rolled to, in order",
-        ),
-        ("mode", _TEXT, "where the cluster kept its metadata: `zookeeper` or `kraft`"),
-        ("build", _TEXT, "builds of one's own that brokers ran, with their digests"),
-        ("build_digest", _TEXT, "the digest of the first of them"),
-        ("driver", _TEXT, "how the cluster was started"),
-        ("machine", _TEXT, "the platform that ran it"),
-        ("played_by", _TEXT, "the kchaos that ran it"),
-        ("judged_by", _TEXT, "the kchaos that judged it"),
-        ("seed", _WHOLE, "of the schedule"),
-        ("conforms", _YES, "whether it did what the model predicts; null if unknown"),
-        ("safe", _YES, "whether it is safe; null if unknown"),
-        ("expected", _YES, "whether all is as expected"),
-        ("reason", _TEXT, "why it is not as expected"),
-        ("unknown", _TEXT, "why an answer is unknown"),
-        ("seconds", _NUMBER, "how long it took, its cluster's start included"),
-        ("waited_s", _NUMBER, "how much of that was spent at gates"),
-        ("fingerprints", _TEXTS, "of its findings about safety and conformance, each once"),
-    ),
-    "findings": (
-        _RUN,
-        ("number", _WHOLE, "its place among the run's findings, from 0"),
-        ("fingerprint", _TEXT, "the same for the same bug in another run"),
-        ("kind", _TEXT, "the finding's name"),
-        ("question", _TEXT, "`safety`, `conformance` or `neither`"),
-        ("topic", _TEXT, "null for a finding about no partition"),
-        ("partition", _WHOLE, "likewise"),
-        ("brokers", _WHOLES, "the brokers concerned"),
-        ("first_offset", _WHOLE, "inclusive; null if none"),
-        ("last_offset", _WHOLE, "inclusive; null if none"),
-        ("snapshot", _TEXT, "in which it was seen"),
-        ("message", _TEXT, "one sentence"),
-    ),
-    "steps": (
-        _RUN,
-        ("number", _WHOLE, "the scenario's step, from 0"),
-        ("name", _TEXT, "what was done, or awaited"),
-        ("is_gate", _YES, "whether it only waits"),
-        ("began", _TIME, "when it began"),
-        ("seconds", _NUMBER, "until the next one began"),
-    ),
-    "faults": (
-        _RUN,
-        ("name", _TEXT, "its name in the scenario"),
-        ("fault", _TEXT, "its kind"),
-        ("step", _WHOLE, "the step that injected it"),
-        ("lasting", _YES, "whether it acts until it is healed"),
-        ("injected", _TIME, "when its effect was observed"),
-        ("healed", _TIME, "null if it never was, or does not last"),
-        ("is_back", _YES, "whether all that was interrupted while it acted came back"),
-        ("service_back_s", _NUMBER, "from its injection until then; null if it did not come back"),
-    ),
-    "partitions": (
-        _RUN,
-        ("topic", _TEXT, "the topic"),
-        ("partition", _WHOLE, "the partition"),
-        ("measured_s", _NUMBER, "from its first leader to the last snapshot"),
-        ("without_leader_s", _NUMBER, "seconds without a leader whose process ran"),
-        (
-            "under_min_isr_s",
-            _NUMBER,
-            "seconds with fewer replicas in sync than min.insync.replicas",
-        ),
-        ("writes", _WHOLE, "writes of clients with acks=all; null if nobody could see them"),
-        (
-            "without_acknowledged_write_s",
-            _NUMBER,
-            "seconds in which such writes were tried and none was acknowledged; null if nobody "
-            "tried, or nobody could see",
-        ),
-    ),
-    "consumers": (
-        _RUN,
-        ("consumer", _TEXT, "the group, else the client's id and host"),
-        ("records", _WHOLE, "how many came"),
-        (
-            "longest_stall_s",
-            _NUMBER,
-            "the longest time in which it did not get an acknowledged record; null if not measured",
-        ),
-        ("topic", _TEXT, "the partition of that stall"),
-        ("partition", _WHOLE, "likewise"),
-    ),
-    "outages": (
-        _RUN,
-        ("kind", _TEXT, "`no-leader`, `no-acknowledged-write`, `under-min-isr` or `stall`"),
-        ("topic", _TEXT, "the topic"),
-        ("partition", _WHOLE, "the partition"),
-        ("consumer", _TEXT, "of a stall, who did not get records"),
-        ("began", _TIME, "when it began"),
-        ("ended", _TIME, "when it ended, or the run did"),
-        ("seconds", _NUMBER, "between the two"),
-        ("is_over", _YES, "whether it was seen to end"),
-    ),
-    "writes": (
-        _RUN,
-        ("operation", _TEXT, "its name in the scenario"),
-        ("broker", _WHOLE, "to whom it was sent"),
-        ("topic", _TEXT, "the topic"),
-        ("partition", _WHOLE, "the partition"),
-        ("acks", _WHOLE, "0, 1, or -1 for all in-sync replicas: Kafka's own number"),
-        ("records", _WHOLE, "how many"),
-        ("codec", _TEXT, "what compressed them"),
-        ("outcome", _TEXT, "`ok`, `fail` (no effect), `info` (nobody knows) or `pending`"),
-        ("promised", _YES, "whether Kafka promised to keep them"),
-        ("base_offset", _WHOLE, "of the first; null if no answer said"),
-        ("last_offset", _WHOLE, "of the last, inclusive; likewise"),
-        ("error", _TEXT, "what came back instead"),
-        ("error_code", _WHOLE, "Kafka's number of it"),
-        ("invoked", _TIME, "when it was sent"),
-        ("ended", _TIME, "when it was answered; null if it never was"),
-        ("seconds", _NUMBER, "between the two"),
-        ("is_probe", _YES, "whether settling wrote it, to see that replication works"),
-    ),
-    "reads": (
-        _RUN,
-        ("operation", _TEXT, "its name in the scenario"),
-        ("function", _TEXT, "`read`, or `fetch` of a stated version"),
-        ("broker", _WHOLE, "who was asked"),
-        ("topic", _TEXT, "the topic"),
-        ("partition", _WHOLE, "the partition"),
-        ("records", _WHOLE, "how many came"),
-        ("outcome", _TEXT, "as of writes"),
-        ("base_offset", _WHOLE, "of the first that came; null if none"),
-        ("error", _TEXT, "what came instead"),
-        ("error_code", _WHOLE, "Kafka's number of it"),
-        ("invoked", _TIME, "when it was asked"),
-        ("ended", _TIME, "when it was answered; null if it never was"),
-    ),
-    "brokers": (
-        _RUN,
-        ("broker", _WHOLE, "its id"),
-        ("release", _TEXT, "what it ran at the start"),
-        ("judged_as", _TEXT, "the release whose rules it is judged by"),
-        ("build", _TEXT, "a build of one's own, with its digest"),
-    ),
-    "witnesses": (
-        _RUN,
-        ("number", _WHOLE, "its place among the expectation's, from 0"),
-        ("wanted", _TEXT, "what had to be there, as JSON"),
-        ("found", _YES, "whether it was"),
-        ("seen", _TEXT, "what was found, or what there was instead"),
-    ),
+    table: (_RUN, *((name, kind, meaning) for name, (kind, meaning) in columns.items()))
+    for table, columns in tomllib.loads(
+        files(__package__).joinpath("tables.toml").read_text("utf-8")
+    ).items()
 }
 """Each table's columns: name, type and meaning. All but `run` may be null."""
 

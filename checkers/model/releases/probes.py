@@ -6,112 +6,20 @@ Kafka's code is kept.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 
 from kchaos.checkers.errors import ModelError
 
 Texts = Mapping[str, str]
 """The files of one release that it has, by their path in Kafka's repository."""
 
-KAFKA_FILES: Mapping[str, tuple[str, ...]] = {
-    "AbstractFetcherThread": ("core/src/main/scala/kafka/server/AbstractFetcherThread.scala",),
-    "AlterPartitionManager": (
-        "core/src/main/scala/kafka/server/AlterPartitionManager.scala",
-        "core/src/main/scala/kafka/server/AlterIsrManager.scala",
-    ),
-    "BrokerEpochs": (
-        "core/src/main/scala/kafka/server/ZkBrokerEpochManager.scala",
-        "core/src/main/scala/kafka/server/KafkaApis.scala",
-    ),
-    "ClusterControlManager": (
-        "metadata/src/main/java/org/apache/kafka/controller/ClusterControlManager.java",
-    ),
-    "ConfigurationControlManager": (
-        "metadata/src/main/java/org/apache/kafka/controller/ConfigurationControlManager.java",
-    ),
-    "ControllerChannelManager": (
-        "core/src/main/scala/kafka/controller/ControllerChannelManager.scala",
-    ),
-    "FetchSession": (
-        "server/src/main/java/org/apache/kafka/server/FetchSession.java",
-        "server/src/main/java/org/apache/kafka/server/FetchContext.java",
-        "core/src/main/scala/kafka/server/FetchSession.scala",
-    ),
-    "FileRecords": (
-        "clients/src/main/java/org/apache/kafka/common/record/internal/FileRecords.java",
-        "clients/src/main/java/org/apache/kafka/common/record/FileRecords.java",
-    ),
-    "KafkaApis": ("core/src/main/scala/kafka/server/KafkaApis.scala",),
-    "KafkaConfig": (
-        "storage/src/main/java/org/apache/kafka/storage/internals/log/LogConfig.java",
-        "core/src/main/scala/kafka/server/KafkaConfig.scala",
-    ),
-    "KafkaController": ("core/src/main/scala/kafka/controller/KafkaController.scala",),
-    "KafkaZkClient": ("core/src/main/scala/kafka/zk/KafkaZkClient.scala",),
-    "LeaderEpochFileCache": (
-        "storage/src/main/java/org/apache/kafka/storage/internals/epoch/LeaderEpochFileCache.java",
-        "core/src/main/scala/kafka/server/epoch/LeaderEpochFileCache.scala",
-    ),
-    "Log": (
-        "storage/src/main/java/org/apache/kafka/storage/internals/log/UnifiedLog.java",
-        "core/src/main/scala/kafka/log/UnifiedLog.scala",
-        "core/src/main/scala/kafka/log/Log.scala",
-    ),
-    "LogLoader": (
-        "storage/src/main/java/org/apache/kafka/storage/internals/log/LogLoader.java",
-        "core/src/main/scala/kafka/log/LogLoader.scala",
-        "core/src/main/scala/kafka/log/Log.scala",
-    ),
-    "LogManager": (
-        "storage/src/main/java/org/apache/kafka/storage/internals/log/LogManager.java",
-        "core/src/main/scala/kafka/log/LogManager.scala",
-    ),
-    "LogSegment": (
-        "storage/src/main/java/org/apache/kafka/storage/internals/log/LogSegment.java",
-        "core/src/main/scala/kafka/log/LogSegment.scala",
-    ),
-    "MetadataVersion": (
-        "server-common/src/main/java/org/apache/kafka/server/common/MetadataVersion.java",
-        "core/src/main/scala/kafka/api/ApiVersion.scala",
-    ),
-    "Partition": ("core/src/main/scala/kafka/cluster/Partition.scala",),
-    "PartitionChangeBuilder": (
-        "metadata/src/main/java/org/apache/kafka/controller/PartitionChangeBuilder.java",
-    ),
-    "PartitionReassignmentReplicas": (
-        "metadata/src/main/java/org/apache/kafka/controller/PartitionReassignmentReplicas.java",
-    ),
-    "PartitionStateMachine": ("core/src/main/scala/kafka/controller/PartitionStateMachine.scala",),
-    "ProducerAppendInfo": (
-        "storage/src/main/java/org/apache/kafka/storage/internals/log/ProducerAppendInfo.java",
-        "core/src/main/scala/kafka/log/ProducerStateManager.scala",
-    ),
-    "ProducerStateEntry": (
-        "storage/src/main/java/org/apache/kafka/storage/internals/log/ProducerStateEntry.java",
-        "core/src/main/scala/kafka/log/ProducerStateManager.scala",
-    ),
-    "RemoteLogManager": (
-        "storage/src/main/java/org/apache/kafka/server/log/remote/storage/RemoteLogManager.java",
-        "core/src/main/java/kafka/log/remote/RemoteLogManager.java",
-    ),
-    "Replica": (
-        "server/src/main/java/org/apache/kafka/server/replica/Replica.java",
-        "server/src/main/java/org/apache/kafka/server/replica/ReplicaState.java",
-        "core/src/main/scala/kafka/cluster/Replica.scala",
-    ),
-    "ReplicaFetcherThread": ("core/src/main/scala/kafka/server/ReplicaFetcherThread.scala",),
-    "ReplicaManager": ("core/src/main/scala/kafka/server/ReplicaManager.scala",),
-    "ReplicaStateMachine": ("core/src/main/scala/kafka/controller/ReplicaStateMachine.scala",),
-    "ReplicationControlManager": (
-        "metadata/src/main/java/org/apache/kafka/controller/ReplicationControlManager.java",
-    ),
-    "ReplicationConfigs": (
-        "server/src/main/java/org/apache/kafka/server/config/ReplicationConfigs.java",
-        "core/src/main/scala/kafka/server/KafkaConfig.scala",
-    ),
-}
+KAFKA_FILES: Mapping[str, Sequence[str]] = tomllib.loads(
+    files(__package__).joinpath("kafka_files.toml").read_text("utf-8")
+)
 """The files of Kafka in which probes look, by name: their paths in Kafka's repository, the present
 place first."""
 
