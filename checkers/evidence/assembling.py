@@ -36,7 +36,7 @@ from kchaos.checkers.segments.batch import Batch
 from kchaos.checkers.segments.directory import PartitionContents
 from kchaos.checkers.segments.tier import FINISHED, RemoteSegmentMetadata
 
-_OBSERVED_ALONE = ("batches", "findings", "broken_checkpoints", "first_offset")
+_OBSERVED_ALONE = ("batches", "findings", "broken_checkpoints", "first_offset", "is_registered")
 _OfPartition = TypeVar(
     "_OfPartition",
     CommittedRead,
@@ -225,6 +225,7 @@ def _observed(
             first_offset=of_segment,
             high_watermarks=() if high_watermark is None else (high_watermark,),
             is_running=bool(seen is not None and seen.is_running),
+            is_registered=not snapshot.is_final or broker not in evidence.unregistered,
             is_high_watermark_pinned=snapshot.is_final and (partition, broker) in evidence.pinned,
             broken_checkpoints=tuple(broken),
             findings=tuple(

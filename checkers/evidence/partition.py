@@ -76,6 +76,8 @@ class ReplicaEvidence:
         is_hosted: Predicted, whether the process has got a LeaderAndIsr about it; True where it is
             observed.
         is_running: Whether the broker's process ran when the snapshot was taken.
+        is_registered: Observed, whether its process has ever registered; until it does, it may end
+            by itself, for it waits only so long.
         fetcher: Predicted state of its fetcher, None where it is observed.
         is_high_watermark_pinned: Predicted, whether a gate saw the checkpoint hold what memory
             held, and it has not moved since; observed, whether settling saw the last one.
@@ -94,6 +96,7 @@ class ReplicaEvidence:
     high_watermarks: tuple[int, ...] = ()
     is_hosted: bool = True
     is_running: bool = True
+    is_registered: bool = True
     fetcher: str | None = None
     is_high_watermark_pinned: bool = False
     may_keep_dropped_epochs: bool = False

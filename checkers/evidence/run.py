@@ -72,6 +72,7 @@ from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.formats.point_hit import HITS, PLANTED, PointHit
 from kchaos.checkers.metadata_log import LeaderChange, LogEntry
 from kchaos.checkers.model.values.events import (
+    BrokerRegistered,
     DeleteRecords,
     EligibleReplicas,
     LogCleaned,
@@ -275,6 +276,18 @@ class RunEvidence:
     def events(self) -> tuple[TimedEvent, ...]:
         """The timeline: actions and decisions in their order, without internal topics."""
         return in_one_order(self.decisions, self.actions)
+
+    @cached_property
+    def unregistered(self) -> frozenset[int]:
+        """The brokers that have not registered since they were started last."""
+        waiting: set[int] = set()
+        for timed in self.events:
+            match timed.event:
+                case StartBroker(broker=broker):
+                    waiting.add(broker)
+                case BrokerRegistered(broker=broker):
+                    waiting.discard(broker)
+        return frozenset(waiting)
 
     @cached_property
     def actions(self) -> tuple[TimedEvent, ...]:

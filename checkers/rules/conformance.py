@@ -200,7 +200,7 @@ def _replica(
             observed=list(real.high_watermarks),
         )
     yield from _log_start(evidence, real, expected)
-    if real.is_running != expected.is_running:
+    if real.is_running != expected.is_running and (real.is_running or real.is_registered):
         yield _not_as_predicted(
             evidence,
             broker,

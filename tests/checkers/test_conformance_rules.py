@@ -165,6 +165,13 @@ def test_a_process_that_should_have_ended_is_found() -> None:
     assert whats(replicas_as_predicted(compared({}, {"is_running": False}))) == ["process"]
 
 
+def test_a_process_that_never_registered_may_have_ended_by_itself() -> None:
+    ended = {"is_running": False}
+
+    assert whats(replicas_as_predicted(compared({**ended}, {}))) == ["process"]
+    assert whats(replicas_as_predicted(compared(ended | {"is_registered": False}, {}))) == []
+
+
 def test_without_a_prediction_nothing_is_compared() -> None:
     alone = evidence(
         replica(0, BOTH), operations=(acknowledged("p", 0, "a"),), rounds=(ROUND,), predicted=None

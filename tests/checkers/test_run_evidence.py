@@ -144,6 +144,17 @@ def test_settling_pins_high_watermarks_of_the_brokers_that_it_names_in_the_end(
     assert [replica.is_high_watermark_pinned for replica in final.replicas] == [False, True]
 
 
+def test_a_broker_is_registered_until_it_is_started_again(tmp_path: Path) -> None:
+    for again in (False, True):
+        build = started(tmp_path / str(again))
+        build.act(acts.StopBroker(broker=1, clean=False)).close_session(0x11)
+        build.act(acts.StartBroker(broker=1, release="1.1.1"))
+        if again:
+            build.register(1, 0x21)
+
+        assert [each.is_registered for each in last(ended(build)).replicas] == [True, again]
+
+
 def test_an_observation_that_does_not_say_what_it_pins_is_refused(tmp_path: Path) -> None:
     build = started(tmp_path / "run")
     build.run.append("observations.jsonl", {"time": 1.0, "kind": "high-watermark", "topic": "t"})
