@@ -90,6 +90,6 @@ KAFKA_20961 = k.Entry(
     expectations={
         (case, release): expected
         for case, expected in ((_IDLE, _RED), (_WRITTEN, _GREEN))
-        for release in ("3.9.1", "4.1.2")
+        for release in ("2.8.2", "3.9.1", "4.1.2")
     },
 )
