@@ -16,7 +16,7 @@ from kchaos.checkers.acts import Mode
 from kchaos.clusters.releases import METADATA_VERSION, Release, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.clusters.spec import FIRST_CONTROLLER, BrokerSpec, ClusterSpec
-from kchaos.faults import RollBroker, StopBroker, UpdateFeatures
+from kchaos.faults import HoldRequests, PauseBroker, RollBroker, UpdateFeatures
 from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.workload import named_by
@@ -420,11 +420,10 @@ class _Rolls:
                         timeout_s=_ROLL_S,
                     ),
                     name=f"{phase.name}-{node}",
-                    needs=StopBroker(broker=node),
                 )
             for level in phase.levels:
                 features = UpdateFeatures(levels=(level,), downgrade=phase.is_downgrade)
-                yield from self._act(features, name=f"{phase.name}-{level[0]}", needs=None)
+                yield from self._act(features, name=f"{phase.name}-{level[0]}")
             if phase.is_downgrade:
                 yield AwaitMetadataSnapshots(timeout_s=_SNAPSHOTS_S)
         if self._upgrade.workload:
@@ -432,9 +431,7 @@ class _Rolls:
         if not self._upgrade.stepped:
             yield StopClients()
 
-    def _act(
-        self, fault: RollBroker | UpdateFeatures, *, name: str, needs: StopBroker | None
-    ) -> Iterator[Step]:
+    def _act(self, fault: RollBroker | UpdateFeatures, *, name: str) -> Iterator[Step]:
         """Yield faults before a roll or a new level, writes meanwhile, and the way into the ISR."""
         if self._upgrade.mix:
             for _ in range(self._random.randint(*_FAULTS)):
@@ -442,13 +439,13 @@ class _Rolls:
                 # The first act of all writes, which clients may do already.
                 if self._upgrade.stepped or not isinstance(act, Produce):
                     yield from played(act, gated=True)
-            yield from self._heal_until_possible(needs)
+            yield from self._heal_until_possible(fault)
         if self._upgrade.stepped:
             yield from self._under_way()
         yield self._done(Inject(name=name, fault=fault))
         if self._upgrade.stepped:
             yield from self._answered()
-        for name, _ in self._drawing.view.acting:
+        for name in self._to_heal():
             yield IfPossible(do=self._done(Heal(name=name)))
         yield IfPossible(do=AwaitInSync(timeout_s=_BACK_IN_SYNC_S))
         if self._upgrade.stepped:
@@ -460,19 +457,27 @@ class _Rolls:
             topic=TOPIC, partitions=partitions, idempotent=self._idempotent, in_group=0, rate=RATE
         )
 
-    def _heal_until_possible(self, stop: StopBroker | None) -> Iterator[Step]:
-        """Heal the oldest faults while they prevent a clean stop, or while a controller is away."""
-        while self._drawing.view.acting and self._is_prevented(stop):
-            name = self._drawing.view.acting[0][0]
-            yield IfPossible(do=self._done(Heal(name=name)))
+    def _heal_until_possible(self, act: RollBroker | UpdateFeatures) -> Iterator[Step]:
+        """Heal faults while they prevent a clean stop and a return, or a controller is away."""
+        while self._drawing.view.acting and self._is_prevented(act):
+            yield IfPossible(do=self._done(Heal(name=self._to_heal()[0])))
             yield IfPossible(do=AwaitInSync())
 
-    def _is_prevented(self, stop: StopBroker | None) -> bool:
+    def _to_heal(self) -> list[str]:
+        """Return what acts: holds first, since behind them no broker returns; then the oldest."""
+        acting = self._drawing.view.acting
+        return [
+            name
+            for name, _ in sorted(acting, key=lambda each: not isinstance(each[1], HoldRequests))
+        ]
+
+    def _is_prevented(self, act: RollBroker | UpdateFeatures) -> bool:
         view = self._drawing.view
-        if stop is None or stop.broker in view.quorum:
+        if isinstance(act, UpdateFeatures) or act.broker in view.quorum:
             # Whoever raises levels, or rolls a controller, sees to it that all of them are there.
             return any(getattr(fault, "broker", None) in view.quorum for _, fault in view.acting)
-        return bool(refusal(view, Inject(name="stop", fault=stop)))
+        # A pause asks for a broker that can stop cleanly, and that hears and is heard afterwards.
+        return bool(refusal(view, Inject(name="roll", fault=PauseBroker(broker=act.broker))))
 
     def _done(self, step: Step) -> Step:
         self._drawing.view = after(self._drawing.view, step)

@@ -7,7 +7,7 @@ import pytest
 
 from kchaos.checkers.acts import Mode
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
-from kchaos.faults import RollBroker, UpdateFeatures
+from kchaos.faults import HoldRequests, RollBroker, UpdateFeatures
 from kchaos.harness.commands.upgrade import UPGRADE_MIXES
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.drawing import view_of
@@ -220,6 +220,23 @@ def test_upgrades_with_kraft_can_be_played_under_faults(controllers: int) -> Non
             elif done.fault.lasting and getattr(done.fault, "broker", 0) in of.quorum:
                 away.add(done.name)
     assert len(kinds) > 4
+
+
+def test_no_broker_is_rolled_while_what_it_tells_the_controllers_is_held() -> None:
+    """It would not register again before the roll gives up."""
+    rolled = 0
+    for seed in range(10):
+        held: dict[str, HoldRequests] = {}
+        for step in draw_upgrade(seed, upgrade("4.0.2", "4.1.2", mode="kraft", mix="mixed")).steps:
+            match step.do if isinstance(step, IfPossible) else step:
+                case Inject(name=name, fault=HoldRequests(api="BrokerHeartbeat" | "Fetch") as hold):
+                    held |= {name: hold} if hold.target is None else {}
+                case Heal(name=name):
+                    held.pop(name, None)
+                case Inject(fault=RollBroker(broker=broker)):
+                    rolled += len(held)
+                    assert broker not in {hold.source for hold in held.values()}
+    assert rolled, "others are rolled meanwhile"
 
 
 @pytest.mark.slow
