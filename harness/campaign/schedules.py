@@ -19,6 +19,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
 from kchaos.harness.player.candidates import fault_kinds_of
 from kchaos.harness.player.drawing import (
+    LEAST_BROKERS,
     case_drawn,
     draw,
     has_kraft,
@@ -29,6 +30,7 @@ from kchaos.harness.player.drawing import (
 from kchaos.harness.player.free import FreeRun, case_of_free, draw_free, require_free
 from kchaos.harness.player.rates import page_of
 from kchaos.harness.run.own_parts import OwnParts
+from kchaos.harness.run.own_settings import OwnSettings, own_settings, with_own_settings
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario, case_planted, with_planted
 from kchaos.harness.seeds import own_version, seed_text
@@ -69,6 +71,7 @@ class DrawnSchedules:
         free: How clients run while faults come by the clock; None for schedules of steps.
         own: Files and packages with steps and faults that are drawn too.
         planted: The bug planted in every broker (`clusters.agent.planted`), "" for none.
+        properties: A server.properties whose settings brokers are given, if any.
     """
 
     kafkas: tuple[str, ...]
@@ -82,6 +85,7 @@ class DrawnSchedules:
     free: FreeRun | None = None
     own: tuple[OwnParts, ...] = ()
     planted: str = ""
+    properties: Path | None = None
 
     @property
     def acts(self) -> int:
@@ -115,6 +119,7 @@ class DrawnSchedules:
         is_kraft = has_kraft(known, self.mode)
         if self.planted and (why := planted_refused(self.planted, known, is_kraft=is_kraft)):
             raise UsageError(why)
+        self._settings(release)
         for mix in self.mixes_of(release):
             if self.free is None:
                 require_drawable(mix, release, mode=self.mode, own=self.own)
@@ -149,9 +154,10 @@ class DrawnSchedules:
             case = case_drawn(due.mix, gated=self.gated, mode=self.mode, own=self.own)
         else:
             case = case_of_free(self.free, due.mix, self.mode)
+        own = self._settings(due.release)
         return RunLine(
             entry="chaos",
-            case=case_planted(case, self.planted),
+            case="-".join([case_planted(case, self.planted), *([own.case] if own else [])]),
             release=due.release,
             kafka=due.kafka,
             seed=due.seed,
@@ -159,8 +165,16 @@ class DrawnSchedules:
         )
 
     def draw(self, due: Due) -> Scenario:
-        """Draw a schedule; with a planted bug it is the same schedule."""
-        return with_planted(self._drawn(due), self.planted)
+        """Draw a schedule; with a planted bug or other settings it is the same schedule."""
+        scenario = with_planted(self._drawn(due), self.planted)
+        return with_own_settings(scenario, self._settings(due.release))
+
+    def _settings(self, release: str) -> OwnSettings | None:
+        if self.properties is None:
+            return None
+        known = release_of(release)
+        mode: Mode = "kraft" if has_kraft(known, self.mode) else "zookeeper"
+        return own_settings(self.properties, known, mode, brokers=LEAST_BROKERS)
 
     def _drawn(self, due: Due) -> Scenario:
         if self.free is not None:
@@ -219,6 +233,8 @@ class DrawnSchedules:
             for mix in sorted(self.mixes.keys() - drawn.keys()):
                 yield f"{release}: the mix {mix} is left out: {left_out[mix]}"
             yield from filter(None, (no_formats(mix, release) for mix in drawn))
+            own = self._settings(release)
+            yield from (f"{release}: {text}" for text in (own.texts() if own else ()))
 
 
 def releases_of(

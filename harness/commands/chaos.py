@@ -75,6 +75,7 @@ _FREE_S, _RATE = 60.0, 10.0
 )
 @opt.own_parts
 @opt.mode
+@opt.properties_file
 @click.option(
     "--fail-on",
     type=click.Choice(("unsafe", "not-conforming", "unknown")),
@@ -96,6 +97,7 @@ def chaos(
     runs: int,
     seed: int | None,
     planted: str,
+    properties_file: Path | None,
     steps: int,
     mix: str,
     gates: bool,
@@ -147,6 +149,7 @@ def chaos(
             gated=gates,
             mode=mode,
             planted=planted,
+            properties=properties_file,
             free=free,
             own=tuple(map(parts_named, parts)),
         ),

@@ -96,6 +96,7 @@ def _keep(text: str) -> int | None:
 )
 @opt.plant
 @opt.acts_of_schedules
+@opt.properties_file
 @opt.gates_of_schedules
 @opt.side_by_side
 @click.option(
@@ -127,6 +128,7 @@ def nightly(
     seed: int | None,
     mixes: tuple[tuple[str, float], ...],
     planted: str,
+    properties_file: Path | None,
     steps: int,
     gates: bool,
     side_by_side: int | None,
@@ -162,6 +164,7 @@ def nightly(
             shard=shard,
             mode=mode,
             planted=planted,
+            properties=properties_file,
         ),
         folder=output,
         limits=Limits(for_s=for_s, runs=runs, keep=keep, max_bytes=max_bytes),

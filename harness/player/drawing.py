@@ -67,6 +67,7 @@ from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLevel, IfPossible
 from kchaos.harness.steps.scenario_steps import AwaitQuiet, CreateTopic, Heal, Inject, Step
 
+LEAST_BROKERS = 3
 DRAWN = "DRAWN"
 """The name under which a file or package says what is drawn of it."""
 _END_SESSION = 0.65
@@ -297,7 +298,7 @@ def check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
 def _cluster(
     random: Random, kafka: str, known: Release, mix: str, *, is_kraft: bool
 ) -> ClusterSpec:
-    brokers = tuple(range(random.choice((3, 4))))
+    brokers = tuple(range(random.choice((LEAST_BROKERS, LEAST_BROKERS + 1))))
     settings = draw_settings(random)
     first_broker = random.choice(brokers)
     has_folders = mix in SEVERAL_FOLDERS and not (

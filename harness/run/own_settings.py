@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kchaos.checkers.acts import Mode
@@ -15,6 +15,7 @@ from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.clusters.spec import OWN_PROPERTIES
 from kchaos.clusters.start.broker_settings import unknown_setting
 from kchaos.harness.errors import UsageError
+from kchaos.harness.run.scenario import Scenario
 
 _ROLES = "process.roles"
 _OWNED: Mapping[str, str] = {
@@ -43,9 +44,9 @@ class OwnSettings:
     left_out: tuple[tuple[str, str], ...]
 
     @property
-    def digest(self) -> str:
-        """First digits of a digest of what is taken."""
-        return hashlib.sha256(repr(self.taken).encode()).hexdigest()[:6]
+    def case(self) -> str:
+        """Their part of a case, with the first digits of a digest of what is taken."""
+        return f"properties-{hashlib.sha256(repr(self.taken).encode()).hexdigest()[:6]}"
 
     def texts(self) -> Iterator[str]:
         """Yield what a reader has to know, in sentences."""
@@ -57,6 +58,15 @@ class OwnSettings:
         for name, value in self.taken:
             if why := not_followed(name, value):
                 yield f"With {name}={value} conformance is unknown: {why}."
+
+
+def with_own_settings(scenario: Scenario, own: OwnSettings | None) -> Scenario:
+    """Return the scenario with these settings in place of those of its cluster, None for none."""
+    if own is None:
+        return scenario
+    properties = {**scenario.cluster.properties, **dict(own.taken)}
+    cluster = replace(scenario.cluster, properties=properties)
+    return replace(scenario, case=f"{scenario.case}-{own.case}", cluster=cluster)
 
 
 def own_settings(file: Path, release: Release, mode: Mode, *, brokers: int) -> OwnSettings:

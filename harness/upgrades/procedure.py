@@ -149,7 +149,7 @@ class Upgrade:
         words += ["stepped"] * self.stepped + ["kraft"] * self.is_kraft
         words += [f"{self.controllers}-controllers"] * (self.controllers > 1)
         words += [named_by(self.workload)] if self.workload else []
-        words += [f"properties-{self.own.digest}"] if self.own else []
+        words += [self.own.case] if self.own else []
         return "-".join(words)
 
     @property

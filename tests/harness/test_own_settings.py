@@ -48,8 +48,8 @@ def test_what_a_test_has_to_set_and_what_names_files_or_classes_is_left_out(tmp_
 
 def test_other_settings_make_another_case(tmp_path: Path) -> None:
     first, other = (read(tmp_path, f"num.io.threads={count}\n") for count in (8, 16))
-    assert first.digest != other.digest
-    assert first.digest == read(tmp_path, "node.id=3\nnum.io.threads=8\n").digest
+    assert first.case != other.case
+    assert first.case == read(tmp_path, "node.id=3\nnum.io.threads=8\n").case
 
 
 @pytest.mark.parametrize(

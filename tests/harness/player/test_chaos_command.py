@@ -11,7 +11,7 @@ import pytest
 from kchaos.checkers.run_line import RunLine
 from kchaos.harness.campaign import children
 from kchaos.harness.campaign import schedules as command
-from kchaos.harness.campaign.schedules import DrawnSchedules, chaos, exit_code_of_chaos
+from kchaos.harness.campaign.schedules import DrawnSchedules, Due, chaos, exit_code_of_chaos
 from kchaos.harness.commands.cli_options import default_side_by_side
 from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.player.free import FreeRun
@@ -240,3 +240,20 @@ def test_schedules_without_anything_of_ones_own_are_counted(tmp_path: Path) -> N
     (missing,) = said(file)
     assert missing.startswith("2 of 2 had nothing of your own")
     assert said(other) == []
+
+
+def test_brokers_get_the_settings_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("broker.id=4\nnum.io.threads=16\nreplica.lag.time.max.ms=20000\n")
+    plan = replace(PLAN, properties=file)
+    due = Due(seed=5, kafka="2.8.2", release="2.8.2", mix="cuts")
+    plain, own = PLAN.draw(due), plan.draw(due)
+
+    assert own.steps == plain.steps
+    changed = {"num.io.threads": "16", "replica.lag.time.max.ms": "20000"}
+    assert own.cluster.properties == {**plain.cluster.properties, **changed}
+    assert own.case == plan.line_of(due).case != plain.case
+    assert "2.8.2: Left out (kchaos sets it): broker.id." in [*plan.begins(["2.8.2"])]
+    file.write_text("process.roles=broker\n")
+    with pytest.raises(UsageError, match="is of a broker with kraft"):
+        plan.require("2.8.2")
