@@ -32,7 +32,7 @@ STEPS = 15
 NEVER_ACTED = "never acted"
 Answer = Literal["found", "suspected", "missed", "never acted", "lost"]
 _BEST_FIRST: tuple[Answer, ...] = ("found", "suspected", "missed", "never acted", "lost")
-_MIXES = ("mixed", "restarts", "elections", "cuts")
+_MIXES = ("mixed", "rare", "cuts", "restarts")
 """In turn, so that one bug's schedules are of several kinds; the controls have the same."""
 _NOT_OF_A_RUN = ("unseen", "int-send-skip")
 
