@@ -72,6 +72,19 @@ def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own
     assert told(alone) == [*elected, question, logged]
 
 
+def test_replication_that_stopped_since_nobody_informed_a_broker_names_that_broker(
+    tmp_path: Path,
+) -> None:
+    stopped = DIVERGENCE | {"kind": "replication-stopped", "brokers": [1], "message": "it stands"}
+    uninformed = stopped | {"kind": "generation-not-initialised", "message": "no LeaderAndIsr"}
+    run = judge_as(diverged(tmp_path / "run").seal(), findings=[stopped, uninformed])
+
+    steps = cause_of_run(load(run))
+    (decisive,) = [step.text for step in steps if step.is_fatal]
+    assert decisive == "Broker 1 registered as generation 8, while CutLink acted."
+    assert [step.text for step in steps][-2:] == ["No LeaderAndIsr.", "It stands."]
+
+
 def test_an_answer_above_what_was_cut_off_is_not_told(tmp_path: Path) -> None:
     cut = DIVERGENCE | {"kind": "truncated-below-high-watermark", "brokers": [1]}
     run = judge_as(diverged(tmp_path / "run").seal(), findings=[cut])
