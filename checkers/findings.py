@@ -26,6 +26,8 @@ class Kind:
         meaning: One line for people.
         implies: Kinds that are true as well wherever this one is.
         needs_end: Whether it is known only of a cluster that was healed and came to rest.
+        sentence: What happened, as a clause of a run's outcome; "" of a kind that is not about
+            safety.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Kind:
     meaning: str
     implies: tuple[str, ...] = ()
     needs_end: bool = True
+    sentence: str = ""
 
 
 UNAVAILABLE = "unavailable"
