@@ -58,7 +58,7 @@ semantic-mutants: ## conditions of the checkers changed one by one: hours; --num
 
 look-up: ## what RELEASE=4.4.0 changes beside the newest known one: methods, rules, request versions
 	$(PYTHON) -c "from kchaos.clusters.kafka.distribution import resolve; resolve('$(RELEASE)')"
-	$(PYTHON) -m kchaos.checkers.model.releases.class_files $(RELEASE) --jars $(JARS)
+	$(PYTHON) -m tests.look_up.class_files $(RELEASE) --jars $(JARS)
 
 pages: ## the pages for people, in build/pages/; a link that leads nowhere is refused
 	$(PYTHON) -m tests.built_pages

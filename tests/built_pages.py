@@ -12,8 +12,8 @@ from pathlib import Path
 
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.releases.sources import COMPARED_FILE
 from kchaos.checkers.model.releases.versions import LOOKED_UP
+from tests.look_up.sources import COMPARED_FILE
 
 REPOSITORY = Path(__file__).parent.parent
 FOLDER = REPOSITORY / "docs/built"

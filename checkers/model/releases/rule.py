@@ -7,7 +7,6 @@ from typing import Literal
 from kchaos.checkers.acts import Mode
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.releases.generation import Generation, Versions
-from kchaos.checkers.model.releases.probes import Probe as Probe
 from kchaos.checkers.model.releases.versions import (
     WITHOUT_ZOOKEEPER,
     ReleaseRange,
@@ -38,7 +37,6 @@ class Rule:
         source: The class of Kafka that has it, and a release in which that class was read, such
             as "kafka.cluster.Partition, 2.0.0".
         meaning: A sentence or two, for the page of rules.
-        probes: How it is found in Kafka's source; all must hold, and the first says where.
         change: A generation to the same one with the decision points that the rule replaces; None
             where no decision point has it.
         followed: How a rule without `change` is predicted: "elsewhere", the releases differ by
@@ -49,8 +47,8 @@ class Rule:
         releases: From `since` and `until`; they are about the binary alone.
 
     Raises:
-        ModelError: A rule that says no releases, none that was published, or no source, meaning or
-            probe; or one that says both what it changes and how it is predicted without.
+        ModelError: A rule that says no releases, none that was published, or no source or meaning;
+            or one that says both what it changes and how it is predicted without.
     """
 
     name: str
@@ -61,7 +59,6 @@ class Rule:
     protocol: str | None = None
     source: str = ""
     meaning: str = ""
-    probes: tuple[Probe, ...] = ()
     change: Callable[[Generation], Generation] | None = None
     followed: Followed | None = None
     is_for_old_formats: bool = False
@@ -70,9 +67,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         """Take the releases together, and refuse a rule that does not say everything."""
-        missing = [
-            field for field in ("since", "source", "meaning", "probes") if not getattr(self, field)
-        ]
+        missing = [field for field in ("since", "source", "meaning") if not getattr(self, field)]
         if missing:
             raise ModelError(f"the rule {self.name!r} does not say its {', '.join(missing)}")
         if self.change is not None and self.followed is not None:

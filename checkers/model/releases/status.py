@@ -1,6 +1,6 @@
 """Confidence in each release: whether its source was compared, and whether it was played here.
 
-`compared.json` is written by `checkers.model.releases.sources`, from what it found; `played.json`
+`compared.json` is written by `tests.look_up.sources`, from what it found; `played.json`
 is a list of releases that scenarios were played on, each with a golden run in the tests.
 """
 

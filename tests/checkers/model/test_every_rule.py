@@ -13,7 +13,6 @@ from kchaos.checkers.model.releases import every_rule, rules
 from kchaos.checkers.model.releases.composition import versions_of
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE, RULES, in_order
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.releases.probes import Probe
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.first_release import fetch_from_log_end, first_generation
 from kchaos.checkers.model.releases.versions import parse_version
@@ -23,7 +22,6 @@ WHOLE: dict[str, Any] = {
     "since": ("2.1.0",),
     "source": "kafka.cluster.Partition, 2.1.0",
     "meaning": "It does.",
-    "probes": (Probe(file="Partition", present="does"),),
 }
 
 
@@ -38,7 +36,7 @@ def rule(name: str, since: str, *after: str) -> Rule:
         ({"since": ()}, "does not say its since"),
         ({"source": ""}, "does not say its source"),
         ({"source": "kafka.cluster.Partition"}, "is not a Kafka release"),
-        ({"meaning": "", "probes": ()}, "does not say its meaning, probes"),
+        ({"meaning": "", "since": ()}, "does not say its since, meaning"),
         ({"since": ("2.1.0", "2.0.0")}, "are no first releases"),
         ({"since": ("2.x",)}, "is not a Kafka release"),
         ({"since": ("9.0.0",), "source": "Partition, 9.0.0"}, "is in no release"),
@@ -66,9 +64,7 @@ def test_a_new_module_is_all_that_a_new_rule_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "kafka_0.py").write_text(
-        "from kchaos.checkers.model.releases.probes import Probe\n"
-        "from kchaos.checkers.model.releases.rule import Rule\n"
-        f"KAFKA_0 = Rule(**{WHOLE!r})\n"
+        f"from kchaos.checkers.model.releases.rule import Rule\nKAFKA_0 = Rule(**{WHOLE!r})\n"
     )
     monkeypatch.setattr(rules, "__path__", [*rules.__path__, str(tmp_path)])
     ordered = in_order(every_rule._listed())

@@ -9,7 +9,7 @@ kafka.server.AbstractFetcherThread.processFetchRequest, 0.10.2.2, 0.11.0.0 to 0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 ANSWER_BEFORE_TRUNCATION = Rule(
     name="fetch answer before a truncation",
@@ -20,14 +20,6 @@ ANSWER_BEFORE_TRUNCATION = Rule(
         "A follower that is to truncate takes an answer to a Fetch from before it heard of that, "
         "if it fetches from the same offset again. With the records of that answer it goes on, and "
         "truncates nothing. From 1.1.0 on it waits until it has truncated (KAFKA-5163)."
-    ),
-    probes=(
-        Probe(
-            file="AbstractFetcherThread",
-            within=r"private def processFetchRequest\(",
-            absent=r"\.isReadyForFetch",
-        ),
-        Probe(file="AbstractFetcherThread", present=r"truncatingLog: Boolean"),
     ),
     change=lambda known: replace(known, takes_fetch_answer_before_truncating=True),
 )

@@ -1,6 +1,6 @@
 """Requests of a controller that has been replaced are refused."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 CONTROLLER_EPOCHS = Rule(
     name="controller epochs",
@@ -11,23 +11,6 @@ CONTROLLER_EPOCHS = Rule(
         "LeaderAndIsr, StopReplica and UpdateMetadata with an older controller epoch than the "
         "broker knows are refused. A partition with a leader epoch that is not newer is refused by "
         "itself."
-    ),
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            within=r"def becomeLeaderOrFollower\(",
-            present=r"(?i)leaderAndIsrRequest\.controllerEpoch < controllerEpoch",
-        ),
-        Probe(
-            file="ReplicaManager",
-            within=r"def stopReplicas\(",
-            present=r"controllerEpoch(\(\))? < (this\.)?controllerEpoch",
-        ),
-        Probe(
-            file="ReplicaManager",
-            within=r"def maybeUpdateMetadataCache\(",
-            present=r"updateMetadataRequest\.controllerEpoch(\(\))? < controllerEpoch",
-        ),
     ),
     followed="always",
 )

@@ -6,7 +6,7 @@ Read from kafka.controller.PartitionStateMachine.electLeaderForPartitions, 1.1.1
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 ELECTED_AGAIN = Rule(
     name="all are elected again",
@@ -17,12 +17,6 @@ ELECTED_AGAIN = Rule(
         "Where a leader has changed an ISR meanwhile, a controller elects once more, and for all "
         "partitions of that attempt. So a partition may get two leader epochs as a broker is "
         "shut down. From 2.4.0 on it elects for those alone that are left."
-    ),
-    probes=(
-        Probe(
-            file="PartitionStateMachine",
-            present=r"updatesToRetry.*= doElectLeaderForPartitions\(partitions,",
-        ),
     ),
     change=lambda known: replace(known, elects_all_again=True),
 )

@@ -6,7 +6,7 @@ Since 3.3.0. Read from kafka.cluster.Replica.resetReplicaState, 3.2.3 (resetLast
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 NO_FETCH_AT_ELECTION = Rule(
     name="no fetch at an election",
@@ -16,15 +16,6 @@ NO_FETCH_AT_ELECTION = Rule(
         "A leader that goes on in a new epoch takes the election for the last fetch only of "
         "followers in the ISR. Before, a follower outside of it that asks from where the leader's "
         "log ended then has caught up, and the high watermark waits for it."
-    ),
-    probes=(
-        Probe(
-            file="Replica",
-            present=(
-                r"lastFetchTimeMs = if \(isFollowerInSync\) currentTimeMs else 0L|"
-                r"isFollowerInSync \? currentTimeMs : 0L,"
-            ),
-        ),
     ),
     change=lambda known: replace(known, counts_election_as_fetch=False),
 )

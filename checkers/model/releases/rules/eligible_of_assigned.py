@@ -6,7 +6,7 @@ and 4.3.0. No Jira: pull request 20716.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 ELIGIBLE_OF_ASSIGNED = Rule(
     name="eligible replicas of an assigned directory",
@@ -15,13 +15,6 @@ ELIGIBLE_OF_ASSIGNED = Rule(
     meaning=(
         "A partition keeps its eligible leader replicas as a broker tells in which of its "
         "directories a replica lies. Before, it loses them."
-    ),
-    probes=(
-        Probe(
-            file="ReplicationControlManager",
-            within=r"handleAssignReplicasToDirs\(",
-            present=r"featureControl\.isElrFeatureEnabled\(\)\s+\)\s+\.setDirectory\(",
-        ),
     ),
     change=lambda known: replace(known, keeps_eligible_of_assigned=True),
 )

@@ -7,7 +7,7 @@ at once. Read from org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 ASYNCHRONOUS = Rule(
     name="asynchronous epoch checkpoint",
@@ -16,11 +16,6 @@ ASYNCHRONOUS = Rule(
     meaning=(
         "A truncation writes the epoch checkpoint file later, from a scheduler: a copy of the "
         "disk may have stale entries (KAFKA-16541)."
-    ),
-    probes=(
-        Probe(
-            file="Log", within=r"(def|boolean) truncateTo\(", present=r"truncateFromEndAsyncFlush\("
-        ),
     ),
     change=lambda known: replace(
         known, file_may_hold=lambda file_entries, entries: file_entries[: len(entries)] == entries

@@ -17,7 +17,7 @@ from kchaos.checkers.model.releases.generation import (
     TruncationState,
     Versions,
 )
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kafka_15241 import highest_of_latest_epoch
 from kchaos.checkers.model.releases.rules.producer_sequences import refuse_unless_next
 from kchaos.checkers.model.values import epoch_cache
@@ -264,13 +264,6 @@ HIGH_WATERMARK = Rule(
         "A replica that becomes a follower of another leader cuts its log at its high watermark "
         "at once, under the LeaderAndIsr."
     ),
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            within=r"private def makeFollowers\(",
-            present=r"logManager\.truncateTo\(.{0,120}highWatermark",
-        ),
-    ),
     change=lambda known: replace(
         known,
         truncation_at_once=cut_at_high_watermark,
@@ -286,9 +279,6 @@ UNKNOWN_HIGH_WATERMARK = Rule(
     source="kafka.cluster.Replica, 0.10.2.2",
     meaning=(
         "A new leader whose high watermark is not inside its log begins with an unknown one, -1."
-    ),
-    probes=(
-        Probe(file="Replica", within=r"def convertHWToLocalOffsetMetadata\(", absent=r"getOrElse"),
     ),
     followed="elsewhere",
 )

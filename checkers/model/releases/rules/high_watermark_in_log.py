@@ -12,7 +12,7 @@ attempt ends with OFFSET_OUT_OF_RANGE (Log.fetchHighWatermarkMetadata). Only 2.4
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kafka_3978 import restart_at_log_start
 
 HIGH_WATERMARK_IN_LOG = Rule(
@@ -22,9 +22,6 @@ HIGH_WATERMARK_IN_LOG = Rule(
     meaning=(
         "The high watermark belongs to the log and always lies between its start and its end. A "
         "truncation lowers it, and a follower takes the leader's within these bounds."
-    ),
-    probes=(
-        Probe(file="Log", present=r"(var|volatile LogOffsetMetadata) highWatermarkMetadata\b"),
     ),
     change=lambda known: replace(
         known,

@@ -7,7 +7,7 @@ DelayedFetch with KIP-392, 2.4.0; taken back in 2.6.0).
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 HIGH_WATERMARK_WAKES = Rule(
     name="high watermark wakes fetches",
@@ -19,6 +19,5 @@ HIGH_WATERMARK_WAKES = Rule(
         "that follower was last told. Otherwise followers learn it with the next records or when "
         "the wait ends (from KAFKA-8443 to KAFKA-9952)."
     ),
-    probes=(Probe(file="Replica", present=r"lastSentHighWatermark"),),
     change=lambda known: replace(known, answers_nothing_at_once=True),
 )

@@ -8,7 +8,7 @@ and kafka.server.ReplicaManager.makeFollowers, 0.11.0.0, 1.0.2 and 1.1.0.
 from dataclasses import replace
 
 from kchaos.checkers.model.releases.generation import FollowerLog, TruncationState
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_OFFSET, EpochEnd
 from kchaos.checkers.model.values.replica import FetcherState, FetchState, Replica
 
@@ -43,12 +43,6 @@ INITIAL_FETCH_OFFSET = Rule(
         "When the leader's answer is undefined, a follower truncates to its fetcher's offset for "
         "the partition. At first that is the high watermark that it had when it became a follower. "
         "In 0.11.0 and 1.0 it truncates to its present high watermark (KAFKA-5163)."
-    ),
-    probes=(
-        Probe(
-            file="AbstractFetcherThread ReplicaFetcherThread",
-            present=r"stateValue\(tp\)\.fetchOffset",
-        ),
     ),
     change=lambda known: replace(
         known, first_fetch=truncate_first, truncate=truncate_to_fetch_offset_if_undefined

@@ -10,7 +10,7 @@ is gated by inter-broker protocol 2.7-IV1; a leader answers so whenever a Fetch 
 from dataclasses import replace
 
 from kchaos.checkers.model.releases.generation import FollowerLog, Generation, TruncationState
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.first_release import fetch_from_log_end
 from kchaos.checkers.model.releases.rules.initial_fetch_offset import truncate_first
 from kchaos.checkers.model.values import epoch_cache
@@ -70,7 +70,6 @@ KAFKA_10554 = Rule(
         "fetched epoch. It truncates when the Fetch response names a diverging one (as in "
         "KIP-595)."
     ),
-    probes=(Probe(file="AbstractFetcherThread", present=r"def truncateOnFetchResponse\("),),
     change=_truncate_on_fetch,
 )
 
@@ -83,13 +82,6 @@ DIVERGING_EPOCH = Rule(
         "A leader that gets a Fetch with the last fetched epoch answers where the logs diverge, in "
         "place of records. It does so whatever its own protocol is (KIP-595). Followers of 2.7 do "
         "not send it."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def readRecords\(",
-            present=r"epochEndOffset\.leaderEpoch < fetchEpoch",
-        ),
     ),
     change=lambda known: replace(known, answer_diverging=answer_diverging),
 )

@@ -7,7 +7,7 @@ and the follower asks without end. Read from kafka.log.Log.truncateTo, 2.5.1 and
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import truncate_from_end
 
 KAFKA_10706 = Rule(
@@ -16,13 +16,6 @@ KAFKA_10706 = Rule(
     source="kafka.log.Log, 2.6.3",
     meaning=(
         "Truncating to the log end offset or beyond still drops cached epochs that begin there."
-    ),
-    probes=(
-        Probe(
-            file="Log",
-            within=r"(def|boolean) truncateTo\(",
-            present=r"\.truncateFromEnd(AsyncFlush)?\(logEndOffset(\(\))?\)",
-        ),
     ),
     change=lambda known: replace(
         known,

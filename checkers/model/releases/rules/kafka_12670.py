@@ -5,7 +5,7 @@ Read from org.apache.kafka.controller.ConfigurationControlManager, 3.8.1 and 3.9
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_12670 = Rule(
     name="KAFKA-12670",
@@ -14,13 +14,6 @@ KAFKA_12670 = Rule(
     meaning=(
         "A KRaft controller elects a replica from outside the ISR where the settings of the topic"
         " allow that, as it decides and by a timer. Before, only if it is asked to."
-    ),
-    probes=(
-        Probe(
-            file="ConfigurationControlManager",
-            within=r"boolean uncleanLeaderElectionEnabledForTopic\(",
-            present=r"UNCLEAN_LEADER_ELECTION_ENABLE_CONFIG",
-        ),
     ),
     change=lambda known: replace(known, elects_uncleanly_by_setting=True),
 )

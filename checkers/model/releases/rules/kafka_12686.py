@@ -1,6 +1,6 @@
 """KAFKA-12686: a LeaderAndIsr while an AlterIsr is in flight."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_12686 = Rule(
     name="KAFKA-12686",
@@ -11,6 +11,5 @@ KAFKA_12686 = Rule(
         "ignored, and until it comes no other can be handed over. In 2.7 and 2.8 the LeaderAndIsr "
         "takes it back."
     ),
-    probes=(Probe(file="AlterPartitionManager", absent=r"clearPending"),),
     followed="elsewhere",
 )

@@ -1,6 +1,6 @@
 """KAFKA-12751: the answer that an ISR is already as it was asked for."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_12751 = Rule(
     name="KAFKA-12751",
@@ -10,12 +10,6 @@ KAFKA_12751 = Rule(
         "An answer that the ISR is already as asked ends the change that is in flight. Before, "
         "such an answer is dropped and the leader asks for no other change until the next "
         "LeaderAndIsr."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            present=r"leaderAndIsr\.(zkVersion < zkVersion|partitionEpoch < partitionEpoch)",
-        ),
     ),
     followed="always",
 )

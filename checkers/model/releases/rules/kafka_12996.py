@@ -6,7 +6,7 @@ kafka.cluster.Partition.readRecords, 2.8.0 and 2.8.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kafka_10554 import answer_diverging
 from kchaos.checkers.model.values.epoch_cache import EpochEnd
 from kchaos.checkers.model.values.replica import Replica
@@ -27,12 +27,5 @@ KAFKA_12996 = Rule(
     since=("2.7.2", "2.8.1", "3.0.0"),
     source="kafka.cluster.Partition, 2.8.1",
     meaning="A fetch below the leader's log start is out of range even when the epochs diverge.",
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def readRecords\(",
-            present=r"fetchOffset < initialLogStartOffset",
-        ),
-    ),
     change=lambda known: replace(known, answer_diverging=answer_diverging_within_log),
 )

@@ -6,7 +6,7 @@ kafka.cluster.Partition.handleAlterIsrResponse, 2.8.2 and 3.1.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_13091 = Rule(
     name="KAFKA-13091",
@@ -15,13 +15,6 @@ KAFKA_13091 = Rule(
     meaning=(
         "The high watermark moves when the answer to AlterIsr arrives. From 2.7.0 on, until this, "
         "it moves only with the next append, or the next fetch that moves a follower."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def (handleAlterIsrUpdate|handleAlterPartitionUpdate)\(",
-            present=r"maybeIncrementLeaderHW\(",
-        ),
     ),
     change=lambda known: replace(known, moves_high_watermark_with_isr=True),
 )

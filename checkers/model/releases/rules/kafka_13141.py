@@ -6,7 +6,7 @@ kafka.server.ReplicaManager.updateFollowerFetchState, 2.8.0 and 2.8.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_13141 = Rule(
     name="KAFKA-13141",
@@ -16,15 +16,6 @@ KAFKA_13141 = Rule(
         "A fetch that is answered with a diverging epoch does not count as the follower's "
         "position. So the high watermark does not move over what the follower is about to "
         "truncate."
-    ),
-    probes=(
-        Probe(
-            file="ReplicaManager Partition",
-            present=(
-                r"readResult\.divergingEpoch\.nonEmpty\) \{|"
-                r"updateFetchState && !?logReadInfo\.divergingEpoch\."
-            ),
-        ),
     ),
     change=lambda known: replace(
         known, counts_fetch=lambda answer: not answer.error and answer.diverging is None

@@ -1,6 +1,6 @@
 """KAFKA-13207: a diverging epoch counts only for a partition that the fetcher still has."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_13207 = Rule(
     name="KAFKA-13207",
@@ -9,13 +9,6 @@ KAFKA_13207 = Rule(
     meaning=(
         "A diverging epoch is ignored for a partition that was taken from the fetcher in the "
         "meantime."
-    ),
-    probes=(
-        Probe(
-            file="AbstractFetcherThread",
-            within=r"def maybeTruncateToEpochEndOffsets\(",
-            present=r"partitionStates\.contains\(tp\)",
-        ),
     ),
     followed="always",
 )

@@ -1,6 +1,6 @@
 """KAFKA-13790: partition epochs are compared."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_13790 = Rule(
     name="KAFKA-13790",
@@ -10,20 +10,6 @@ KAFKA_13790 = Rule(
         "A broker ignores a leadership whose partition epoch is older than the one that it knows. "
         "The controller refuses an AlterPartition with another partition epoch, or answers "
         "NOT_CONTROLLER to one from its future."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def makeLeader\(",
-            present=r"partition(State|Registration)\.partitionEpoch < partitionEpoch",
-        ),
-        Probe(
-            file="KafkaController ReplicationControlManager",
-            present=(
-                r"newLeaderAndIsr\.partitionEpoch > currentLeaderAndIsr\.partitionEpoch|"
-                r"partitionData\.partitionEpoch\(\) > partition\.partitionEpoch"
-            ),
-        ),
     ),
     followed="never",
 )

@@ -7,7 +7,7 @@ them after that. Read from kafka.server.ReplicaManager.fetchMessages and readFro
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_13837 = Rule(
     name="KAFKA-13837",
@@ -17,11 +17,6 @@ KAFKA_13837 = Rule(
         "A leader reads one partition of a follower's fetch, counts how far the follower is there, "
         "and goes on with the next one. So what it reads later may come of what it counted before. "
         "Until then it reads them all, and counts after that."
-    ),
-    probes=(
-        Probe(
-            file="Partition", within=r"def fetchRecords\(", present=r"updateFollowerFetchState\("
-        ),
     ),
     change=lambda known: replace(known, counts_before_next_read=True),
 )

@@ -8,7 +8,7 @@ request that failed, and refuses another.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_13254 = Rule(
     name="KAFKA-13254",
@@ -19,7 +19,6 @@ KAFKA_13254 = Rule(
         "anew when it next looks. From 2.7 to 3.0 the ISR stays in flight until the next "
         "LeaderAndIsr."
     ),
-    probes=(Probe(file="Partition", present=r"case Errors\.OPERATION_NOT_ATTEMPTED"),),
     change=lambda known: replace(known, gives_up_failed_isr=True),
 )
 
@@ -30,15 +29,6 @@ KAFKA_14010 = Rule(
     meaning=(
         "An AlterPartition that failed in a way that may pass is sent again. In 3.1 and 3.2.0 that "
         "is not accepted, and the leader gives it up (KAFKA-13254)."
-    ),
-    probes=(
-        Probe(
-            file="AlterPartitionManager",
-            present=(
-                r"unsentIsrUpdates\.remove\([^)]*topic(Id)?Partition\).{0,400}\.future"
-                r"\.complete\("
-            ),
-        ),
     ),
     change=lambda known: replace(known, gives_up_failed_isr=False),
 )

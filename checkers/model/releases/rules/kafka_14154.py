@@ -1,6 +1,6 @@
 """KAFKA-14154: a controller that knows less than a leader says that it is none."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_14154 = Rule(
     name="KAFKA-14154",
@@ -11,12 +11,6 @@ KAFKA_14154 = Rule(
         "An AlterPartition may name a newer leader epoch or partition epoch than its controller "
         "knows. The controller answers with NOT_CONTROLLER for that partition, and the leader asks "
         "again. Before, the controller tries to write the ISR, and ZooKeeper refuses."
-    ),
-    probes=(
-        Probe(
-            file="KafkaController",
-            present=r"newLeaderAndIsr\.leaderEpoch > currentLeaderAndIsr\.leaderEpoch",
-        ),
     ),
     followed="elsewhere",
 )

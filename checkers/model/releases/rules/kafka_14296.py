@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 LEADERS_IGNORED = Rule(
     name="leaders ignored in shutdown",
@@ -13,13 +13,6 @@ LEADERS_IGNORED = Rule(
     meaning=(
         "A broker that shuts down takes up no state of a partition in which another broker leads: "
         "it goes on in its own leader epoch (KAFKA-14296)."
-    ),
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            within=r"def applyLocalFollowersDelta\(",
-            present=r"if \(shuttingDown\)",
-        ),
     ),
     change=lambda known: replace(known, ignores_leaders_in_shutdown=True),
 )

@@ -6,7 +6,7 @@ kafka.server.metadata.BrokerMetadataPublisher (`findStrayPartitions`), 3.6.2.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_14616 = Rule(
     name="KAFKA-14616",
@@ -18,6 +18,5 @@ KAFKA_14616 = Rule(
         "topic at its start. Before, the log of the old topic stood in the way, and then went: the "
         "broker had no replica until the partition's state changed again."
     ),
-    probes=(Probe(file="LogManager", present=r"isStrayKraftReplica|isStrayReplica"),),
     change=lambda known: replace(known, replaces_strays=True),
 )

@@ -5,7 +5,7 @@ Read from kafka.server.AbstractFetcherThread.processFetchRequest, 3.4.0 and 3.4.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.first_release import own_high_watermark
 
 KAFKA_14704 = Rule(
@@ -16,6 +16,5 @@ KAFKA_14704 = Rule(
         "A Fetch response with a diverging epoch no longer moves the follower's high watermark "
         "and log start offset before the truncation."
     ),
-    probes=(Probe(file="AbstractFetcherThread", present=r"isDivergingEpoch\("),),
     change=lambda known: replace(known, high_watermark_at_divergence=own_high_watermark),
 )

@@ -5,7 +5,7 @@ Read from kafka.cluster.Partition.maybeIncrementLeaderHW, 3.5.2 and 3.6.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kip_841 import is_alive
 
 KAFKA_15021 = Rule(
@@ -15,13 +15,6 @@ KAFKA_15021 = Rule(
     meaning=(
         "The high watermark waits for a replica outside the ISR that has caught up only if it may "
         "join the ISR. Before, for every one that has."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def maybeIncrementLeaderHW\(",
-            present=r"isReplicaIsrEligible\(",
-        ),
     ),
     change=lambda known: replace(known, waits_outside_isr=is_alive),
 )

@@ -6,7 +6,7 @@ been truncated below that (kafka.log.remote.RemoteLogManager.findHighestRemoteOf
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import Entries
 from kchaos.checkers.model.values.requests import RemoteSegment
 
@@ -56,13 +56,6 @@ KAFKA_15241 = Rule(
         "A leader of a tiered log takes no more to be in the remote tier than what is of its own "
         "lineage there. Before, it took the end of the newest segment of its latest epoch, and "
         "copied nothing of its own up to there."
-    ),
-    probes=(
-        Probe(
-            file="RemoteLogManager",
-            within=r"(OffsetAndEpoch|long) findHighestRemoteOffset\(",
-            present=r"endOffsetFor\(",
-        ),
     ),
     change=lambda known: replace(known, highest_remote_offset=highest_of_own_lineage),
 )

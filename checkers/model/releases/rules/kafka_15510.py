@@ -10,7 +10,7 @@ diverging epoch meanwhile. Read from kafka.server.AbstractFetcherThread (`proces
 from dataclasses import replace
 
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kafka_10554 import fetch_with_epoch
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH, Entries
 from kchaos.checkers.model.values.replica import FetchState, LastFetchedEpoch, Replica
@@ -55,18 +55,6 @@ EPOCH_LOST = Rule(
         "A fetch that brings nothing right after a follower was told its leader makes it forget "
         "its last fetched epoch. So it says none until it has appended again (from KAFKA-15080 to "
         "KAFKA-15510)."
-    ),
-    probes=(
-        Probe(
-            file="AbstractFetcherThread",
-            within=r"def processFetchRequest\(",
-            present=r"currentFetchState\.lag\.isEmpty",
-        ),
-        Probe(
-            file="AbstractFetcherThread",
-            within=r"def processFetchRequest\(",
-            absent=r"currentFetchState\.lastFetchedEpoch",
-        ),
     ),
     change=_forget,
 )

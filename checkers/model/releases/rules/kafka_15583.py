@@ -6,7 +6,7 @@ kafka.cluster.Partition (`maybeIncrementLeaderHW`, `effectiveMinIsr`), 3.6.0 and
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def has_enough(isr: tuple[int, ...], min_insync_replicas: int) -> bool:
@@ -21,9 +21,6 @@ KAFKA_15583 = Rule(
     meaning=(
         "The high watermark does not move while the ISR is smaller than min.insync.replicas. That "
         "counts as at most the number of replicas, for produces with acks=all too."
-    ),
-    probes=(
-        Probe(file="Partition", within=r"def maybeIncrementLeaderHW\(", present=r"isUnderMinIsr"),
     ),
     change=lambda known: replace(
         known,

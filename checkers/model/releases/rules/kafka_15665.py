@@ -5,7 +5,7 @@ Read from org.apache.kafka.controller.PartitionReassignmentReplicas, 3.7.1 and 3
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_15665 = Rule(
     name="KAFKA-15665",
@@ -14,13 +14,6 @@ KAFKA_15665 = Rule(
     meaning=(
         "A KRaft controller ends a reassignment once all replicas that are wanted are in the ISR."
         " Before, once those that it adds are."
-    ),
-    probes=(
-        Probe(
-            file="PartitionReassignmentReplicas",
-            within=r"maybeCompleteReassignment\(",
-            present=r"newTargetIsr\.containsAll\(newTargetReplicas\)",
-        ),
     ),
     change=lambda known: replace(
         known, ends_reassignment=lambda adding, removing, replicas, isr: {*replicas} <= {*isr}

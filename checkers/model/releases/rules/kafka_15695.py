@@ -7,7 +7,7 @@ and 3.7.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_15695 = Rule(
     name="KAFKA-15695",
@@ -17,13 +17,6 @@ KAFKA_15695 = Rule(
         "A follower that builds on the remote tier sets where its local log begins. Before, it "
         "believed what it believed before, and refused readers of what is remote only once it "
         "led."
-    ),
-    probes=(
-        Probe(
-            file="Log",
-            within=r"(def|void) truncateFullyAndStartAt\(",
-            present=r"_?localLogStartOffset = newOffset",
-        ),
     ),
     change=lambda known: replace(known, sets_local_start=True),
 )

@@ -5,7 +5,7 @@ Read from org.apache.kafka.controller.PartitionChangeBuilder, 3.7.1 and 3.8.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_16624 = Rule(
     name="KAFKA-16624",
@@ -15,13 +15,6 @@ KAFKA_16624 = Rule(
         "Below metadata.version 3.6-IV0 a KRaft controller begins a new leader epoch for who "
         "leaves the ISR only if that ISR is written. Before, also as the last member goes, who "
         "stays in it."
-    ),
-    probes=(
-        Probe(
-            file="PartitionChangeBuilder",
-            within=r"void triggerLeaderEpochBumpForIsrShrinkIfNeeded\(",
-            present=r"record\.isr\(\) == null",
-        ),
     ),
     change=lambda known: replace(known, counts_written_isr=True),
 )

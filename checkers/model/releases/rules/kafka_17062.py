@@ -7,7 +7,7 @@ one whose copy began and never ended; each attempt names another one
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_17062 = Rule(
     name="KAFKA-17062",
@@ -16,13 +16,6 @@ KAFKA_17062 = Rule(
     meaning=(
         "A leader of a tiered log counts the copies that have ended towards retention.bytes. "
         "Before, it counted those that failed too, and deleted segments too early."
-    ),
-    probes=(
-        Probe(
-            file="RemoteLogManager",
-            within=r"buildRetentionSizeData\(long",
-            present=r"RemoteLogSegmentState\.COPY_SEGMENT_FINISHED",
-        ),
     ),
     change=lambda known: replace(known, counts_failed_copies=False),
 )

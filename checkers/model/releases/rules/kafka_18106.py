@@ -6,7 +6,7 @@ KAFKA-18635 has it.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_18106 = Rule(
     name="KAFKA-18106",
@@ -15,11 +15,6 @@ KAFKA_18106 = Rule(
     meaning=(
         "As another process of a broker registers, a KRaft controller takes the broker out of all"
         " ISRs, and out of the eligible leader replicas if the process before ended uncleanly."
-    ),
-    probes=(
-        Probe(
-            file="ClusterControlManager", present=r"brokerShutdownHandler\.addRecordsForShutdown\("
-        ),
     ),
     change=lambda known: replace(known, cleans_up_at_registration=True),
 )

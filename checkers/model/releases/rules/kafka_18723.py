@@ -5,7 +5,7 @@ Read from kafka.server.AbstractFetcherThread.processFetchRequest, 3.9.0 and 3.9.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def was_asked_in_this_epoch(asked_leader_epoch: int, leader_epoch: int) -> bool:
@@ -20,14 +20,6 @@ KAFKA_18723 = Rule(
     meaning=(
         "A follower drops a Fetch response that was asked for under another leader epoch, and "
         "batches whose leader epoch is above its own."
-    ),
-    probes=(
-        Probe(file="Log", present=r"(def|boolean) hasHigherPartitionLeaderEpoch\("),
-        Probe(
-            file="AbstractFetcherThread",
-            within=r"def processFetchRequest\(",
-            present=r"_ == currentFetchState\.currentLeaderEpoch",
-        ),
     ),
     change=lambda known: replace(known, takes_fetch_answer=was_asked_in_this_epoch),
 )

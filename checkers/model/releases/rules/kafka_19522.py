@@ -6,7 +6,7 @@ Read from org.apache.kafka.controller.PartitionChangeBuilder.canElectLastKnownLe
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_19522 = Rule(
     name="KAFKA-19522",
@@ -15,13 +15,6 @@ KAFKA_19522 = Rule(
     meaning=(
         "Where no replica is in sync or eligible, the last known leader is elected if its broker "
         "is active. Before, whether it is or not."
-    ),
-    probes=(
-        Probe(
-            file="PartitionChangeBuilder",
-            within=r"private boolean canElectLastKnownLeader\(",
-            present=r"!isAcceptableLeader\.test\(partition\.lastKnownElr",
-        ),
     ),
     change=lambda known: replace(known, looks_whether_last_known_lives=True),
 )

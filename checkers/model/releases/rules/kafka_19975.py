@@ -5,7 +5,7 @@ Read from org.apache.kafka.controller.PartitionReassignmentReplicas, 4.2.1 and 4
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def end_unless_fewer_in_sync(
@@ -26,13 +26,6 @@ KAFKA_19975 = Rule(
     meaning=(
         "A KRaft controller ends a reassignment once the replicas that it adds are in the ISR; "
         "only one that leaves fewer replicas waits for all of these."
-    ),
-    probes=(
-        Probe(
-            file="PartitionReassignmentReplicas",
-            within=r"maybeCompleteReassignment\(",
-            present=r"newTargetIsr\.containsAll\(adding\)",
-        ),
     ),
     change=lambda known: replace(known, ends_reassignment=end_unless_fewer_in_sync),
 )

@@ -7,7 +7,7 @@ drops it.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_3143 = Rule(
     name="KAFKA-3143",
@@ -18,13 +18,6 @@ KAFKA_3143 = Rule(
         "A new controller also takes the replicas of dead brokers out of the ISRs, which adds one "
         "to the leader epoch. Before, a broker that died while no controller saw it stays in the "
         "ISR until its leader drops it."
-    ),
-    probes=(
-        Probe(
-            file="ReplicaStateMachine",
-            within=r"def startup\(",
-            present=r"handleStateChanges\(offlineReplicas",
-        ),
     ),
     change=lambda known: replace(known, removes_offline_at_start=True),
 )

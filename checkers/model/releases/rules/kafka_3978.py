@@ -6,7 +6,7 @@ kafka.cluster.Replica.convertHWToLocalOffsetMetadata, 1.0.1, 1.0.2 and 2.3.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.log import Log
 
 
@@ -22,13 +22,6 @@ KAFKA_3978 = Rule(
     source="kafka.cluster.Replica, 1.0.2",
     meaning=(
         "A new leader whose high watermark is not inside its log begins with its log start offset."
-    ),
-    probes=(
-        Probe(
-            file="Replica",
-            within=r"def convertHWToLocalOffsetMetadata\(",
-            present=r"convertToOffsetMetadata\(logStartOffset\)",
-        ),
     ),
     change=lambda known: replace(known, high_watermark_beyond_log=restart_at_log_start),
 )

@@ -5,19 +5,12 @@ Read from kafka.log.Log.deletableSegments, 0.11.0.0 and 1.1.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_5634 = Rule(
     name="KAFKA-5634",
     since=("0.11.0.1", "1.0.0"),
     source="kafka.log.Log, 0.11.0.1",
     meaning="Retention deletes nothing beyond the high watermark.",
-    probes=(
-        Probe(
-            file="Log",
-            within=r"def deletableSegments\(|> deletableSegments\(|def deleteOldSegments\(",
-            present=r"highWatermark(\(\))? >= ",
-        ),
-    ),
     change=lambda known: replace(known, deletes_beyond_high_watermark=False),
 )

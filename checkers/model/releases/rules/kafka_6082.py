@@ -1,6 +1,6 @@
 """KAFKA-6082: ZooKeeper fences a controller that has been replaced."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_6082 = Rule(
     name="KAFKA-6082",
@@ -10,6 +10,5 @@ KAFKA_6082 = Rule(
     meaning=(
         "ZooKeeper refuses a controller's writes when another controller has been elected since."
     ),
-    probes=(Probe(file="KafkaZkClient", present=r"expectedControllerEpochZkVersion: Int"),),
     followed="elsewhere",
 )

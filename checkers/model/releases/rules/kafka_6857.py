@@ -6,7 +6,7 @@ from kafka.server.epoch.LeaderEpochFileCache.endOffsetFor, 0.11.0.2, 1.0.1 and 1
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kip_101 import answer_epoch
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED, UNDEFINED_EPOCH, Entries, EpochEnd
 
@@ -27,13 +27,6 @@ KAFKA_6857 = Rule(
     meaning=(
         "A leader answers epoch -1 with undefined. Before, a leader without any epoch took -1 for "
         "its latest one and answered its log end offset. So followers did not truncate at all."
-    ),
-    probes=(
-        Probe(
-            file="LeaderEpochFileCache",
-            within=r"(def|public \S+<\S+ \S+>) endOffsetFor\(",
-            present=r"requestedEpoch == UNDEFINED_EPOCH\b",
-        ),
     ),
     change=lambda known: replace(known, answer_epoch=answer_no_epoch_as_undefined),
 )

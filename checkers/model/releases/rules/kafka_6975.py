@@ -7,7 +7,7 @@ kafka.cluster.Partition.appendRecordsToFollowerOrFutureReplica, 1.1.0 and 1.1.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_6975 = Rule(
     name="KAFKA-6975",
@@ -18,6 +18,5 @@ KAFKA_6975 = Rule(
         "it starts its log again at the base offset of that batch. Before, and whenever the log is "
         "not empty, a batch below the log end offset is an error."
     ),
-    probes=(Probe(file="Partition", present=r"case e: UnexpectedAppendOffsetException"),),
     change=lambda known: replace(known, restarts_empty_log=True),
 )

@@ -6,7 +6,7 @@ LogReadResult.updateLeaderReplicaInfo, 1.0.0, 1.0.2, 1.1.0 and 1.1.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 STATE_AFTER_THE_FETCH = Rule(
     name="leader's state after the fetch",
@@ -18,6 +18,5 @@ STATE_AFTER_THE_FETCH = Rule(
         "carries the leader's high watermark, log start and log end as they are after the log was "
         "read. Before and since (KAFKA-7104) they are those from before the read."
     ),
-    probes=(Probe(file="ReplicaManager", present=r"updateLeaderReplicaInfo\(leaderReplica\)"),),
     change=lambda known: replace(known, answers_with_moved_high_watermark=True),
 )

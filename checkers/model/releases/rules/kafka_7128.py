@@ -7,7 +7,7 @@ kafka.cluster.Partition.maybeExpandIsr (`leaderEpochStartOffsetOpt`), 2.0.0 and 
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_7128 = Rule(
     name="KAFKA-7128",
@@ -17,7 +17,6 @@ KAFKA_7128 = Rule(
         "A follower joins the ISR only when it has reached the start of the leader's own epoch. "
         "Before, the high watermark was enough."
     ),
-    probes=(Probe(file="Partition", present=r"leaderEpochStartOffsetOpt\.exists\("),),
     change=lambda known: replace(
         known,
         needed_for_isr=lambda replica: max(replica.high_watermark, replica.epoch_start_offset),

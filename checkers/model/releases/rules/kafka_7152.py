@@ -6,7 +6,7 @@ kafka.cluster.Partition.getOutOfSyncReplicas, 2.0.1 and 2.1.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def is_behind(follower_end_offset: int, leader_end_offset: int) -> bool:
@@ -21,15 +21,6 @@ KAFKA_7152 = Rule(
     meaning=(
         "A follower that has the leader's log end offset is in sync however long it has not "
         "fetched. Before, only time counts."
-    ),
-    probes=(
-        Probe(
-            file="Partition Replica",
-            present=(
-                r"logEndOffset(\.messageOffset)? != leader(Replica\.logEndOffset|"
-                r"EndOffset)|leaderEndOffset == logEndOffset"
-            ),
-        ),
     ),
     change=lambda known: replace(known, falls_out_of_isr=is_behind),
 )

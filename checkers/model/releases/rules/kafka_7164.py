@@ -5,7 +5,7 @@ Read from kafka.cluster.Partition.makeFollower, 2.0.0 and 2.0.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def skip_next_epoch_of_known_leader(is_same_leader: bool, known_epoch: int, new_epoch: int) -> bool:
@@ -18,12 +18,5 @@ KAFKA_7164 = Rule(
     since=("2.0.1",),
     source="kafka.cluster.Partition, 2.0.1",
     meaning="A follower that missed epochs truncates again although its leader is the same broker.",
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def makeFollower\(",
-            present=r"leaderEpoch == oldLeaderEpoch|isNewLeaderEpoch",
-        ),
-    ),
     change=lambda known: replace(known, skips_known_leader=skip_next_epoch_of_known_leader),
 )

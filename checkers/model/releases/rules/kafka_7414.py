@@ -6,7 +6,7 @@ FatalExitError) and 2.0.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_7414 = Rule(
     name="KAFKA-7414",
@@ -16,7 +16,6 @@ KAFKA_7414 = Rule(
         "A broker lives on when a leader's log is shorter than its own and unclean elections are "
         "off. Before, it ended its own process."
     ),
-    probes=(Probe(file="ReplicaFetcherThread", absent=r"FatalExitError|System\.exit"),),
     change=lambda known: replace(
         known, exits_on_shorter_leader=lambda allows_unclean_election: False
     ),

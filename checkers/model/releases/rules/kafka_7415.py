@@ -6,7 +6,7 @@ kafka.cluster.Partition.makeLeader, 2.0.1 and 2.1.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import (
     UNDEFINED,
     UNDEFINED_EPOCH,
@@ -45,17 +45,6 @@ KAFKA_7415 = Rule(
         "A new leader notes its epoch and log end offset before any append. Entries that "
         "contradict a newer one are removed. An epoch below the first cached one ends where that "
         "begins."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def makeLeader\(",
-            present=r"epochCache\.assign\(|(maybeA|\.a)ssignEpochStartOffset\(",
-        ),
-        Probe(
-            file="LeaderEpochFileCache",
-            present=r"truncateAndAppend\(|maybeTruncateNonMonotonicEntries\(",
-        ),
     ),
     change=lambda known: replace(
         known,

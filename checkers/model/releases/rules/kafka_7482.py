@@ -1,6 +1,6 @@
 """KAFKA-7482: what a broker in controlled shutdown was not told until then."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_7482 = Rule(
     name="shutting down without being told",
@@ -10,13 +10,6 @@ KAFKA_7482 = Rule(
     meaning=(
         "A broker in controlled shutdown gets no LeaderAndIsr for the elections that its shutdown "
         "made (until KAFKA-7482)."
-    ),
-    probes=(
-        Probe(
-            file="PartitionStateMachine",
-            within=r"def leaderForControlledShutdown\(",
-            present=r"isReplicaOnline\(replica, partition\)\)",
-        ),
     ),
     followed="elsewhere",
 )

@@ -6,7 +6,7 @@ log end offset. Read from kafka.log.Log.append, 2.2.0 and 2.2.2; released in 2.2
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import Entries
 
 
@@ -20,14 +20,5 @@ KAFKA_7601 = Rule(
     since=("2.2.1",),
     source="kafka.log.Log, 2.2.2",
     meaning="Appending a batch without a leader epoch empties the epoch cache.",
-    probes=(
-        Probe(
-            file="Log",
-            present=(
-                r"\bcache\.clearAndFlush\(\)|"
-                r"\.nonEmpty(\(\))?\) \{\s+(logger\.)?warn.{0,200}\.clearAndFlush\(\)"
-            ),
-        ),
-    ),
     change=lambda known: replace(known, entries_after_old_batch=forget_entries),
 )

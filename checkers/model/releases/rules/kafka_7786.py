@@ -5,7 +5,7 @@ Read from kafka.server.AbstractFetcherThread.truncateToEpochEndOffsets, 2.1.0 an
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def was_asked_in_this_epoch(asked_leader_epoch: int, leader_epoch: int) -> bool:
@@ -19,13 +19,6 @@ KAFKA_7786 = Rule(
     source="kafka.server.AbstractFetcherThread, 2.1.1",
     meaning=(
         "An answer about an epoch's end that was asked for under another leader epoch is ignored."
-    ),
-    probes=(
-        Probe(
-            file="AbstractFetcherThread",
-            within=r"def truncateToEpochEndOffsets\(",
-            present=r"leaderEpochInRequest == curPartitionState\.currentLeaderEpoch",
-        ),
     ),
     change=lambda known: replace(known, takes_epoch_answer=was_asked_in_this_epoch),
 )

@@ -7,7 +7,7 @@ follower then truncates far too much. Read from kafka.log.Log.initializeLeaderEp
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.first_release import keep_no_epoch, load_no_entries
 
 
@@ -22,13 +22,6 @@ KAFKA_7897 = Rule(
     until=("4.0.0",),
     source="kafka.log.Log, 2.1.1",
     meaning="A log in a message format without leader epochs has no epoch cache at all.",
-    probes=(
-        Probe(
-            file="Log",
-            within=r"def (initializeLeaderEpochCache|maybeCreateLeaderEpochCache)\(",
-            present=r"recordVersion\.precedes\(|recordVersion\.value >= |shouldWriteLeaderEpoch",
-        ),
-    ),
     is_for_old_formats=True,
     change=lambda known: replace(
         known,
@@ -44,6 +37,5 @@ EPOCH_ZERO = Rule(
     until=("2.6.1",),
     source="kafka.log.LogSegment, 2.1.1",
     meaning="Recovery after an unclean stop does not put epoch 0 back into the cache.",
-    probes=(Probe(file="LogSegment", present=r"batch\.partitionLeaderEpoch(\(\))? > 0\b"),),
     change=lambda known: replace(known, recovers_epoch=recover_above_zero),
 )

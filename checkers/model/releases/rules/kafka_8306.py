@@ -1,6 +1,6 @@
 """KAFKA-8306: a log that ends below its checkpointed start begins empty there."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_8306 = Rule(
     name="KAFKA-8306",
@@ -9,12 +9,6 @@ KAFKA_8306 = Rule(
     meaning=(
         "A log whose checkpointed start lies beyond its end after an unclean stop begins empty at "
         "that start."
-    ),
-    probes=(
-        Probe(
-            file="LogLoader",
-            present=r"logEndOffset < logStartOffset|deleteSegmentsIfLogStartGreaterThanLogEnd",
-        ),
     ),
     followed="never",
 )

@@ -8,7 +8,7 @@ before. Read from kafka.server.ReplicaManager.readFromLocalLog and kafka.cluster
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_8400 = Rule(
     name="KAFKA-8400",
@@ -17,13 +17,6 @@ KAFKA_8400 = Rule(
     meaning=(
         "A follower's fetch that fails at the leader does not count. Before, it makes that "
         "follower's log end offset unknown, -1, until its next fetch."
-    ),
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            within=r"def updateFollowerFetchState\(|def readFromLog\(|def readFromLocalLog\(",
-            present=r"readResult\.error != Errors\.NONE|partition\.fetchRecords\(",
-        ),
     ),
     change=lambda known: replace(known, forgets_end_of_refused=False),
 )

@@ -8,7 +8,7 @@ and 2.8.2, and updateReplicaLogReadResult, 2.3.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_8841 = Rule(
     name="KAFKA-8841",
@@ -17,13 +17,6 @@ KAFKA_8841 = Rule(
     meaning=(
         "A follower's fetch moves the high watermark only when it moved that follower's log end "
         "offset. Before, every fetch of a follower tries."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def updateFollowerFetchState\(",
-            present=r"prevFollowerEndOffset != ",
-        ),
     ),
     change=lambda known: replace(known, advances_after_fetch=lambda before, now: before != now),
 )

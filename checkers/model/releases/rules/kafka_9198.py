@@ -9,7 +9,7 @@ makeFollowers) and kafka.server.DelayedFetch, 2.1.1, 2.3.1 and 2.4.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_9198 = Rule(
     name="KAFKA-9198",
@@ -19,15 +19,6 @@ KAFKA_9198 = Rule(
         "A broker that deletes a replica answers the Fetches of it that wait. Before, one that "
         "waits while the topic is made again makes the LeaderAndIsr fail by which the broker would "
         "follow (from 2.1.0 on), and it fetches nothing in that leader epoch."
-    ),
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            present=(
-                r"def (completeDelayedFetchOrProduceRequests|"
-                r"completeDelayedOperationsWhen\w+)\("
-            ),
-        ),
     ),
     change=lambda known: replace(known, fails_on_waiting_fetch=False),
 )

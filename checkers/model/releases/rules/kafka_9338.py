@@ -6,7 +6,7 @@ kafka.server.CachedPartition, 2.4.1 and 2.5.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.requests import PartitionRequest
 
 
@@ -23,6 +23,5 @@ KAFKA_9338 = Rule(
         "An incremental fetch is checked against the current leader epoch too. From 2.1.0 to "
         "2.4.1 the fetch session forgets it, so that only a session's first fetch is fenced."
     ),
-    probes=(Probe(file="FetchSession", present=r"leaderEpoch = reqData\.currentLeaderEpoch"),),
     change=lambda known: replace(known, sees_leader_epoch=see_epoch),
 )

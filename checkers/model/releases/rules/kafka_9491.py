@@ -9,20 +9,13 @@ and 2.4.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_9491 = Rule(
     name="KAFKA-9491",
     since=("2.4.1", "2.5.0"),
     source="kafka.log.Log, 2.4.1",
     meaning="A full truncation to a later offset takes the high watermark up to the new log start.",
-    probes=(
-        Probe(
-            file="Log",
-            within=r"(def|void) updateLogStartOffset\(",
-            present=r"highWatermark(\(\))? < offset",
-        ),
-    ),
     change=lambda known: replace(
         known,
         high_watermark_of_restarted=lambda high_watermark, log_start_offset: max(

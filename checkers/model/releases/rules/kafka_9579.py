@@ -8,7 +8,7 @@ over the new leader epoch before it leads in it, and no longer leads before it t
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_9579 = Rule(
     name="KAFKA-9579",
@@ -18,13 +18,6 @@ KAFKA_9579 = Rule(
         "A broker that handles a LeaderAndIsr may refuse a fetch with NOT_LEADER_OR_FOLLOWER "
         "although it leads in the fetch's epoch before or after it. For readFromLog first asks "
         "without the partition's lock."
-    ),
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            within=r"def read\(tp: ",
-            present=r"log = partition\.localLogWithEpochOrThrow\(",
-        ),
     ),
     change=lambda known: replace(known, may_refuse_while_told=True),
 )

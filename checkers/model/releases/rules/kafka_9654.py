@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.releases.generation import Failed, Stopped
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules import kip_461
 from kchaos.checkers.model.values.replica import FetcherThread
 
@@ -30,11 +30,6 @@ KAFKA_9654 = Rule(
     meaning=(
         "A follower that was fenced under an older epoch than its present one tries again. "
         "Before, any FENCED_LEADER_EPOCH stopped the partition until the next LeaderAndIsr."
-    ),
-    probes=(
-        Probe(
-            file="AbstractFetcherThread", within=r"def onPartitionFenced\(", present=r"requestEpoch"
-        ),
     ),
     change=lambda known: replace(known, stop_when_fenced=fail_partition_if_epoch_is_the_same),
 )

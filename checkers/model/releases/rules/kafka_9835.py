@@ -1,6 +1,6 @@
 """KAFKA-9835: a read and an append at the same time."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KAFKA_9835 = Rule(
     name="KAFKA-9835",
@@ -10,6 +10,5 @@ KAFKA_9835 = Rule(
         "A read sees the size of a segment once. Before, an append at the same time could extend "
         "the read beyond the high watermark."
     ),
-    probes=(Probe(file="FileRecords", present=r"currentSizeInBytes|availableBytes"),),
     followed="always",
 )

@@ -6,7 +6,7 @@ the controller does. Read from kafka.server.KafkaApis.isBrokerEpochStale, 2.5.0 
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.kip_380 import STALE, is_for_an_earlier_generation
 
 
@@ -24,13 +24,6 @@ KAFKA_9839 = Rule(
         "A control request whose broker epoch is ahead of the broker's own is obeyed: the "
         "controller may know of a registration before the broker does. Before that it fails with "
         "an unknown error."
-    ),
-    probes=(
-        Probe(
-            file="BrokerEpochs",
-            within=r"def isBrokerEpochStale\(",
-            present=r"brokerEpochInRequest < (zkSupport\.)?controller\.brokerEpoch",
-        ),
     ),
     change=lambda known: replace(known, error_of_broker_epoch=refuse_earlier_epochs),
 )

@@ -8,7 +8,7 @@ Jira KAFKA-1211 and KAFKA-3919. Read from kafka.server.epoch.LeaderEpochFileCach
 from dataclasses import replace
 
 from kchaos.checkers.model.releases.generation import FollowerLog, TruncationState
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.rules.first_release import fetch_from_log_end, keep_entries
 from kchaos.checkers.model.values import epoch_cache
 from kchaos.checkers.model.values.replica import FetcherState, FetchState, Replica
@@ -60,14 +60,6 @@ KIP_101 = Rule(
     meaning=(
         "Logs keep a leader epoch cache, and followers truncate by it (KAFKA-1211, KAFKA-3919)."
     ),
-    probes=(
-        Probe(file="LeaderEpochFileCache", present=r"class LeaderEpochFileCache\b"),
-        Probe(
-            file="ReplicaManager",
-            within=r"private def (makeFollowers|applyLocalFollowersDelta)\(",
-            absent=r"logManager\.truncateTo\(",
-        ),
-    ),
     change=lambda known: replace(
         known,
         loaded_entries=keep_entries,
@@ -88,16 +80,6 @@ EPOCH_REQUEST_0 = Rule(
     meaning=(
         "A follower asks the leader where its own last epoch ends; before that protocol it takes "
         "the answer to be undefined."
-    ),
-    probes=(
-        Probe(
-            file="ReplicaFetcherThread MetadataVersion",
-            present=(
-                r">= KAFKA_0_11_0_IV2$|"
-                r"isOffsetForLeaderEpochSupported\(\) \{\s+return this\.isAtLeast"
-                r"\(IBP_0_11_0_IV2\)|MINIMUM_VERSION = IBP_3_3_IV3"
-            ),
-        ),
     ),
     change=lambda known: replace(known, epoch_request_version=0),
 )

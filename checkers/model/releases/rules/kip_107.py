@@ -7,7 +7,7 @@ from kafka.server.ReplicaFetcherThread (fetchRequestVersion, processPartitionDat
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KIP_107 = Rule(
     name="KIP-107",
@@ -17,13 +17,6 @@ KIP_107 = Rule(
     meaning=(
         "A Fetch answer tells a follower where its leader's log begins, and its own begins there "
         "from then on."
-    ),
-    probes=(
-        Probe(
-            file="ReplicaFetcherThread",
-            within=r"def processPartitionData\(",
-            present=r"eaderLogStartOffset",
-        ),
     ),
     change=lambda known: replace(known, learns_log_start=True),
 )

@@ -1,6 +1,6 @@
 """KIP-207: a new leader's answers to ListOffsets."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KIP_207 = Rule(
     name="KIP-207",
@@ -10,6 +10,5 @@ KIP_207 = Rule(
         "A new leader answers consumers' ListOffsets with OFFSET_NOT_AVAILABLE until its high "
         "watermark has reached its epoch's start (KAFKA-2334)."
     ),
-    probes=(Probe(file="Partition", present=r"Errors\.OFFSET_NOT_AVAILABLE"),),
     followed="never",
 )

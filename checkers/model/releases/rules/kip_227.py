@@ -7,7 +7,7 @@ it had begun to follow anew meanwhile (kafka.server.CachedPartition.maybeUpdateR
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KIP_227 = Rule(
     name="KIP-227",
@@ -15,6 +15,5 @@ KIP_227 = Rule(
     protocol="1.1-IV0",
     source="kafka.server.FetchSession, 1.1.0",
     meaning="Fetches are incremental: a session leaves out partitions that have not changed.",
-    probes=(Probe(file="FetchSession", present=r"class IncrementalFetchContext\b"),),
     change=lambda known: replace(known, tells_high_watermark_once=True),
 )

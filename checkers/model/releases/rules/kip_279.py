@@ -8,7 +8,7 @@ inter-broker protocol 2.0-IV0 on; before it the answer has no epoch and the old 
 from dataclasses import replace
 
 from kchaos.checkers.model.releases.generation import FollowerLog, TruncationState
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
 
 
@@ -45,16 +45,6 @@ KIP_279 = Rule(
         "The leader's answer names the epoch that it is about. The follower looks for the largest "
         "common epoch, in several rounds if need be (KAFKA-6361)."
     ),
-    probes=(
-        Probe(file="AbstractFetcherThread", present=r"def getOffsetTruncationState\("),
-        Probe(
-            file="LeaderEpochFileCache",
-            present=(
-                r"def endOffsetFor\([^)]*\): \(Int, Long\)|"
-                r"Map\.Entry<Integer, Long> endOffsetFor\("
-            ),
-        ),
-    ),
     change=lambda known: replace(known, tells_epoch=tell_epoch_from_version_1, truncate=truncate),
 )
 
@@ -66,16 +56,6 @@ EPOCH_REQUEST_1 = Rule(
     meaning=(
         "Followers ask in the version whose answer names its epoch; under an older protocol "
         "KIP-101's truncation stays."
-    ),
-    probes=(
-        Probe(
-            file="ReplicaFetcherThread MetadataVersion",
-            present=(
-                r">= KAFKA_2_0_IV0\) 1$|"
-                r"isAtLeast\(IBP_2_0_IV0\)\) \{\s+return 1;|"
-                r"MINIMUM_VERSION = IBP_3_3_IV3"
-            ),
-        ),
     ),
     change=lambda known: replace(known, epoch_request_version=1),
 )

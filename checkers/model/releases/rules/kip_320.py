@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.releases.generation import Failed, Stopped
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.epoch_cache import UNDEFINED_EPOCH
 from kchaos.checkers.model.values.replica import FetcherThread
 
@@ -40,15 +40,6 @@ KIP_320 = Rule(
         "it reads the log. It refuses another one. Every new epoch restarts truncation, and a "
         "follower without any epoch asks nothing (KAFKA-7395, KAFKA-6880, KAFKA-6859)."
     ),
-    probes=(
-        Probe(file="Partition", present=r"def checkCurrentLeaderEpoch\("),
-        Probe(file="AbstractFetcherThread", present=r"def onPartitionFenced\("),
-        Probe(
-            file="Partition",
-            within=r"def makeFollower\(",
-            present=r"leaderEpoch == oldLeaderEpoch\) \{|isNewLeaderEpoch",
-        ),
-    ),
     change=lambda known: replace(
         known,
         sees_leader_epoch=lambda asked: asked.carries_leader_epoch and not asked.is_incremental,
@@ -66,16 +57,6 @@ EPOCH_REQUEST_2 = Rule(
     protocol="2.1-IV1",
     source="kafka.server.ReplicaFetcherThread, 2.1.0",
     meaning="The question for an epoch's end carries the follower's current leader epoch.",
-    probes=(
-        Probe(
-            file="ReplicaFetcherThread MetadataVersion",
-            present=(
-                r">= KAFKA_2_1_IV1\) 2$|"
-                r"isAtLeast\(IBP_2_1_IV1\)\) \{\s+return 2;|"
-                r"MINIMUM_VERSION = IBP_3_3_IV3"
-            ),
-        ),
-    ),
     change=lambda known: replace(known, epoch_request_version=2),
 )
 
@@ -85,15 +66,5 @@ FETCH_10 = Rule(
     protocol="2.1-IV2",
     source="kafka.server.ReplicaFetcherThread, 2.1.0",
     meaning="A follower's Fetch carries its current leader epoch.",
-    probes=(
-        Probe(
-            file="ReplicaFetcherThread MetadataVersion",
-            present=(
-                r">= KAFKA_2_1_IV2\) 10$|"
-                r"isAtLeast\(IBP_2_1_IV2\)\) \{\s+return 10;|"
-                r"MINIMUM_VERSION = IBP_3_3_IV3"
-            ),
-        ),
-    ),
     change=lambda known: replace(known, sends_leader_epoch=True),
 )

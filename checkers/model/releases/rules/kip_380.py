@@ -12,7 +12,7 @@ LeaderAndIsr looks for offline replicas only, and nothing is sent again.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 STALE = "STALE_BROKER_EPOCH"
 UNKNOWN = "UNKNOWN_SERVER_ERROR"
@@ -47,7 +47,6 @@ KIP_380 = Rule(
         "A controller tells a restarted broker from one that never left, by the czxid of its "
         "registration (KAFKA-7235, KAFKA-1120)."
     ),
-    probes=(Probe(file="KafkaController", present=r"val bouncedBrokerIds = "),),
     change=lambda known: replace(known, sees_bounce=is_higher),
 )
 
@@ -60,17 +59,6 @@ BROKER_EPOCHS = Rule(
         "LeaderAndIsr, UpdateMetadata and StopReplica for an earlier life of the broker are "
         "refused with STALE_BROKER_EPOCH. So is a ControlledShutdown from one (the other half of "
         "KIP-380)."
-    ),
-    probes=(
-        Probe(
-            file="KafkaApis",
-            present=r"isBrokerEpochStale\((zkSupport, )?leaderAndIsrRequest\.brokerEpoch",
-        ),
-        Probe(
-            file="KafkaController",
-            within=r"def doControlledShutdown\(",
-            present=r"brokerEpoch < cachedBrokerEpoch",
-        ),
     ),
     change=lambda known: replace(
         known,
@@ -89,6 +77,5 @@ EPOCHS_TOLD = Rule(
         "Control requests, and a broker's ControlledShutdown, say for which life of the broker "
         "they are. Under an older protocol they do not, and nobody refuses them for it."
     ),
-    probes=(Probe(file="ControllerChannelManager", present=r"2_2_IV0\)+ 2\s"),),
     change=lambda known: replace(known, tells_broker_epoch=True),
 )

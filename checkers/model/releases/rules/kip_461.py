@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.releases.generation import Failed, Stopped
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.replica import FetcherThread
 
 
@@ -32,13 +32,6 @@ KIP_461 = Rule(
     meaning=(
         "A failing append stops one partition. Before, it ended the whole fetcher thread "
         "(KAFKA-8346)."
-    ),
-    probes=(
-        Probe(
-            file="AbstractFetcherThread",
-            within=r"def processFetchRequest\(",
-            present=r"markPartitionFailed\(",
-        ),
     ),
     change=lambda known: replace(
         known, stop_after_failed_append=fail_partition, stop_when_fenced=fail_fenced_partition

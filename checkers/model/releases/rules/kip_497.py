@@ -8,7 +8,7 @@ inter-broker protocol 2.7-IV2.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KIP_497 = Rule(
     name="KIP-497",
@@ -20,29 +20,6 @@ KIP_497 = Rule(
         "at a time. Until the answer, the high watermark and acks=all wait for the old and the new "
         "members. Before an append min.insync.replicas goes by the old ISR. The controller refuses "
         "an unknown broker, a broker epoch that is not the present one, and an old leader epoch."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def maybeIncrementLeaderHW\(",
-            present=r"\.maximalIsr\.contains\(",
-        ),
-        Probe(file="Partition", present=r"isInflight"),
-        Probe(
-            file="KafkaController ReplicationControlManager",
-            present=(
-                r"def (processAlterIsr|processAlterPartition)\(|"
-                r"ControllerResult<AlterPartitionResponseData> alterPartition\("
-            ),
-        ),
-        Probe(
-            file="MetadataVersion",
-            present=(
-                r"isAlterIsrSupported: Boolean = this >= KAFKA_2_7_IV2|isAlter(Isr|"
-                r"Partition)Supported\(\) \{\s+return this\.isAtLeast\(IBP_2_7_IV2\)|"
-                r"MINIMUM_VERSION = IBP_3_3_IV3"
-            ),
-        ),
     ),
     change=lambda known: replace(
         known, asks_controller_for_isr=True, moves_high_watermark_with_isr=False
@@ -58,13 +35,6 @@ ENOUGH_AFTER_APPEND = Rule(
         "A produce with acks=all needs enough replicas once the high watermark has reached it. "
         "Then whom the leader asks the controller for counts as well as the ISR. Before the append "
         "the ISR alone is asked (KIP-497)."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def checkEnoughReplicasReachOffset\(",
-            present=r"<= curMaximalIsr\.size",
-        ),
     ),
     change=lambda known: replace(known, enough_after_append=lambda replica: replica.maximal_isr),
 )

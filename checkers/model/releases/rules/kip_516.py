@@ -11,7 +11,7 @@ LogManager.getOrCreateLog, 3.0.2, 3.1.2 and 3.8.0). It compares before it looks 
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.replica import Replica
 
 
@@ -30,13 +30,6 @@ KIP_516 = Rule(
         "INCONSISTENT_TOPIC_ID. In 2.8 it does not with the first one since its start. Before, it "
         "takes the folder of a deleted topic for that of the new one."
     ),
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            within=r"def becomeLeaderOrFollower\(",
-            present=r"Errors\.INCONSISTENT_TOPIC_ID",
-        ),
-    ),
     change=lambda known: replace(
         known,
         refuses_topic_id=lambda replica, told: replica.is_hosted and refuse_other_id(replica, told),
@@ -53,12 +46,6 @@ IDS_TOLD = Rule(
     is_of_zookeeper=True,
     source="kafka.controller.ControllerChannelManager, 2.8.2",
     meaning="A controller's LeaderAndIsr and UpdateMetadata name the topic's id (KIP-516).",
-    probes=(
-        Probe(
-            file="ControllerChannelManager",
-            present=r"controllerContext\.topicIds|metadataInstance\.topicIds",
-        ),
-    ),
     change=lambda known: replace(known, tells_topic_id=True),
 )
 
@@ -69,13 +56,6 @@ KAFKA_12426 = Rule(
     meaning=(
         "A broker compares topic ids with partition.metadata on its disk, with the first "
         "LeaderAndIsr too, and a log has its topic's id from the beginning."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def topicId: Option\[Uuid\]",
-            present=r"logManager\.getLog\(topicPartition\)",
-        ),
     ),
     change=lambda known: replace(
         known,
@@ -94,18 +74,6 @@ REFUSED_OFFLINE = Rule(
         "A replica is offline once its first LeaderAndIsr was refused for another topic id: its "
         "broker takes every partition of a request offline that has no log by then."
     ),
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            within=r"def becomeLeaderOrFollower\(",
-            present=r"localLog\(topicPartition\)\.isEmpty",
-        ),
-        Probe(
-            file="Partition",
-            within=r"def topicId: Option\[Uuid\]",
-            present=r"logManager\.getLog\(topicPartition\)",
-        ),
-    ),
     change=lambda known: replace(known, loses_refused_replica=True),
 )
 
@@ -119,6 +87,5 @@ KAFKA_13111 = Rule(
         "answers UNKNOWN_TOPIC_ID, and one whose log has another id INCONSISTENT_TOPIC_ID; the "
         "follower asks again."
     ),
-    probes=(Probe(file="ReplicaManager", present=r"Topic ID in the fetch session did not match"),),
     change=lambda known: replace(known, sends_topic_id=True),
 )

@@ -1,6 +1,6 @@
 """KIP-537: the default of replica.lag.time.max.ms."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.versions import Version
 
 KIP_537 = Rule(
@@ -8,12 +8,6 @@ KIP_537 = Rule(
     since=("2.5.0",),
     source="kafka.server.KafkaConfig, 2.5.0",
     meaning="The default of replica.lag.time.max.ms is 30 s. Before, it was 10 s.",
-    probes=(
-        Probe(
-            file="ReplicationConfigs",
-            present=r"(ReplicaLagTimeMaxMs|REPLICA_LAG_TIME_MAX_MS_DEFAULT) = 30000L",
-        ),
-    ),
     followed="elsewhere",
 )
 

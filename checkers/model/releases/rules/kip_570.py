@@ -12,7 +12,7 @@ its own protocol is, and obeys where none is told.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KIP_570 = Rule(
     name="KIP-570",
@@ -22,13 +22,6 @@ KIP_570 = Rule(
     meaning=(
         "A broker obeys a StopReplica with a leader epoch only if that is newer than the "
         "partition's own, and whenever none is told (KAFKA-9539)."
-    ),
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            within=r"def stopReplicas\(",
-            present=r"requestLeaderEpoch >=? currentLeaderEpoch",
-        ),
     ),
     change=lambda known: replace(known, refuses_stop=lambda told, own: 0 <= told <= own),
 )
@@ -40,7 +33,6 @@ EPOCHS_TOLD = Rule(
     is_of_zookeeper=True,
     source="kafka.controller.ControllerChannelManager, 2.6.0",
     meaning="A controller's StopReplica names the partition's leader epoch (KIP-570).",
-    probes=(Probe(file="ControllerChannelManager", present=r"stopReplicaRequestVersion >= 3"),),
     change=lambda known: replace(known, tells_epoch_to_stop=True),
 )
 
@@ -50,12 +42,5 @@ KAFKA_13972 = Rule(
     is_of_zookeeper=True,
     source="kafka.server.ReplicaManager, 3.4.1",
     meaning="StopReplica is obeyed at the partition's own leader epoch too.",
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            within=r"def stopReplicas\(",
-            present=r"requestLeaderEpoch >= currentLeaderEpoch",
-        ),
-    ),
     change=lambda known: replace(known, refuses_stop=lambda told, own: 0 <= told < own),
 )

@@ -5,7 +5,7 @@ Read from kafka.cluster.Partition.isReplicaIsrEligible, 3.2.3 and 3.3.0.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def is_alive(follower: int, live: frozenset[int]) -> bool:
@@ -21,16 +21,6 @@ KIP_841 = Rule(
         "A leader takes into the ISR only brokers that are alive in its own metadata cache. The "
         "controller refuses an AlterPartition with a broker that is not alive or is shutting down "
         "(KAFKA-13916)."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def isReplicaIsrEligible\(",
-            present=r"hasAliveBroker\(|isBrokerFenced\(",
-        ),
-        Probe(
-            file="KafkaController ReplicationControlManager", present=r"Errors\.INELIGIBLE_REPLICA"
-        ),
     ),
     change=lambda known: replace(known, may_join_isr=is_alive),
 )

@@ -6,7 +6,7 @@ Read from kafka.server.ReplicaManager and kafka.log.UnifiedLog, 3.5.2, 3.6.0 and
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KIP_890 = Rule(
     name="KIP-890",
@@ -17,6 +17,5 @@ KIP_890 = Rule(
         "coordinator whether that knows of it, and may refuse the batch. Before, a batch that came "
         "late began a transaction that nobody ended (KAFKA-14402)."
     ),
-    probes=(Probe(file="Log", present=r"batchMissingRequiredVerification\("),),
     change=lambda known: replace(known, verifies_transactions=True),
 )

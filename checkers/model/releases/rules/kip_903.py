@@ -6,7 +6,7 @@ Read from kafka.cluster.Partition (`isBrokerEpochIsrEligible`) and kafka.cluster
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 KIP_903 = Rule(
     name="KIP-903",
@@ -17,13 +17,6 @@ KIP_903 = Rule(
         "A leader asks for a follower only if the broker epoch of its last Fetch is that of its "
         "registration in the leader's metadata, or -1. A broker that came back with an empty disk "
         "does not join by what its former process had fetched."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def isReplicaIsrEligible\(",
-            present=r"isBrokerEpochIsrEligible\(",
-        ),
     ),
     change=lambda known: replace(known, checks_replica_epoch=True),
 )
@@ -37,13 +30,6 @@ KAFKA_15221 = Rule(
         "A leader refuses a Fetch whose broker epoch is older than that of the follower's "
         "registration, with NOT_LEADER_OR_FOLLOWER. Before, the Fetch counted, also between the "
         "two checks that let a follower join the ISR."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def updateFollowerFetchState\(",
-            present=r"updateFetchStateOrThrow\(",
-        ),
     ),
     change=lambda known: replace(known, refuses_stale_replica=True),
 )

@@ -6,7 +6,7 @@ KafkaController.removeReplicaFromIsr, 1.0.2.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 
 def keep_last_member(isr: tuple[int, ...], broker: int, _is_unclean: bool) -> tuple[int, ...]:
@@ -23,6 +23,5 @@ LAST_IN_ISR = Rule(
         "A controller leaves the last member in an ISR when that broker goes. Before, it took it "
         "out where unclean elections are allowed."
     ),
-    probes=(Probe(file="ReplicaStateMachine", present=r"isr\.size == 1\) leaderAndIsr\.isr"),),
     change=lambda known: replace(known, isr_without=keep_last_member),
 )

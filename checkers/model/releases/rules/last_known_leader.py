@@ -6,7 +6,7 @@ Read from org.apache.kafka.controller.PartitionChangeBuilder.maybeUpdateLastKnow
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.events import NO_LEADER
 
 
@@ -27,13 +27,6 @@ LAST_KNOWN_LEADER = Rule(
         "A partition remembers its leader as it gets none, if it remembers nobody yet, and "
         "forgets it as somebody is elected. Before, as its ISR becomes empty, and as soon as "
         "somebody leads."
-    ),
-    probes=(
-        Probe(
-            file="PartitionChangeBuilder",
-            within=r"private void maybeUpdateLastKnownLeader\(",
-            present=r"record\.leader\(\) == NO_LEADER && partition\.lastKnownElr",
-        ),
     ),
     change=lambda known: replace(known, last_known_leader=remember_as_nobody_leads),
 )

@@ -1,6 +1,6 @@
 """A follower needs its leader in its own metadata cache."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 LEADER_ALIVE = Rule(
     name="leader alive in the metadata cache",
@@ -11,16 +11,6 @@ LEADER_ALIVE = Rule(
         "A broker follows a leader only if that is alive in the broker's own metadata cache, which "
         "UpdateMetadata fills. If it is not, the partition keeps its role, leader, leader epoch "
         "and fetcher. The log is made if there is none, and the answer says no error."
-    ),
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            within=r"private def makeFollowers\(",
-            present=(
-                r"getAliveBrokers\.find\(_\.id == newLeaderBrokerId\)|"
-                r"hasAliveBroker\(newLeaderBrokerId\)"
-            ),
-        ),
     ),
     followed="always",
 )

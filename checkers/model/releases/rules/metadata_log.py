@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 METADATA_LOG_READ = Rule(
     name="decisions by the metadata log",
@@ -14,24 +14,6 @@ METADATA_LOG_READ = Rule(
         "own. Role, epoch cache and followers change with the leader epoch, the ISR always. A "
         "replica without a leader steps down, and a follower fetches from any leader that is "
         "registered. An answer to AlterPartition counts only while the leader waits for it."
-    ),
-    probes=(
-        Probe(
-            file="ReplicaManager",
-            within=r"def applyLocalFollowersDelta\(",
-            present=r"We always update the follower state",
-        ),
-        Probe(
-            file="Partition",
-            within=r"def makeLeader\(",
-            present=r"partitionState\.partitionEpoch < partitionEpoch|"
-            r"partitionRegistration\.partitionEpoch < partitionEpoch",
-        ),
-        Probe(
-            file="Partition",
-            within=r"def submitAlterPartition\(",
-            present=r"partitionState != proposedIsrState",
-        ),
     ),
     change=lambda known: replace(known, reads_metadata_log=True),
 )

@@ -7,7 +7,7 @@ kafka.log.ProducerStateManager, 0.11.0.3-rc0, 1.1.1, 2.3.1 and 2.4.1.
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.values.producers import (
     NO_EPOCH,
     NO_SEQUENCE,
@@ -55,7 +55,6 @@ KAFKA_5494 = Rule(
         "what was sent once more. Before, it remembered the last one, or the last marker. A broker "
         "that starts takes a producer for expired of whose epoch its log has a marker alone."
     ),
-    probes=(Probe(file="ProducerStateEntry", present=r"NumBatchesToRetain|NUM_BATCHES_TO_RETAIN"),),
     change=lambda known: replace(known, remembered_batches=5, forgets_fenced_producers=True),
 )
 KAFKA_9144 = Rule(
@@ -66,7 +65,6 @@ KAFKA_9144 = Rule(
         "The time of a transaction's marker counts for when its producer expires. So a broker that "
         "starts knows whom a marker has fenced."
     ),
-    probes=(Probe(file="ProducerStateEntry", present=r"lastTimestamp = (nextEntry|timestamp)"),),
     change=lambda known: replace(known, forgets_fenced_producers=False),
 )
 KAFKA_5793 = Rule(
@@ -77,12 +75,6 @@ KAFKA_5793 = Rule(
     meaning=(
         "A leader that knows nothing of a producer refuses a batch that does not begin with "
         "sequence number 0. It does so with an error of its own, UNKNOWN_PRODUCER_ID."
-    ),
-    probes=(
-        Probe(
-            file="ProducerAppendInfo",
-            present=r"NO_PRODUCER_EPOCH\) \{.{0,400}UnknownProducerIdException",
-        ),
     ),
     change=lambda known: replace(known, refuse_sequence=refuse_unknown_producer),
 )
@@ -96,13 +88,6 @@ KAFKA_7298 = Rule(
         "refuses a batch that does not begin with sequence number 0, with UNKNOWN_PRODUCER_ID. "
         "Before, it did so with OUT_OF_ORDER_SEQUENCE_NUMBER."
     ),
-    probes=(
-        Probe(
-            file="ProducerAppendInfo",
-            within=r"private def checkSequence\(",
-            present=r"NO_SEQUENCE && appendFirstSeq != 0\).{0,900}UnknownProducerIdException",
-        ),
-    ),
     change=lambda known: replace(known, refuse_sequence=refuse_unknown_sequence),
 )
 KIP_360 = Rule(
@@ -112,12 +97,6 @@ KIP_360 = Rule(
     meaning=(
         "A leader that knows nothing of a producer takes its batch, whatever sequence number that "
         "begins with (KAFKA-8710)."
-    ),
-    probes=(
-        Probe(
-            file="ProducerAppendInfo",
-            present=r"currentEntry\.producerEpoch(\(\))? == RecordBatch\.NO_PRODUCER_EPOCH \|\|",
-        ),
     ),
     change=lambda known: replace(known, refuse_sequence=take_unknown_producer),
 )

@@ -1,6 +1,6 @@
 """Looks for followers that lag: how many it takes until a leader shrinks the ISR."""
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 TWO_LOOKS = Rule(
     name="two looks before the ISR shrinks",
@@ -10,6 +10,5 @@ TWO_LOOKS = Rule(
         "A leader looks for followers that lag under its lock for reading, and if there are any, "
         "once more under the one for writing. Before, it looked once, under the latter."
     ),
-    probes=(Probe(file="Partition", present=r"def needsShrinkIsr\("),),
     followed="elsewhere",
 )

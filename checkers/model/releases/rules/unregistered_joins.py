@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kchaos.checkers.model.releases.rule import Probe, Rule
+from kchaos.checkers.model.releases.rule import Rule
 
 UNREGISTERED_JOINS = Rule(
     name="unregistered brokers join the ISR",
@@ -13,16 +13,6 @@ UNREGISTERED_JOINS = Rule(
     meaning=(
         "A leader asks for a follower that is neither fenced nor shutting down in its metadata. A "
         "broker that is not in them at all counts as such. KIP-903 asks for its broker epoch."
-    ),
-    probes=(
-        Probe(
-            file="Partition",
-            within=r"def isReplicaIsrEligible\(",
-            present=r"!kRaftMetadataCache\.isBrokerFenced\(followerReplicaId\)",
-        ),
-        Probe(
-            file="Partition", within=r"def isReplicaIsrEligible\(", absent=r"getAliveBrokerEpoch"
-        ),
     ),
     change=lambda known: replace(known, counts_unregistered=True),
 )

@@ -3,14 +3,8 @@
 import zipfile
 from pathlib import Path
 
-from kchaos.checkers.model.releases.class_files import (
-    changed,
-    main,
-    methods,
-    request_versions,
-    to_look_at,
-)
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
+from tests.look_up.class_files import changed, main, methods, request_versions, to_look_at
 
 # As javap -c -p prints it.
 PARTITION = """Compiled from "Partition.scala"

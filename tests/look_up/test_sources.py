@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.model.releases import probes, sources
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE, RANGES
-from kchaos.checkers.model.releases.probes import Probe, SourceLine, find
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.releases.sources import SourcesRead, differences, look_up, table
+from tests.look_up import probes, sources
+from tests.look_up.probes import PROBES, Probe, SourceLine, find
+from tests.look_up.sources import SourcesRead, differences, look_up, table
 
 CACHE = ("storage/src/main/java/kafka/Cache.java", "core/src/main/scala/kafka/Cache.scala")
 NEW, OLD = CACHE
@@ -35,34 +35,30 @@ LIVES_ON = {"file": "Cache", "absent": "exit"}
 @pytest.fixture
 def rules(monkeypatch: pytest.MonkeyPatch) -> tuple[Rule, ...]:
     monkeypatch.setattr(probes, "KAFKA_FILES", {"Cache": CACHE})
-    return rule("asks", ASKS), rule("does not exit", LIVES_ON)
+    for name, probe in (("asks", ASKS), ("does not exit", LIVES_ON)):
+        monkeypatch.setitem(PROBES, name, (Probe(**probe),))
+    return rule("asks"), rule("does not exit")
 
 
-def rule(name: str, probe: dict[str, str]) -> Rule:
-    return Rule(
-        name=name,
-        since=("3.8.0",),
-        source="kafka.Cache, 3.8.0",
-        meaning="It does.",
-        probes=(Probe(**probe),),
-    )
+def rule(name: str) -> Rule:
+    return Rule(name=name, since=("3.8.0",), source="kafka.Cache, 3.8.0", meaning="It does.")
 
 
 def test_a_probe_looks_in_the_method_that_it_names_only(rules: tuple[Rule, ...]) -> None:
-    assert find(rules[0].probes, {OLD: SCALA}) is None
+    assert find(PROBES["asks"], {OLD: SCALA}) is None
     asking = SCALA.replace("    a\n", "    a.epoch\n")
-    assert find(rules[0].probes, {OLD: asking}) == SourceLine(path=OLD, line=4)
+    assert find(PROBES["asks"], {OLD: asking}) == SourceLine(path=OLD, line=4)
 
 
 def test_a_class_is_found_where_it_moved_to(rules: tuple[Rule, ...]) -> None:
     java = "class Cache {\n    int ask(int a) {\n        return epoch;\n    }\n}\n"
-    assert find(rules[0].probes, {NEW: java}) == SourceLine(path=NEW, line=3)
+    assert find(PROBES["asks"], {NEW: java}) == SourceLine(path=NEW, line=3)
 
 
 def test_what_must_be_absent_is_absent_from_a_file_that_exists(rules: tuple[Rule, ...]) -> None:
-    assert find(rules[1].probes, {OLD: SCALA}) == SourceLine(path=OLD, line=1)
-    assert find(rules[1].probes, {OLD: SCALA + "exit"}) is None
-    assert find(rules[1].probes, {}) is None
+    assert find(PROBES["does not exit"], {OLD: SCALA}) == SourceLine(path=OLD, line=1)
+    assert find(PROBES["does not exit"], {OLD: SCALA + "exit"}) is None
+    assert find(PROBES["does not exit"], {}) is None
 
 
 @pytest.mark.parametrize(
@@ -147,9 +143,10 @@ def test_a_rule_that_is_declared_and_missing_or_found_and_not_declared_is_named(
 
 
 def test_a_rule_is_looked_up_in_the_class_that_it_names() -> None:
+    assert PROBES.keys() == RANGES.keys()
     for rule in EVERY_RULE:
         file = rule.source.partition(", ")[0].replace(".", "/")
-        probed = [path for probe in rule.probes for path in probe.paths]
+        probed = [path for probe in PROBES[rule.name] for path in probe.paths]
         of_class = [path for path in probed if path.rpartition(".")[0].endswith(file)]
         assert of_class != [], rule.name
-        assert find(rule.probes, {}) is None, rule.name
+        assert find(PROBES[rule.name], {}) is None, rule.name

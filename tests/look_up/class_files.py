@@ -1,6 +1,6 @@
 """What changed between two releases in their class files: what a new release needs a look at.
 
-    python -m kchaos.checkers.model.releases.class_files RELEASE --jars DIR
+    python -m tests.look_up.class_files RELEASE --jars DIR
 
 Kafka publishes class files of every release, and not always a source jar. The command prints the
 methods that changed of each class that rules look into, the rules whose probes look there, and the
@@ -21,9 +21,9 @@ from pathlib import Path
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
-from kchaos.checkers.model.releases.probes import KAFKA_FILES, Probe
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.versions import LOOKED_UP
+from tests.look_up.probes import KAFKA_FILES, PROBES, Probe
 
 Methods = Mapping[tuple[str, str], Counter[str]]
 """By simple name of the outermost class and name of the method, its code, lambdas with it."""
@@ -79,7 +79,7 @@ def to_look_at(rules: Iterable[Rule], before: Methods, after: Methods) -> Iterat
     """
     names = changed(before, after)
     for rule in rules:
-        if any(_is_concerned(probe, names, before, after) for probe in rule.probes):
+        if any(_is_concerned(probe, names, before, after) for probe in PROBES[rule.name]):
             yield rule.name
 
 
@@ -147,7 +147,7 @@ def _jars(jars: Path, release: str) -> list[Path]:
 def main(arguments: list[str]) -> int:
     """Print what changed; return 0, or 2 where something could not be read."""
     parser = argparse.ArgumentParser(
-        prog="python -m kchaos.checkers.model.releases.class_files", description=__doc__
+        prog="python -m tests.look_up.class_files", description=__doc__
     )
     parser.add_argument("release", help="the new one")
     parser.add_argument("--before", help="one whose rules are known; the newest of them, if left")

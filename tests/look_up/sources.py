@@ -1,6 +1,6 @@
 """The look-up of every rule in the source of every release.
 
-    python -m kchaos.checkers.model.releases.sources GIT_DIR
+    python -m tests.look_up.sources GIT_DIR
 
 GIT_DIR is a clone of Kafka's repository, a bare one or the .git folder of a checkout, with its
 tags. A release that has no tag there is read from the source jars that Kafka publishes, such as
@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kchaos.checkers.errors import ModelError
+from kchaos.checkers.model import releases
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
-from kchaos.checkers.model.releases.probes import SourceLine, find
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.versions import LOOKED_UP, parse_version, runs
+from tests.look_up.probes import PROBES, SourceLine, find
 
-COMPARED_FILE = Path(__file__).with_name("compared.json")
+COMPARED_FILE = Path(releases.__file__).with_name("compared.json")
 
 READ_BY_CLASS_FILES: Mapping[str, str] = {"4.4.0": "4.3.1"}
 """Releases without a source jar, each with the one that it is like in all that rules look into.
@@ -64,7 +65,7 @@ def look_up(rules: Iterable[Rule], git_dir: Path, jars: Path | None) -> SourcesR
         ModelError: The folder is no git directory, git is missing, or a probe cannot be read.
     """
     rules = tuple(rules)
-    paths = sorted({path for rule in rules for probe in rule.probes for path in probe.paths})
+    paths = sorted({path for rule in rules for probe in PROBES[rule.name] for path in probe.paths})
     tagged = set(_git(git_dir, "tag", "--list").decode().split())
     read_at: dict[str, str] = {}
     places: dict[str, dict[str, SourceLine]] = {rule.name: {} for rule in rules}
@@ -83,7 +84,7 @@ def look_up(rules: Iterable[Rule], git_dir: Path, jars: Path | None) -> SourcesR
         else:
             continue
         for rule in rules:
-            place = find(rule.probes, texts)
+            place = find(PROBES[rule.name], texts)
             if place is not None:
                 places[rule.name][release] = place
     return SourcesRead(read_at=read_at, places=places)
@@ -175,9 +176,7 @@ def compared(survey: SourcesRead) -> str:
 
 def main(arguments: list[str]) -> int:
     """Look up, print, compare and, if asked, write; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m kchaos.checkers.model.releases.sources", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.look_up.sources", description=__doc__)
     parser.add_argument("git_dir", type=Path, help="git directory of a clone of Kafka, with tags")
     parser.add_argument("--jars", type=Path, help="folder in Maven's layout with the source jars")
     parser.add_argument("--write", action="store_true", help="write compared.json anew")

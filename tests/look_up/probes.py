@@ -10,16 +10,20 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
 from kchaos.checkers.errors import ModelError
 
 Texts = Mapping[str, str]
 """The files of one release that it has, by their path in Kafka's repository."""
 
-KAFKA_FILES: Mapping[str, Sequence[str]] = tomllib.loads(
-    files(__package__).joinpath("kafka_files.toml").read_text("utf-8")
-)
+
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
+
+
+KAFKA_FILES: Mapping[str, Sequence[str]] = _table("kafka_files.toml")
 """The files of Kafka in which probes look, by name: their paths in Kafka's repository, the present
 place first."""
 
@@ -58,6 +62,12 @@ class Probe:
     def paths(self) -> tuple[str, ...]:
         """Return the paths in Kafka's repository, in the order in which they are searched."""
         return tuple(path for name in self.file.split() for path in KAFKA_FILES[name])
+
+
+PROBES: Mapping[str, Sequence[Probe]] = {
+    rule: tuple(Probe(**row) for row in rows) for rule, rows in _table("probes.toml").items()
+}
+"""The probes of each rule, by its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
