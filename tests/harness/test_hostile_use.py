@@ -120,64 +120,50 @@ def _changed(**more: Any) -> str:
     return json.dumps({**SCENARIO, **more})
 
 
+def _step(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"step": kind, **fields}
+
+
+def _injected(fault: str, **fields: Any) -> dict[str, Any]:
+    return _step("Inject", name="n", fault={"fault": fault, **fields})
+
+
+def _produced(**fields: Any) -> dict[str, Any]:
+    return _step("Produce", operation="p", topic="t", partition=0, **fields)
+
+
+def _of_cluster(**fields: Any) -> dict[str, Any]:
+    return {"cluster": {**_CLUSTER, **fields}}
+
+
 _CLUSTER = SCENARIO["cluster"]
+_CREATED = _step("CreateTopic", topic="t", assignment=[[0]])
 BAD_SCENARIOS = {
     "steps that are a text": (_changed(steps="x"), "no step"),
     "a step that is a number": (_changed(steps=[5]), "no step"),
     "a step without a name": (_changed(steps=[{}]), "nothing is named None"),
     "a count that is a text": (
-        _changed(
-            steps=[
-                {"step": "CreateTopic", "topic": "t", "assignment": [[0]]},
-                {
-                    "step": "Produce",
-                    "operation": "p",
-                    "topic": "t",
-                    "partition": 0,
-                    "records": "many",
-                    "acks": 1,
-                },
-            ]
-        ),
+        _changed(steps=[_CREATED, _produced(records="many", acks=1)]),
         "steps[1]: Produce: records is no whole number, but 'many'",
     ),
     "a field that no fault has": (
-        _changed(
-            steps=[
-                {
-                    "step": "Inject",
-                    "name": "n",
-                    "fault": {"fault": "KillBroker", "broker": 0, "foo": 1},
-                }
-            ]
-        ),
+        _changed(steps=[_injected("KillBroker", broker=0, foo=1)]),
         "steps[0]: KillBroker has no field foo",
     ),
     "a step that is misspelt": (
-        _changed(steps=[{"step": "CreateTopik", "topic": "t", "assignment": [[0]]}]),
+        _changed(steps=[_CREATED | {"step": "CreateTopik"}]),
         "steps[0]: nothing is named 'CreateTopik'; did you mean CreateTopic?",
     ),
     "a field that is misspelt": (
-        _changed(steps=[{"step": "CreateTopic", "topik": "t", "assignment": [[0]]}]),
+        _changed(steps=[_step("CreateTopic", topik="t", assignment=[[0]])]),
         "steps[0]: CreateTopic has no field topik; did you mean topic?",
     ),
     "acks that no broker knows": (
-        _changed(
-            steps=[
-                {
-                    "step": "Produce",
-                    "operation": "p",
-                    "topic": "t",
-                    "partition": 0,
-                    "records": 1,
-                    "acks": 7,
-                }
-            ]
-        ),
+        _changed(steps=[_produced(records=1, acks=7)]),
         "steps[0]: Produce: acks is 7: 1, or -1 for all in-sync replicas",
     ),
     "a fault that is a text": (
-        _changed(steps=[{"step": "Inject", "name": "n", "fault": "KillBroker"}]),
+        _changed(steps=[_step("Inject", name="n", fault="KillBroker")]),
         "no fault",
     ),
     "an entry that leads elsewhere": (_changed(entry="../../ESC"), "'../../ESC' cannot be part"),
@@ -189,11 +175,11 @@ BAD_SCENARIOS = {
     "a newer format": (_changed(format=99), "format 99"),
     "an unknown expectation": (_changed(expectation={"save": True}), "save"),
     "a property that is a number": (
-        _changed(cluster={**_CLUSTER, "properties": {"a": 5}}),
+        _changed(**_of_cluster(properties={"a": 5})),
         "properties: a is no text, but 5",
     ),
     "a listener for everybody": (
-        _changed(cluster={**_CLUSTER, "properties": {"listeners": "PLAINTEXT://0.0.0.0:1"}}),
+        _changed(**_of_cluster(properties={"listeners": "PLAINTEXT://0.0.0.0:1"})),
         "listeners is kchaos's to set",
     ),
     "a list": ("[]", "it is no object"),
@@ -271,51 +257,20 @@ def test_replaying_says_whose_kafka_it_starts_before_it_does(tmp_path: Path) -> 
     assert "/somebody/elses/kafka" in "".join(others)
 
 
+def _rolled(name: str) -> dict[str, Any]:
+    return _injected("RollBroker", broker=0, properties=[[name, "Evil;"]])
+
+
+_MANAGER = "remote.log.storage.manager.class"
+_BROKER = {**_CLUSTER["brokers"][0], "properties": {"metric.reporters": "Evil"}}
+_OF_A_LISTENER = "listener.name.internal.plain.sasl.jaas.config"
 _ATTACKS: dict[str, Any] = {
-    "cluster: remote.log.storage.manager.class.path": {
-        "cluster": {
-            **_CLUSTER,
-            "properties": {
-                "remote.log.storage.manager.class.name": "Evil",
-                "remote.log.storage.manager.class.path": "/run/evil.jar",
-            },
-        }
-    },
-    "broker 0: metric.reporters": {
-        "cluster": {
-            **_CLUSTER,
-            "brokers": [{**_CLUSTER["brokers"][0], "properties": {"metric.reporters": "Evil"}}],
-        }
-    },
-    "step 0: listener.name.internal.plain.sasl.jaas.config": {
-        "steps": [
-            {
-                "step": "Inject",
-                "name": "roll",
-                "fault": {
-                    "fault": "RollBroker",
-                    "broker": 0,
-                    "properties": [["listener.name.internal.plain.sasl.jaas.config", "Evil;"]],
-                },
-            }
-        ]
-    },
-    "step 0: sasl.jaas.config": {
-        "steps": [
-            {
-                "step": "IfPossible",
-                "do": {
-                    "step": "Inject",
-                    "name": "roll",
-                    "fault": {
-                        "fault": "RollBroker",
-                        "broker": 0,
-                        "properties": [["sasl.jaas.config", "Evil;"]],
-                    },
-                },
-            }
-        ]
-    },
+    f"cluster: {_MANAGER}.path": _of_cluster(
+        properties={f"{_MANAGER}.name": "Evil", f"{_MANAGER}.path": "/run/evil.jar"}
+    ),
+    "broker 0: metric.reporters": _of_cluster(brokers=[_BROKER]),
+    f"step 0: {_OF_A_LISTENER}": {"steps": [_rolled(_OF_A_LISTENER)]},
+    "step 0: sasl.jaas.config": {"steps": [_step("IfPossible", do=_rolled("sasl.jaas.config"))]},
 }
 
 
