@@ -35,23 +35,20 @@ def _environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), **more}
 
 
-def _run(arguments: Sequence[str], cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+def _done(command: Sequence[str], cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = _environment(**more)
     return subprocess.run(
-        [*KCHAOS, *arguments],
-        cwd=cwd,
-        env=_environment(**more),
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )
+
+
+def _run(arguments: Sequence[str], cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return _done([*KCHAOS, *arguments], cwd, **more)
 
 
 def _shell(line: str, cwd: Path) -> int:
     """The exit code of the first command of a pipe."""
-    script = f"{line}; exit ${{PIPESTATUS[0]}}"
-    return subprocess.run(
-        ["bash", "-c", script], cwd=cwd, env=_environment(), capture_output=True, check=False
-    ).returncode
+    return _done(["bash", "-c", f"{line}; exit ${{PIPESTATUS[0]}}"], cwd).returncode
 
 
 @pytest.fixture
@@ -89,14 +86,7 @@ def test_a_reader_that_goes_away_does_not_change_the_code(
 
 
 def test_an_output_that_takes_no_more_is_the_machines_fault(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f"{' '.join(KCHAOS)} --version > /dev/full"],
-        cwd=tmp_path,
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _done(["sh", "-c", f"{' '.join(KCHAOS)} --version > /dev/full"], tmp_path)
     assert done.returncode == 69, done.stderr
     assert done.stderr.count("No space left on device") == 1
     assert "Traceback" not in done.stderr
@@ -310,14 +300,7 @@ def test_a_clusters_description_has_typed_fields(
 
 def test_a_working_directory_that_is_gone_is_the_callers_to_know(tmp_path: Path) -> None:
     line = f"mkdir x && cd x && rmdir ../x && exec {' '.join(KCHAOS)} list"
-    done = subprocess.run(
-        ["bash", "-c", line],
-        cwd=tmp_path,
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _done(["bash", "-c", line], tmp_path)
     assert done.returncode == 64, done.stderr
     assert "the working directory is gone" in done.stderr
     assert "Traceback" not in done.stderr
@@ -352,14 +335,7 @@ def test_what_is_not_there_is_the_callers_to_know(
 def test_a_process_that_may_have_no_more_memory_says_so(tmp_path: Path) -> None:
     run = unpacked("1.1.1", tmp_path).path
     line = f"ulimit -v 150000; exec {' '.join(KCHAOS)} judge --no-spark {run}"
-    done = subprocess.run(
-        ["bash", "-c", line],
-        cwd=tmp_path,
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _done(["bash", "-c", line], tmp_path)
     assert done.returncode in (0, 69), done.stderr
     assert "Traceback" not in done.stderr
 
