@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -61,9 +62,25 @@ class Log:
         self.end += len(records)
 
 
-def reading(definitions: RecordDefinitions, *logs: Log) -> KraftMetadata:
+@pytest.fixture
+def log(tmp_path: Path, definitions: RecordDefinitions) -> Log:
+    """The log of the one controller, 100."""
+    return Log(tmp_path / "100", definitions)
+
+
+@pytest.fixture
+def logs(tmp_path: Path, definitions: RecordDefinitions) -> list[Log]:
+    """The logs of three controllers, of which 100 leads in epoch 1."""
+    made = [Log(tmp_path / str(node), definitions) for node in (100, 101, 102)]
+    for log in made:
+        log.lead(100, 1)
+    return made
+
+
+def reading(*logs: Log, addresses: Mapping[int, str] = MappingProxyType({})) -> KraftMetadata:
     folders = {100 + number: log.file.parent for number, log in enumerate(logs)}
-    return KraftMetadata(folders=folders, addresses={}, definitions=lambda: definitions)
+    definitions = logs[0].definitions
+    return KraftMetadata(folders=folders, addresses=addresses, definitions=lambda: definitions)
 
 
 def registered(broker: int, epoch: int) -> tuple[str, int, Mapping[str, Any]]:
@@ -97,11 +114,8 @@ def changed(**said: Any) -> tuple[str, int, Mapping[str, Any]]:
     return "PartitionChangeRecord", 2, {"PartitionId": 0, "TopicId": TOPIC_ID, **said}
 
 
-def test_a_broker_counts_as_registered_while_it_is_not_fenced(
-    tmp_path: Path, definitions: RecordDefinitions
-) -> None:
-    log = Log(tmp_path / "100", definitions)
-    metadata = reading(definitions, log)
+def test_a_broker_counts_as_registered_while_it_is_not_fenced(log: Log) -> None:
+    metadata = reading(log)
     log.lead(100, 1)
     log.add(registered(0, 1))
     assert metadata.registration(0) is None
@@ -117,12 +131,9 @@ def test_a_broker_counts_as_registered_while_it_is_not_fenced(
     assert metadata.registered() == set()
 
 
-def test_a_leader_in_a_change_raises_the_leader_epoch_and_an_isr_alone_does_not(
-    tmp_path: Path, definitions: RecordDefinitions
-) -> None:
-    log = Log(tmp_path / "100", definitions)
+def test_a_leader_in_a_change_raises_the_leader_epoch_and_an_isr_alone_does_not(log: Log) -> None:
     log.add(TOPIC, PARTITION)
-    metadata = reading(definitions, log)
+    metadata = reading(log)
     states = [state_of(metadata)]
     for change in (changed(Isr=(0,)), changed(Leader=0), changed(Leader=-1, Isr=())):
         log.add(change)
@@ -132,12 +143,9 @@ def test_a_leader_in_a_change_raises_the_leader_epoch_and_an_isr_alone_does_not(
     ] == [(0, 0, (0, 1), 0), (0, 0, (0,), 1), (0, 1, (0,), 2), (-1, 2, (), 3)]
 
 
-def test_eligible_replicas_and_a_reassignment_are_read_until_they_are_over(
-    tmp_path: Path, definitions: RecordDefinitions
-) -> None:
-    log = Log(tmp_path / "100", definitions)
+def test_eligible_replicas_and_a_reassignment_are_read_until_they_are_over(log: Log) -> None:
     log.add(TOPIC, PARTITION, changed(Isr=(), Leader=-1, EligibleLeaderReplicas=(1,)))
-    metadata = reading(definitions, log)
+    metadata = reading(log)
     partition = metadata.partition("t", 0)
     assert partition is not None
     assert partition.eligible == (1,)
@@ -150,13 +158,10 @@ def test_eligible_replicas_and_a_reassignment_are_read_until_they_are_over(
     assert not metadata.reassigning()
 
 
-def test_settings_of_a_topic_come_and_go_with_it(
-    tmp_path: Path, definitions: RecordDefinitions
-) -> None:
-    log = Log(tmp_path / "100", definitions)
+def test_settings_of_a_topic_come_and_go_with_it(log: Log) -> None:
     setting = {"ResourceType": 2, "ResourceName": "t", "Name": "retention.ms", "Value": "5"}
     log.add(TOPIC, PARTITION, ("ConfigRecord", 0, setting))
-    metadata = reading(definitions, log)
+    metadata = reading(log)
     assert metadata.topic_configuration("t") == {"retention.ms": "5"}
     assert metadata.topics() == ["t"]
     log.add(("RemoveTopicRecord", 0, {"TopicId": TOPIC_ID}))
@@ -165,14 +170,9 @@ def test_settings_of_a_topic_come_and_go_with_it(
     assert metadata.state("t", 0) is None
 
 
-def test_what_one_controller_of_three_has_alone_is_not_committed(
-    tmp_path: Path, definitions: RecordDefinitions
-) -> None:
-    logs = [Log(tmp_path / str(node), definitions) for node in (100, 101, 102)]
-    for log in logs:
-        log.lead(100, 1)
+def test_what_one_controller_of_three_has_alone_is_not_committed(logs: list[Log]) -> None:
     logs[0].add(registered(0, 1), fencing(0, 1, -1))
-    metadata = reading(definitions, *logs)
+    metadata = reading(*logs)
     assert metadata.registered() == set()
     assert metadata.position() == 0
     logs[1].add(registered(0, 1), fencing(0, 1, -1))
@@ -180,15 +180,10 @@ def test_what_one_controller_of_three_has_alone_is_not_committed(
     assert metadata.position() == 2
 
 
-def test_the_tail_of_a_deposed_leader_counts_for_nobody_and_may_be_cut(
-    tmp_path: Path, definitions: RecordDefinitions
-) -> None:
+def test_the_tail_of_a_deposed_leader_counts_for_nobody_and_may_be_cut(logs: list[Log]) -> None:
     """Its long tail must not make records of the new leader look as if most had them."""
-    logs = [Log(tmp_path / str(node), definitions) for node in (100, 101, 102)]
-    for log in logs:
-        log.lead(100, 1)
     logs[0].add(registered(7, 1), registered(8, 2), registered(9, 3))
-    metadata = reading(definitions, *logs)
+    metadata = reading(*logs)
     assert metadata.controller() == 100
     logs[1].lead(101, 2)
     logs[1].add(registered(1, 2), fencing(1, 2, -1), epoch=2)
@@ -211,14 +206,10 @@ def test_the_tail_of_a_deposed_leader_counts_for_nobody_and_may_be_cut(
     ids=["ended", "aborted"],
 )
 def test_what_a_transaction_wrote_counts_once_it_has_ended(
-    end: tuple[str, int, Mapping[str, Any]],
-    topics: list[str],
-    tmp_path: Path,
-    definitions: RecordDefinitions,
+    end: tuple[str, int, Mapping[str, Any]], topics: list[str], log: Log
 ) -> None:
-    log = Log(tmp_path / "100", definitions)
     log.lead(100, 1)
-    metadata = reading(definitions, log)
+    metadata = reading(log)
     log.add(("BeginTransactionRecord", 0, {"Name": None}), TOPIC)
     log.add(PARTITION)
     assert (metadata.position(), metadata.topics(), metadata.state("t", 0)) == (3, [], None)
@@ -229,13 +220,8 @@ def test_what_a_transaction_wrote_counts_once_it_has_ended(
     assert metadata.registered() == {0}
 
 
-def test_a_transaction_that_was_read_of_a_truncated_copy_is_forgotten(
-    tmp_path: Path, definitions: RecordDefinitions
-) -> None:
-    logs = [Log(tmp_path / str(100 + node), definitions) for node in range(3)]
-    for log in logs:
-        log.lead(100, 1)
-    metadata = reading(definitions, *logs)
+def test_a_transaction_that_was_read_of_a_truncated_copy_is_forgotten(logs: list[Log]) -> None:
+    metadata = reading(*logs)
     logs[0].add(("BeginTransactionRecord", 0, {"Name": None}), TOPIC)
     logs[1].file.write_bytes(logs[0].file.read_bytes())
     assert metadata.topics() == []
@@ -247,57 +233,43 @@ def test_a_transaction_that_was_read_of_a_truncated_copy_is_forgotten(
     assert metadata.topics() == ["t"]
 
 
-def test_half_a_batch_is_read_when_it_is_whole(
-    tmp_path: Path, definitions: RecordDefinitions
-) -> None:
-    log = Log(tmp_path / "100", definitions)
+def test_half_a_batch_is_read_when_it_is_whole(log: Log) -> None:
     log.lead(100, 1)
     log.add(TOPIC)
     whole = log.file.read_bytes()
     log.file.write_bytes(whole[:-3])
-    metadata = reading(definitions, log)
+    metadata = reading(log)
     assert (metadata.position(), metadata.topics()) == (0, [])
     log.file.write_bytes(whole)
     assert (metadata.position(), metadata.topics()) == (1, ["t"])
 
 
-def test_a_log_goes_on_in_its_next_segment(tmp_path: Path, definitions: RecordDefinitions) -> None:
-    log = Log(tmp_path / "100", definitions)
+def test_a_log_goes_on_in_its_next_segment(log: Log) -> None:
     log.lead(100, 1)
-    metadata = reading(definitions, log)
+    metadata = reading(log)
     assert metadata.position() == 0
     log.file = log.file.with_name(f"{1:020}.log")
     log.add(TOPIC)
     assert (metadata.position(), metadata.topics()) == (1, ["t"])
 
 
-def test_a_log_that_begins_with_a_snapshot_is_not_read(
-    tmp_path: Path, definitions: RecordDefinitions
-) -> None:
-    log = Log(tmp_path / "100", definitions)
+def test_a_log_that_begins_with_a_snapshot_is_not_read(log: Log) -> None:
     log.file.rename(log.file.with_name(f"{500:020}.log"))
     with pytest.raises(MetadataUnavailable, match="begins with a snapshot"):
-        reading(definitions, log).position()
+        reading(log).position()
 
 
-def test_a_record_that_is_damaged_is_no_metadata(
-    tmp_path: Path, definitions: RecordDefinitions
-) -> None:
-    log = Log(tmp_path / "100", definitions)
+def test_a_record_that_is_damaged_is_no_metadata(log: Log) -> None:
     log.file.write_bytes(record_batch(0, [(None, b"\x01\x63\x00")]))
     with pytest.raises(MetadataUnavailable, match="no definition has kind 99"):
-        reading(definitions, log).position()
+        reading(log).position()
 
 
 def test_who_comes_after_a_dead_controller_is_asked_in_its_place(
-    tmp_path: Path, definitions: RecordDefinitions, monkeypatch: pytest.MonkeyPatch
+    log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = Log(tmp_path / "100", definitions)
     log.lead(100, 1)
-    addresses = {100: "dead", 101: "alive"}
-    metadata = KraftMetadata(
-        folders={100: log.file.parent}, addresses=addresses, definitions=lambda: definitions
-    )
+    metadata = reading(log, addresses={100: "dead", 101: "alive"})
     asked = []
 
     def answer(address: str, *_: Any, **__: Any) -> dict[str, Any]:
@@ -320,17 +292,10 @@ def test_who_comes_after_a_dead_controller_is_asked_in_its_place(
     ],
 )
 def test_a_controller_that_does_not_answer_is_named_and_asked_once_if_it_may_have_heard_it(
-    error: Exception,
-    said: str,
-    tmp_path: Path,
-    definitions: RecordDefinitions,
-    monkeypatch: pytest.MonkeyPatch,
+    error: Exception, said: str, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = Log(tmp_path / "100", definitions)
     log.lead(100, 1)
-    metadata = KraftMetadata(
-        folders={100: log.file.parent}, addresses={100: "here"}, definitions=lambda: definitions
-    )
+    metadata = reading(log, addresses={100: "here"})
 
     def refused(*_: Any, **__: Any) -> dict[str, Any]:
         raise error
@@ -341,8 +306,6 @@ def test_a_controller_that_does_not_answer_is_named_and_asked_once_if_it_may_hav
         metadata.unregister(0)
 
 
-def test_what_has_no_analogue_is_refused_with_a_reason(
-    tmp_path: Path, definitions: RecordDefinitions
-) -> None:
+def test_what_has_no_analogue_is_refused_with_a_reason(log: Log) -> None:
     with pytest.raises(MetadataRefused, match="kill or pause its process"):
-        reading(definitions, Log(tmp_path / "100", definitions)).depose_controller()
+        reading(log).depose_controller()
