@@ -57,7 +57,6 @@ def messages(evidence: RunEvidence) -> list[str]:
 
 
 def impossible(
-    monkeypatch: pytest.MonkeyPatch,
     *decisions: Decision,
     started: Sequence[SimpleNamespace] = STARTED,
     requests: Sequence[ZnodeChange] = (),
@@ -67,7 +66,6 @@ def impossible(
     asked_unclean: frozenset[k.TopicPartition] | None = frozenset(),
 ) -> list[str]:
     """Return what is wrong with decisions while controllers 1 and then 0 had epochs 1 and 2."""
-    monkeypatch.setattr(reading, "controller_epochs", lambda _: {1: (1, 2), 2: (0, 9)})
     first: tuple[Decision, ...] = (
         BrokerRegistered(broker=0, czxid=0, zxid=0),
         BrokerRegistered(broker=2, czxid=0, zxid=0),
@@ -88,7 +86,9 @@ def impossible(
         broker_configurations=of_brokers,
         asked_unclean=asked_unclean,
     )
-    return messages(evidence)  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "controller_epochs", lambda _: {1: (1, 2), 2: (0, 9)})
+        return messages(evidence)  # type: ignore[arg-type]
 
 
 GONE = BrokerUnregistered(broker=2, zxid=4)
@@ -100,29 +100,27 @@ THROWN_OUT = (
 )
 
 
-def test_the_former_one_had_seen_the_broker_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert impossible(monkeypatch, GONE, BACK, NEXT, state(10, 1, (0,), 1)) == []
+def test_the_former_one_had_seen_the_broker_leave() -> None:
+    assert impossible(GONE, BACK, NEXT, state(10, 1, (0,), 1)) == []
 
 
-def test_the_new_one_knows_from_the_start_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    (message,) = impossible(monkeypatch, GONE, BACK, NEXT, state(10, 1, (0,), 2))
+def test_the_new_one_knows_from_the_start_that_it_lives() -> None:
+    (message,) = impossible(GONE, BACK, NEXT, state(10, 1, (0,), 2))
     assert message == f"zxid 10: {THROWN_OUT}"
 
 
-def test_no_controller_elects_whom_it_knows_to_be_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_controller_elects_whom_it_knows_to_be_away() -> None:
     elected = replace(state(10, 1, (2,), 1), leader=2, isr=(2,), written_by=0, controller_epoch=2)
     left = BrokerUnregistered(broker=0, zxid=9)
-    assert impossible(monkeypatch, GONE, replace(BACK, zxid=9), NEXT, left, elected) == []
-    (message,) = impossible(monkeypatch, GONE, NEXT, left, elected)
+    assert impossible(GONE, replace(BACK, zxid=9), NEXT, left, elected) == []
+    (message,) = impossible(GONE, NEXT, left, elected)
     assert "no controller decides so: leader 2 and ISR [2] after leader 0" in message
 
 
-def test_the_leader_is_not_taken_away_that_was_there_all_the_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_leader_is_not_taken_away_that_was_there_all_the_time() -> None:
     taken = replace(state(10, 1, (2,), 1), leader=-1)
-    assert impossible(monkeypatch, BrokerUnregistered(broker=0, zxid=9), taken) == []
-    (message,) = impossible(monkeypatch, taken)
+    assert impossible(BrokerUnregistered(broker=0, zxid=9), taken) == []
+    (message,) = impossible(taken)
     assert "no controller decides so: leader -1 and ISR [2] after leader 0" in message
 
 
@@ -144,20 +142,20 @@ def test_the_leader_is_not_taken_away_that_was_there_all_the_time(
     ],
 )
 def test_a_new_partition_is_led_by_the_first_replica_that_is_there(
-    monkeypatch: pytest.MonkeyPatch, leader: int, isr: tuple[int, ...], is_explained: bool
+    leader: int, isr: tuple[int, ...], is_explained: bool
 ) -> None:
     more = (
         BrokerRegistered(broker=3, czxid=4, zxid=4),
         TopicCreated(topic="u", assignment=((9, 0, 2, 3),), zxid=5),
     )
     first = replace(state(6, 0, isr, 1), topic="u", leader=leader)
-    messages = impossible(monkeypatch, *more, first)
+    messages = impossible(*more, first)
     refused = f"zxid 6: no controller decides so: leader {leader} and ISR {list(isr)} of replicas"
     assert [message[: len(refused)] for message in messages] == [refused] * (not is_explained)
 
 
-def test_the_former_one_knew_it_too_if_it_never_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    (message,) = impossible(monkeypatch, NEXT, state(10, 1, (0,), 1))
+def test_the_former_one_knew_it_too_if_it_never_left() -> None:
+    (message,) = impossible(NEXT, state(10, 1, (0,), 1))
     assert message == f"zxid 10: {THROWN_OUT}"
 
 
@@ -166,26 +164,20 @@ def changed(zxid: int, isr: tuple[int, ...]) -> PartitionState:
     return replace(state(zxid, 0, isr, 1), written_by=0)
 
 
-def test_a_follower_is_not_thrown_out_sooner_than_the_lag_time_after_a_term_began(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert impossible(monkeypatch, changed(5, (0,))) == [
+def test_a_follower_is_not_thrown_out_sooner_than_the_lag_time_after_a_term_began() -> None:
+    assert impossible(changed(5, (0,))) == [
         "zxid 5: broker 2 was thrown out of the ISR 2.000 s after its leader's term had begun, and "
         "replica.lag.time.max.ms is 10 s"
     ]
-    assert impossible(monkeypatch, changed(14, (0,))) == []
+    assert impossible(changed(14, (0,))) == []
 
 
-def test_one_that_joins_behind_its_leaders_log_end_may_be_thrown_out_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_that_joins_behind_its_leaders_log_end_may_be_thrown_out_at_once() -> None:
     joins, falls_out = changed(15, (0, 2)), changed(16, (0,))
-    assert impossible(monkeypatch, changed(14, (0,)), joins, falls_out) == []
+    assert impossible(changed(14, (0,)), joins, falls_out) == []
 
 
-def test_a_replica_that_is_not_the_first_in_sync_is_not_elected(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_replica_that_is_not_the_first_in_sync_is_not_elected() -> None:
     assigned = TopicCreated(topic="t", assignment=((0, 2, 3),), zxid=2)
     third = BrokerRegistered(broker=3, czxid=2, zxid=2)
     all_in_sync = changed(5, (0, 2, 3))
@@ -193,7 +185,7 @@ def test_a_replica_that_is_not_the_first_in_sync_is_not_elected(
 
     def elected(leader: int, isr: tuple[int, ...]) -> list[str]:
         written = replace(state(7, 1, isr, 1), leader=leader)
-        return impossible(monkeypatch, assigned, third, all_in_sync, left, written)
+        return impossible(assigned, third, all_in_sync, left, written)
 
     assert elected(2, (2, 3)) == []
     (message,) = elected(3, (2, 3))
@@ -203,9 +195,7 @@ def test_a_replica_that_is_not_the_first_in_sync_is_not_elected(
     )
 
 
-def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away() -> None:
     assigned = TopicCreated(topic="t", assignment=((0, 2),), zxid=2)
     written = replace(state(7, 1, (2,), 1), leader=2)
     failed = SimpleNamespace(
@@ -214,7 +204,7 @@ def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away(
     restored = SimpleNamespace(event=RestoreLogDirectory(broker=0, directory=1), time=6.5)
 
     def elected(*events: SimpleNamespace) -> list[str]:
-        return impossible(monkeypatch, assigned, written, started=[*STARTED, *events])
+        return impossible(assigned, written, started=[*STARTED, *events])
 
     assert elected(failed) == []
     elsewhere = replace(failed.event, partitions=(("u", 0),))
@@ -274,11 +264,7 @@ MOVING = (topic_znode(2, (0, 2)), topic_znode(5, (2, 3, 0), adding=(3,), removin
 )
 @pytest.mark.parametrize("moving", [ASKED, MOVING], ids=["to-2.3", "kip-455"])
 def test_a_reassignment_moves_the_leader_to_the_replicas_that_are_wanted(
-    monkeypatch: pytest.MonkeyPatch,
-    moving: tuple[ZnodeChange, ...],
-    leader: int,
-    isr: tuple[int, ...],
-    is_explained: bool,
+    moving: tuple[ZnodeChange, ...], leader: int, isr: tuple[int, ...], is_explained: bool
 ) -> None:
     more = (
         BrokerRegistered(broker=3, czxid=4, zxid=4),
@@ -287,7 +273,7 @@ def test_a_reassignment_moves_the_leader_to_the_replicas_that_are_wanted(
         ControllerElected(broker=1, zxid=8),
     )
     written = replace(state(10, 1, isr, 2), leader=leader, written_by=0)
-    messages = impossible(monkeypatch, *more, written, requests=moving)
+    messages = impossible(*more, written, requests=moving)
     refused = (
         f"zxid 10: no controller decides so: leader {leader} and ISR {list(isr)} after leader 0 "
         "and ISR [0, 2, 3] of replicas [2, 3, 0], which may move to [2, 3]; it knew that "
@@ -332,7 +318,7 @@ DONE = (*MOVING, topic_znode(6, (2, 3)))
     ],
 )
 def test_the_epoch_that_changes_nothing_needs_a_reassignment_that_goes_on(
-    monkeypatch: pytest.MonkeyPatch, requests: tuple[ZnodeChange, ...], epochs: int
+    requests: tuple[ZnodeChange, ...], epochs: int
 ) -> None:
     states = [epoch_for_nothing(7 + number, number + 1) for number in range(2)]
     written = [
@@ -344,21 +330,18 @@ def test_the_epoch_that_changes_nothing_needs_a_reassignment_that_goes_on(
         for each in (epoch_for_nothing(3, 0), *states)
     ]
     in_order = sorted((*requests, *written), key=lambda change: change.zxid)
-    messages = impossible(monkeypatch, *states, requests=in_order)
+    messages = impossible(*states, requests=in_order)
     assert len(messages) == len(states) - epochs
 
 
-def test_whom_a_reassignment_removes_its_leader_may_have_forgotten_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_whom_a_reassignment_removes_its_leader_may_have_forgotten_at_once() -> None:
     falls_out = changed(7, (0,))
-    assert impossible(monkeypatch, falls_out, requests=[request(5, (0,))]) == []
-    (message,) = impossible(monkeypatch, falls_out, requests=[request(5, (2,))])
+    assert impossible(falls_out, requests=[request(5, (0,))]) == []
+    (message,) = impossible(falls_out, requests=[request(5, (2,))])
     assert "broker 2 was thrown out of the ISR 4.000 s after" in message
 
 
 def elected_again(
-    monkeypatch: pytest.MonkeyPatch,
     *between: Decision,
     release: str = "2.3.1",
     epoch: int = 1,
@@ -373,14 +356,13 @@ def elected_again(
     again = replace(first, zxid=20, leader_epoch=2, controller_epoch=epoch, written_by=2 - epoch)
     decisions = (other, of_other, left, *between, first, again)
     in_order = sorted(decisions, key=lambda decision: decision.zxid)
-    return impossible(monkeypatch, *in_order, started=started, of_other_topic=of_other_topic)
+    return impossible(*in_order, started=started, of_other_topic=of_other_topic)
 
 
-def test_a_topic_that_is_made_anew_has_had_no_election(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_that_is_made_anew_has_had_no_election() -> None:
     other = TopicCreated(topic="u", assignment=((2, 0),), zxid=4)
     of_other = replace(state(5, 0, (2, 0), 1), topic="u", leader=2)
     messages = impossible(
-        monkeypatch,
         *(other, of_other, epoch_for_nothing(6, 1), epoch_for_nothing(7, 2)),
         TopicCreated(topic="t", assignment=((0, 2),), zxid=9),
         *(epoch_for_nothing(10, 0), replace(of_other, zxid=20, isr=(2,), written_by=2)),
@@ -391,20 +373,18 @@ def test_a_topic_that_is_made_anew_has_had_no_election(monkeypatch: pytest.Monke
     assert [message.split(":")[0] for message in messages] == ["zxid 6", "zxid 7", "zxid 21"]
 
 
-def test_a_partition_is_elected_again_only_where_another_one_was_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_partition_is_elected_again_only_where_another_one_was_refused() -> None:
     refused = replace(state(16, 0, (2,), 1), topic="u", leader=2, written_by=2)
     asked = TopicDeletion(topic="u", asked=15, zxid=15, time=math.inf)
     deleted = replace(refused, leader_epoch=1, leader=-1, isr=(0,), written_by=1)
-    assert elected_again(monkeypatch, refused) == []
-    assert elected_again(monkeypatch, deleted, of_other_topic=(asked,)) == []
+    assert elected_again(refused) == []
+    assert elected_again(deleted, of_other_topic=(asked,)) == []
     for messages in (
-        elected_again(monkeypatch),
-        elected_again(monkeypatch, replace(refused, zxid=21)),
-        elected_again(monkeypatch, refused, changed(17, (0, 2))),
-        elected_again(monkeypatch, refused, release="2.4.1"),
-        elected_again(monkeypatch, refused, NEXT, epoch=2),
+        elected_again(),
+        elected_again(replace(refused, zxid=21)),
+        elected_again(refused, changed(17, (0, 2))),
+        elected_again(refused, release="2.4.1"),
+        elected_again(refused, NEXT, epoch=2),
     ):
         assert [message for message in messages if "zxid 20: no controller decides so" in message]
 
@@ -430,7 +410,6 @@ def test_an_upgrade_has_two_leader_epochs_for_one_shutdown_as_all_are_elected_ag
 
 
 def removed(
-    monkeypatch: pytest.MonkeyPatch,
     *between: Decision,
     release: str = "2.2.2",
     epoch: int = 2,
@@ -441,7 +420,7 @@ def removed(
     written = state(14, 1, (0,), epoch)
     in_order = sorted((*between, NEXT, written), key=lambda decision: decision.zxid)
     started = (SimpleNamespace(event=StartBroker(broker=0, release=release)), *events)
-    return impossible(monkeypatch, *in_order, started=started, requests=requests)
+    return impossible(*in_order, started=started, requests=requests)
 
 
 NOT_SEEN = (
@@ -451,12 +430,10 @@ NOT_SEEN = (
 
 
 @pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1", "2.2.2"])
-def test_up_to_2_2_a_new_controller_does_not_remove_who_was_away_before_it(
-    monkeypatch: pytest.MonkeyPatch, release: str
-) -> None:
-    assert removed(monkeypatch, GONE, release=release) == [NOT_SEEN]
-    assert removed(monkeypatch, GONE, BACK, replace(GONE, zxid=6), release=release) == [NOT_SEEN]
-    assert removed(monkeypatch, GONE, release="2.3.1") == []
+def test_up_to_2_2_a_new_controller_does_not_remove_who_was_away_before_it(release: str) -> None:
+    assert removed(GONE, release=release) == [NOT_SEEN]
+    assert removed(GONE, BACK, replace(GONE, zxid=6), release=release) == [NOT_SEEN]
+    assert removed(GONE, release="2.3.1") == []
 
 
 STOPPED = SimpleNamespace(
@@ -496,9 +473,9 @@ DIRECTORY = SimpleNamespace(
     ],
 )
 def test_up_to_2_2_a_new_controller_removes_who_is_away_for_other_reasons(
-    monkeypatch: pytest.MonkeyPatch, between: tuple[Decision, ...], given: dict[str, Any]
+    between: tuple[Decision, ...], given: dict[str, Any]
 ) -> None:
-    assert removed(monkeypatch, *between, **given) == []
+    assert removed(*between, **given) == []
 
 
 SHRUNK = replace(state(50, 0, (0,), 1), version=1, written_by=0)
@@ -541,11 +518,7 @@ ALLOWED, FORBIDDEN = (
     ],
 )
 def test_nobody_outside_the_isr_is_elected_against_the_settings(
-    monkeypatch: pytest.MonkeyPatch,
-    of_broker: bool,
-    of_topic: tuple[TopicConfigured, ...],
-    more: dict[str, Any],
-    is_explained: bool,
+    of_broker: bool, of_topic: tuple[TopicConfigured, ...], more: dict[str, Any], is_explained: bool
 ) -> None:
     given = dict(more)
     release = given.pop("release", "2.4.1")
@@ -554,43 +527,39 @@ def test_nobody_outside_the_isr_is_elected_against_the_settings(
     decisions: list[Decision] = [*of_topic, GONE, SHRUNK, left, back, UNCLEAN]
     in_order = sorted(decisions, key=lambda decision: decision.zxid)
     started = (SimpleNamespace(event=start),)
-    messages = impossible(monkeypatch, *in_order, started=started, **given)
+    messages = impossible(*in_order, started=started, **given)
     assert [message[:45] for message in messages] == (
         [] if is_explained else ["zxid 70: no controller decides so: leader 2 a"]
     )
 
 
-def test_nobody_joins_the_isr_in_an_election(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_joins_the_isr_in_an_election() -> None:
     left = BrokerUnregistered(broker=0, zxid=60)
     for decisions in (
         (SHRUNK, left, replace(UNCLEAN, isr=(2, 0))),
         (SHRUNK, replace(UNCLEAN, leader=0, isr=(0, 2))),
     ):
-        (message,) = impossible(monkeypatch, ALLOWED, *decisions)
+        (message,) = impossible(ALLOWED, *decisions)
         assert "zxid 70: no controller decides so" in message
 
 
-def test_a_controller_takes_any_replica_out_of_the_isr_of_a_topic_that_it_deletes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_controller_takes_any_replica_out_of_the_isr_of_a_topic_that_it_deletes() -> None:
     asked = TopicDeletion(topic="t", asked=9, zxid=30, time=30.0)
     out, left_alone, elected = (
         replace(state(20 + epoch, epoch, isr, 1), leader=leader)
         for epoch, leader, isr in ((1, -1, (2,)), (2, -1, (2,)), (3, 0, (0,)))
     )
     for deletion in (asked, replace(asked, zxid=9, time=math.inf)):
-        assert impossible(monkeypatch, out, left_alone, deletions=[deletion]) == []
-        (message,) = impossible(monkeypatch, out, left_alone, elected, deletions=[deletion])
+        assert impossible(out, left_alone, deletions=[deletion]) == []
+        (message,) = impossible(out, left_alone, elected, deletions=[deletion])
         assert "zxid 23: no controller decides so" in message
-    is_over = impossible(monkeypatch, out, left_alone, deletions=[replace(asked, zxid=19)])
-    is_kept = impossible(monkeypatch, out, left_alone)
+    is_over = impossible(out, left_alone, deletions=[replace(asked, zxid=19)])
+    is_kept = impossible(out, left_alone)
     for messages_then in (is_over, is_kept):
         assert [message.split(":")[0] for message in messages_then] == ["zxid 21", "zxid 22"]
 
 
-def test_who_leaves_the_isr_of_a_deleted_topic_is_not_known_to_be_away(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_who_leaves_the_isr_of_a_deleted_topic_is_not_known_to_be_away() -> None:
     made = TopicCreated(topic="u", assignment=((0, 2),), zxid=4)
     of_deleted = replace(state(5, 0, (0, 2), 1), topic="u")
     left = BrokerUnregistered(broker=2, zxid=20)
@@ -600,8 +569,8 @@ def test_who_leaves_the_isr_of_a_deleted_topic_is_not_known_to_be_away(
     stop = SimpleNamespace(event=StopBroker(broker=0, clean=True), time=19.0, began=None)
     decisions = (made, of_deleted, left, taken_out, elected)
     started = (*STARTED, stop)
-    assert impossible(monkeypatch, *decisions, started=started, of_other_topic=[asked]) == []
-    (message,) = impossible(monkeypatch, *decisions, started=started)
+    assert impossible(*decisions, started=started, of_other_topic=[asked]) == []
+    (message,) = impossible(*decisions, started=started)
     assert "zxid 22: no controller decides so: leader 2" in message
 
 
@@ -647,21 +616,15 @@ LEFT = (
     ],
 )
 def test_a_new_controller_takes_out_who_is_away_before_it_elects(
-    monkeypatch: pytest.MonkeyPatch,
-    release: str,
-    before: tuple[Decision, ...],
-    meanwhile: tuple[Decision, ...],
-    is_allowed: bool,
+    release: str, before: tuple[Decision, ...], meanwhile: tuple[Decision, ...], is_allowed: bool
 ) -> None:
     started = (SimpleNamespace(event=StartBroker(broker=0, release=release)),)
     decisions = (*before, GONE, NEXT, *meanwhile, OTHER, ELECTED)
-    messages = impossible(monkeypatch, *decisions, started=started)
+    messages = impossible(*decisions, started=started)
     assert messages == ([] if is_allowed else [LEFT])
 
 
-def test_who_is_away_may_stay_in_the_isr_of_a_topic_that_is_to_be_deleted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_who_is_away_may_stay_in_the_isr_of_a_topic_that_is_to_be_deleted() -> None:
     deletion = TopicDeletion(topic="t", asked=19, zxid=30, time=30.0)
-    messages = impossible(monkeypatch, GONE, NEXT, OTHER, ELECTED, deletions=[deletion])
+    messages = impossible(GONE, NEXT, OTHER, ELECTED, deletions=[deletion])
     assert messages == []
