@@ -1,11 +1,7 @@
 """The recipes for CI: their syntax, each command with its options, and how they install kchaos."""
 
-import os
 import re
 import shlex
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,31 +55,13 @@ def kchaos_lines(recipe: Path) -> list[list[str]]:
     return lines
 
 
-def test_there_is_a_recipe_for_each() -> None:
-    assert [recipe.name for recipe in RECIPES] == ["github-actions.yml", "gitlab-ci.yml"]
-
-
 @pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.stem)
 def test_each_recipe_installs_kchaos_from_one_address(recipe: Path) -> None:
+    assert len(RECIPES) == 2
     install = [line for line in shell_lines(recipe) if "pip install" in line]
     assert install != []
     assert all(line.endswith('pip install "$KCHAOS"') for line in install)
     assert re.search(r"KCHAOS(:| =) '?git\+https://\S+/kchaos@main", recipe.read_text())
-
-
-@pytest.mark.slow
-def test_the_line_that_installs_kchaos_installs_it(tmp_path: Path) -> None:
-    """A copy of the checkout stands for the address, and pip needs no network for kchaos itself."""
-    copy = tmp_path / "kchaos"
-    ignored = shutil.ignore_patterns(".*", "build", "*.egg-info", "tests", "kchaos-runs")
-    shutil.copytree(ROOT, copy, symlinks=True, ignore=ignored)
-    pip = f'{shlex.quote(sys.executable)} -m pip install "$KCHAOS"'
-    command = f"{pip} -q --no-deps --no-build-isolation --no-index --no-compile --target installed"
-    environment = {**os.environ, "KCHAOS": str(copy)}
-
-    subprocess.run(command, shell=True, check=True, cwd=tmp_path, env=environment)
-
-    assert (tmp_path / "installed/kchaos/harness/commands/cli.py").is_file()
 
 
 @pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.stem)
@@ -99,15 +77,6 @@ def test_each_command_of_a_recipe_is_one_of_kchaos(
         assert command is not None
         # Reads every option by its type; nothing is carried out.
         command.make_context(name, arguments)
-
-
-@pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.stem)
-def test_an_option_that_does_not_exist_would_be_noticed(recipe: Path) -> None:
-    (name, *arguments), *_ = kchaos_lines(recipe)
-    command = cli.get_command(click.Context(cli), name)
-    assert command is not None
-    with pytest.raises(click.NoSuchOption):
-        command.make_context(name, [*arguments, "--no-such-option"])
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
@@ -129,10 +98,3 @@ def test_the_parts_of_a_recipe_are_the_shards_and_the_summary_has_all(recipe: Pa
         ).due({"2.8.2": "2.8.2"})
         seeds |= {next(due).seed for _ in range(5)}
     assert len(seeds) == 5 * parts
-
-
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
-def test_a_recipe_has_cache_schedule_and_artefacts(recipe: Path) -> None:
-    text = recipe.read_text()
-    for word in ("KCHAOS_CACHE", "schedule", "cache", "artifact", "junit.xml", "summary"):
-        assert word in text, word

@@ -48,15 +48,16 @@ def stopped_broker(folder: Path, *files: str) -> Any:
     return SimpleNamespace(id=0, is_running=False, log_directories=(folder,))
 
 
-def copied(play: k.Play, monkeypatch: pytest.MonkeyPatch, label: str = "s") -> list[str]:
+def copied(play: k.Play, label: str = "s") -> list[str]:
     """The files of broker 0 that a snapshot holds; what ZooKeeper says of it is left out."""
-    monkeypatch.setattr(collect, "observe_brokers", lambda _play, _why: None)
-    take_snapshot(play, label, is_final=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(collect, "observe_brokers", lambda _play, _why: None)
+        take_snapshot(play, label, is_final=False)
     return written(play.run.path / "snapshots" / label / "broker-0")
 
 
 def test_a_snapshot_has_what_a_live_partition_says_and_nothing_that_only_repeats_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     kept = [
         "recovery-point-offset-checkpoint",
@@ -74,14 +75,12 @@ def test_a_snapshot_has_what_a_live_partition_says_and_nothing_that_only_repeats
         "t-1.0123456789abcdef0123456789abcdef-delete/00000000000000000000.log",
     ]
     broker = stopped_broker(tmp_path / "data", *kept, *left_out)
-    assert copied(play_of(tmp_path, {0: broker}), monkeypatch) == kept
+    assert copied(play_of(tmp_path, {0: broker})) == kept
 
 
-def test_a_broker_without_a_log_directory_is_in_the_snapshot_with_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broker_without_a_log_directory_is_in_the_snapshot_with_no_file(tmp_path: Path) -> None:
     play = play_of(tmp_path, {0: stopped_broker(tmp_path / "none")})
-    assert copied(play, monkeypatch) == []
+    assert copied(play) == []
     assert (play.run.path / "snapshots/s/broker-0").is_dir()
     seen = play.run.read("snapshots/s/snapshot.json")
     of_broker = seen["brokers"]["0"]
@@ -90,14 +89,12 @@ def test_a_broker_without_a_log_directory_is_in_the_snapshot_with_no_file(
     assert (seen["zxid"], seen["is_final"]) == (5, False)
 
 
-def test_each_of_several_log_directories_is_copied_to_a_folder_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_of_several_log_directories_is_copied_to_a_folder_of_its_own(tmp_path: Path) -> None:
     broker = stopped_broker(tmp_path / "data", "t-0/00000000000000000000.log", "meta.properties")
     stopped_broker(tmp_path / "data-1", "u-0/00000000000000000000.log", "meta.properties")
     broker.log_directories += (tmp_path / "data-1", tmp_path / "data-2")
     play = play_of(tmp_path, {0: broker})
-    assert copied(play, monkeypatch) == ["meta.properties", "t-0/00000000000000000000.log"]
+    assert copied(play) == ["meta.properties", "t-0/00000000000000000000.log"]
     folders = play.run.path / "snapshots/s"
     assert written(folders / "broker-0.1") == ["meta.properties", "u-0/00000000000000000000.log"]
     assert written(folders / "broker-0.2") == []
@@ -105,14 +102,14 @@ def test_each_of_several_log_directories_is_copied_to_a_folder_of_its_own(
 
 
 def test_a_second_snapshot_of_one_name_is_refused_and_leaves_the_first_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     broker = stopped_broker(tmp_path / "data", "t-0/00000000000000000000.log")
     play = play_of(tmp_path, {0: broker})
-    before = copied(play, monkeypatch)
+    before = copied(play)
     (tmp_path / "data/t-0/leader-epoch-checkpoint").write_text("later")
     with pytest.raises(k.ScenarioError, match="two snapshots named 's'"):
-        copied(play, monkeypatch)
+        copied(play)
     assert written(play.run.path / "snapshots/s/broker-0") == before
 
 
@@ -136,13 +133,11 @@ def test_files_that_never_stand_still_are_not_copied(
     monkeypatch.setattr(collect, "_STABLE_S", 0.1)
     play = play_of(tmp_path, {0: Writing()})
     with pytest.raises(k.AwaitTimeout, match="two equal copies of broker 0's log directory"):
-        copied(play, monkeypatch)
+        copied(play)
     assert play.run.snapshots() == ()
 
 
-def test_a_running_brokers_copy_is_what_was_read_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_running_brokers_copy_is_what_was_read_last(tmp_path: Path) -> None:
     file = tmp_path / "data/t-0/00000000000000000000.log"
     stopped_broker(tmp_path / "data", "t-0/00000000000000000000.log")
     appends = [b"1", b"2", b"3"]
@@ -160,7 +155,7 @@ def test_a_running_brokers_copy_is_what_was_read_last(
             return (tmp_path / "data",)
 
     play = play_of(tmp_path, {0: Writing()})
-    assert copied(play, monkeypatch) == ["t-0/00000000000000000000.log"]
+    assert copied(play) == ["t-0/00000000000000000000.log"]
     copy = play.run.path / "snapshots/s/broker-0/t-0/00000000000000000000.log"
     assert copy.read_bytes() == b"3"
 
@@ -213,9 +208,7 @@ def test_a_cluster_with_zookeeper_has_no_metadata_log(tmp_path: Path) -> None:
     assert not (run.path / "metadata").exists()
 
 
-def test_a_brokers_metadata_log_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_brokers_metadata_log_is_not_waited_for(tmp_path: Path) -> None:
     file = tmp_path / "data" / "__cluster_metadata-0" / f"{0:020d}.log"
     file.parent.mkdir(parents=True)
     appends = iter(range(1_000_000))
@@ -229,7 +222,7 @@ def test_a_brokers_metadata_log_is_not_waited_for(
             file.write_text(str(next(appends)))
             return (tmp_path / "data",)
 
-    assert copied(play_of(tmp_path, {0: Writing()}), monkeypatch) == []
+    assert copied(play_of(tmp_path, {0: Writing()})) == []
 
 
 def test_a_cluster_that_never_came_up_leaves_every_log_there_is(tmp_path: Path) -> None:

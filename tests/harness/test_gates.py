@@ -51,9 +51,7 @@ def play_of(tmp_path: Path, metadata: Metadata, *, linked: bool = False) -> Play
     return play_on(StandInCluster(brokers=(0,), linked=linked, metadata=metadata), tmp_path)
 
 
-def produced(
-    play: Play, monkeypatch: pytest.MonkeyPatch, *answers: Produced | Exception, acks: int = -1
-) -> Produced | Exception:
+def produced(play: Play, *answers: Produced | Exception, acks: int = -1) -> Produced | Exception:
     """The answer to produce p, after the broker has said these things one after another."""
     left = list(answers)
 
@@ -63,12 +61,13 @@ def produced(
             raise answer
         return answer
 
-    monkeypatch.setattr(clients, "produce", produce)
     action = events.Produce(
         operation="p", broker=0, topic="t", partition=0, records=("p-0",), acks=acks
     )
-    play.clients.produce(action, timeout_s=0.2)
-    return gates.await_answer(play, "p", timeout_s=10)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clients, "produce", produce)
+        play.clients.produce(action, timeout_s=0.2)
+        return gates.await_answer(play, "p", timeout_s=10)
 
 
 def ended(play: Play) -> dict[str, Any]:
@@ -78,21 +77,19 @@ def ended(play: Play) -> dict[str, Any]:
     return end
 
 
-def test_a_refusal_is_asked_again_while_the_partitions_state_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusal_is_asked_again_while_the_partitions_state_stays(tmp_path: Path) -> None:
     play = play_of(tmp_path, Metadata(state(0, 1)))
-    assert produced(play, monkeypatch, NOT_LEADER, NOT_LEADER, DONE) == DONE
+    assert produced(play, NOT_LEADER, NOT_LEADER, DONE) == DONE
     assert (ended(play)["type"], ended(play)["base_offset"]) == ("ok", 7)
 
 
 @pytest.mark.parametrize("after", [state(1, 2), state(0, 2), None], ids=["leader", "epoch", "none"])
 def test_a_state_that_changes_between_two_refusals_makes_the_run_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: LeaderAndIsr | None
+    tmp_path: Path, after: LeaderAndIsr | None
 ) -> None:
     play = play_of(tmp_path, Metadata(state(0, 1), after))
     with pytest.raises(ScenarioError, match="while broker 0 refused produce p") as error:
-        produced(play, monkeypatch, NOT_LEADER, DONE)
+        produced(play, NOT_LEADER, DONE)
     assert str(state(0, 1)) in str(error.value)
     assert str(after) in str(error.value)
     # The first leader may have been deposed while it waited for acks=all, and has the record then.
@@ -100,10 +97,10 @@ def test_a_state_that_changes_between_two_refusals_makes_the_run_unknown(
 
 
 def test_where_links_tell_when_it_heard_of_the_change_the_refusal_is_the_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     play = play_of(tmp_path, Metadata(state(0, 1), state(1, 2)), linked=True)
-    assert produced(play, monkeypatch, NOT_LEADER, DONE) == NOT_LEADER
+    assert produced(play, NOT_LEADER, DONE) == NOT_LEADER
     # A leader that is deposed while acks=all is waited for has the record.
     assert (ended(play)["type"], ended(play)["error_code"]) == ("info", 6)
 
@@ -121,20 +118,18 @@ def test_an_election_during_a_produce_makes_the_run_unknown_only_without_links(
     step.perform(play_of(tmp_path, Metadata(*states), linked=True))
 
 
-def test_an_isr_that_changes_alone_is_no_change_of_the_term(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_isr_that_changes_alone_is_no_change_of_the_term(tmp_path: Path) -> None:
     play = play_of(tmp_path, Metadata(state(0, 1, (0, 1)), state(0, 1, (0,))))
-    assert produced(play, monkeypatch, NOT_LEADER, DONE) == DONE
+    assert produced(play, NOT_LEADER, DONE) == DONE
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("acks", "kind"), [(-1, "info"), (1, "fail")])
 def test_a_broker_that_refuses_until_the_time_is_up_has_the_last_word(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acks: int, kind: str
+    tmp_path: Path, acks: int, kind: str
 ) -> None:
     play = play_of(tmp_path, Metadata(state(0, 1)))
-    assert produced(play, monkeypatch, NOT_LEADER, acks=acks) == NOT_LEADER
+    assert produced(play, NOT_LEADER, acks=acks) == NOT_LEADER
     assert (ended(play)["type"], ended(play)["error_code"]) == (kind, 6)
 
 
@@ -150,10 +145,10 @@ def test_a_broker_that_refuses_until_the_time_is_up_has_the_last_word(
     ids=["not-sent", "no-answer", "timed-out", "too-few-after-append", "too-few"],
 )
 def test_what_may_have_been_appended_is_never_called_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Produced | Exception, kind: str
+    tmp_path: Path, answer: Produced | Exception, kind: str
 ) -> None:
     play = play_of(tmp_path, Metadata(state(0, 1)))
-    assert produced(play, monkeypatch, answer) == answer
+    assert produced(play, answer) == answer
     assert ended(play)["type"] == kind
     # A line without it was changed by somebody.
     assert "error_code" in ended(play)
@@ -170,12 +165,10 @@ def test_a_write_that_may_be_refused_ends_no_run(
     assert play.why_not == f"produce p was not acknowledged: {refused}"
 
 
-def test_a_defect_in_a_client_is_raised_and_not_taken_for_an_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_defect_in_a_client_is_raised_and_not_taken_for_an_answer(tmp_path: Path) -> None:
     play = play_of(tmp_path, Metadata(state(0, 1)))
     with pytest.raises(ValueError, match="cannot be decoded"):
-        produced(play, monkeypatch, ValueError("cannot be decoded"))
+        produced(play, ValueError("cannot be decoded"))
 
 
 def test_a_state_that_never_comes_is_named_with_the_one_last_seen(tmp_path: Path) -> None:
