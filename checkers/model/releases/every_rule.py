@@ -1,8 +1,10 @@
-"""Every rule of the room `rules`, found by listing its modules, in the order of composition."""
+"""Every rule of the room `rules`, of its modules and its table, in the order of composition."""
 
 import pkgutil
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
+from importlib.resources import files
 from types import MappingProxyType
 
 from kchaos.checkers.errors import ModelError
@@ -33,13 +35,21 @@ def in_order(unordered: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def _listed() -> Iterable[Rule]:
-    """Return what the modules of `rules` define, each once: some import rules of each other."""
+    """Return the rules of the room, each once: some of its modules import rules of each other."""
     modules = [
         import_module(f"{rules.__name__}.{module.name}")
         for module in pkgutil.iter_modules(rules.__path__)
     ]
     values = [value for module in modules for value in vars(module).values()]
-    return {id(value): value for value in values if isinstance(value, Rule)}.values()
+    written = {id(value): value for value in values if isinstance(value, Rule)}
+    return (*written.values(), *_without_change())
+
+
+def _without_change() -> Iterator[Rule]:
+    table = tomllib.loads(files(rules).joinpath("without_change.toml").read_text("utf-8"))
+    for name, row in table.items():
+        lists = {key: tuple(value) for key, value in row.items() if isinstance(value, list)}
+        yield Rule(name=name, **row | lists)
 
 
 EVERY_RULE: tuple[Rule, ...] = in_order(_listed())

@@ -56,7 +56,9 @@ def test_a_rule_that_does_not_say_everything_is_refused_by_name(
 def test_every_rule_that_a_module_writes_down_is_found() -> None:
     texts = [file.read_text() for file in Path(*rules.__path__).glob("*.py")]
     written = [name for text in texts for name in re.findall(r'\bRule\(\s*name="(.+)"', text)]
-    assert sorted(written) == sorted(rule.name for rule in EVERY_RULE)
+    assert {*written} == {rule.name for rule in EVERY_RULE} - {
+        rule.name for rule in every_rule._without_change()
+    }
     assert sum(len(re.findall(r"\bRule\(", text)) for text in texts) == len(written)
 
 

@@ -1,1 +1,1 @@
-"""A small module for each KIP or fix: its rules, whole; listing the modules finds them all."""
+"""A small module for each KIP or fix: its rules, whole; a table has the rest."""
