@@ -173,8 +173,8 @@ class DrawnSchedules:
         if self.properties is None:
             return None
         known = release_of(release)
-        mode: Mode = "kraft" if has_kraft(known, self.mode) else "zookeeper"
-        return own_settings(self.properties, known, mode, brokers=LEAST_BROKERS)
+        is_kraft = has_kraft(known, self.mode)
+        return own_settings(self.properties, known, is_kraft=is_kraft, brokers=LEAST_BROKERS)
 
     def _drawn(self, due: Due) -> Scenario:
         if self.free is not None:

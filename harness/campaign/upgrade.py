@@ -84,10 +84,12 @@ def upgrade_of(
             )
         claimed = nearest
     older_release = _release(older[0], options, say)
-    of_mode = mode_of(release_of(older_release), release_of(claimed), mode)
+    oldest = release_of(older_release)
+    of_mode = mode_of(oldest, release_of(claimed), mode)
     own = None
     if properties is not None:
-        own = own_settings(properties, release_of(older_release), of_mode, brokers=len(BROKERS))
+        is_kraft = of_mode == "kraft"
+        own = own_settings(properties, oldest, is_kraft=is_kraft, brokers=len(BROKERS))
     upgrade = Upgrade(
         older=older[0],
         newer=str(build) if build is not None else claimed,

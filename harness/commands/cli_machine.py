@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="A setting of every broker, such as min.insync.replicas=2; may be repeated.",
 )
+@opt.properties_file
 @click.option(
     "--judge",
     is_flag=True,
@@ -85,6 +86,7 @@ def up(
     mode: Mode | None,
     controllers: int,
     properties: tuple[tuple[str, str], ...],
+    properties_file: Path | None,
     judge: bool,
     mix: str | None,
     seed: int | None,
@@ -101,7 +103,12 @@ def up(
     and else the command's own.
     """
     from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-    from kchaos.harness.commands.playground import Beside, judged_playground, playground
+    from kchaos.harness.commands.playground import (
+        Beside,
+        judged_playground,
+        playground,
+        with_settings_of,
+    )
     from kchaos.harness.run.scenario import cluster_planted
 
     of_brokers = kafkas * (brokers or 3) if len(kafkas) == 1 else kafkas
@@ -126,6 +133,8 @@ def up(
         properties=dict(properties),
     )
     spec = cluster_planted(spec, planted)
+    if properties_file is not None:
+        spec = with_settings_of(properties_file, spec, options=options, say=opt.sayer())
     if not judge:
         playground(
             spec, driver=options.driver, offline=options.offline, say=opt.sayer(), write=click.echo

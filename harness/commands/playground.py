@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from kchaos.checkers.children import dying_with_parent
 from kchaos.checkers.results import Results
@@ -28,6 +29,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.play.workload import BOOTSTRAP, cannot_run
 from kchaos.harness.player.free import FreeRun, faults_beside, require_free
 from kchaos.harness.run.ending import ends_run
+from kchaos.harness.run.own_settings import own_settings
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.settings import check_settings
@@ -202,6 +204,26 @@ def _topic(name: str, partitions: int, replicas: int, brokers: Sequence[int]) ->
     return CreateTopic(
         topic=name, assignment=tuple(tuple(in_turn[first : first + replicas]) for first in firsts)
     )
+
+
+def with_settings_of(
+    file: Path, spec: ClusterSpec, *, options: RunOptions, say: Callable[[str], None]
+) -> ClusterSpec:
+    """Return the cluster with settings of a server.properties, beneath its own; say what is taken.
+
+    Raises:
+        UsageError: The file cannot be read, or is of another role or mode.
+        ReleaseError, MachineError: A Kafka is not there.
+    """
+    kafkas = (
+        fetch(kafka, driver=options.driver, offline=options.offline, say=say)
+        for kafka in spec.kafkas
+    )
+    oldest = min(release_of(kafka.release) for kafka in kafkas)
+    own = own_settings(file, oldest, is_kraft=spec.is_kraft, brokers=len(spec.brokers))
+    for text in own.texts():
+        say(text)
+    return replace(spec, properties={**dict(own.taken), **spec.properties})
 
 
 def _judged_properties(spec: ClusterSpec) -> Mapping[str, str]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kchaos.checkers.acts import Mode
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.formats.checkpoints import parse_properties
 from kchaos.checkers.settings import is_listed, not_followed
@@ -69,7 +68,7 @@ def with_own_settings(scenario: Scenario, own: OwnSettings | None) -> Scenario:
     return replace(scenario, case=f"{scenario.case}-{own.case}", cluster=cluster)
 
 
-def own_settings(file: Path, release: Release, mode: Mode, *, brokers: int) -> OwnSettings:
+def own_settings(file: Path, release: Release, *, is_kraft: bool, brokers: int) -> OwnSettings:
     """Return the settings of a broker's file for a test on that many brokers.
 
     Raises:
@@ -83,9 +82,9 @@ def own_settings(file: Path, release: Release, mode: Mode, *, brokers: int) -> O
     roles = {role.strip() for role in settings.get(_ROLES, "").split(",")} - {""}
     if roles and "broker" not in roles:
         raise UsageError(f"{file} is of a controller, by {_ROLES}: name the file of a broker")
-    of: Mode | None = "kraft" if roles else "zookeeper" if "zookeeper.connect" in settings else None
-    if of not in (None, mode):
-        raise UsageError(f"{file} is of a broker with {of}, and the cluster has {mode}: see --mode")
+    if (roles or "zookeeper.connect" in settings) and is_kraft is not bool(roles):
+        of, has = ("KRaft", "ZooKeeper") if roles else ("ZooKeeper", "KRaft")
+        raise UsageError(f"{file} is of a broker with {of}, and the cluster has {has}: see --mode")
     why = {name: _why_left_out(name, value, release, brokers) for name, value in settings.items()}
     return OwnSettings(
         file=str(file),

@@ -4,17 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.acts import Mode
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.own_settings import OwnSettings, own_settings
 
 
-def read(folder: Path, text: str, release: str = "4.0.2", mode: Mode = "kraft") -> OwnSettings:
+def read(folder: Path, text: str, release: str = "4.0.2", *, is_kraft: bool = True) -> OwnSettings:
     file = folder / "server.properties"
     file.write_text(text)
-    return own_settings(file, release_of(release), mode, brokers=3)
+    return own_settings(file, release_of(release), is_kraft=is_kraft, brokers=3)
 
 
 def test_what_a_test_has_to_set_and_what_names_files_or_classes_is_left_out(tmp_path: Path) -> None:
@@ -53,21 +52,21 @@ def test_other_settings_make_another_case(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "mode", "why"),
+    ("text", "is_kraft", "why"),
     [
-        ("process.roles=controller\n", "kraft", "is of a controller"),
-        ("process.roles=broker\n", "zookeeper", "is of a broker with kraft"),
-        ("zookeeper.connect=a:2181\n", "kraft", "is of a broker with zookeeper"),
-        ("num.io.threads\n", "kraft", "line 1: 'num.io.threads' is not name=value"),
+        ("process.roles=controller\n", True, "is of a controller"),
+        ("process.roles=broker\n", False, "is of a broker with KRaft"),
+        ("zookeeper.connect=a:2181\n", True, "is of a broker with ZooKeeper"),
+        ("num.io.threads\n", True, "line 1: 'num.io.threads' is not name=value"),
     ],
 )
 def test_a_file_of_another_role_or_mode_is_refused(
-    text: str, mode: Mode, why: str, tmp_path: Path
+    text: str, is_kraft: bool, why: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match=why):
-        read(tmp_path, text, "3.9.1", mode)
+        read(tmp_path, text, "3.9.1", is_kraft=is_kraft)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="none is no server"):
-        own_settings(tmp_path / "none", release_of("4.0.2"), "kraft", brokers=3)
+        own_settings(tmp_path / "none", release_of("4.0.2"), is_kraft=True, brokers=3)

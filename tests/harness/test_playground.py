@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.commands import playground
 from kchaos.harness.exits import FINDING, INTERNAL, UNKNOWN, exit_code_beside
+from kchaos.harness.run.runner import RunOptions
 
 
 @pytest.mark.parametrize(
@@ -31,6 +34,21 @@ def test_what_was_judged_comes_before_what_the_command_says(
     results = cast(Any, SimpleNamespace(safe=safe, conforms=conforms))
 
     assert exit_code_beside(results, status) == code
+
+
+def test_a_cluster_to_try_gets_the_settings_of_a_file_beneath_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(playground, "fetch", lambda kafka, **_: SimpleNamespace(release=kafka))
+    file = tmp_path / "server.properties"
+    file.write_text("process.roles=broker\nnum.io.threads=16\nmin.insync.replicas=3\n")
+    spec = ClusterSpec(brokers=brokers_of("4.1.2"), properties={"min.insync.replicas": "2"})
+    said: list[str] = []
+
+    after = playground.with_settings_of(file, spec, options=RunOptions(), say=said.append)
+
+    assert after.properties == {"num.io.threads": "16", "min.insync.replicas": "2"}
+    assert said[1] == "Left out (kchaos sets it): process.roles."
 
 
 _DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); "

@@ -255,5 +255,5 @@ def test_brokers_get_the_settings_of_a_file(tmp_path: Path) -> None:
     assert own.case == plan.line_of(due).case != plain.case
     assert "2.8.2: Left out (kchaos sets it): broker.id." in [*plan.begins(["2.8.2"])]
     file.write_text("process.roles=broker\n")
-    with pytest.raises(UsageError, match="is of a broker with kraft"):
+    with pytest.raises(UsageError, match="is of a broker with KRaft"):
         plan.require("2.8.2")
