@@ -1,4 +1,4 @@
-"""Candidates for the next step of a random schedule: kinds, weights, and how long each acts.
+"""Candidates for the next step of a random schedule, and for how long each acts.
 
 Steps are what a cluster is told to do, and may turn out to be impossible. The mixes of walks draw
 other things, the moves of the model (`kchaos.studies`), by the same `drawn_move`. Of
@@ -7,7 +7,9 @@ weights. `heal` ends any fault here and a cut there, after `expire` a broker sta
 there, and during `bounce` the controller stands still there. `pause` is in lists of moves alone.
 """
 
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.resources import files
 from itertools import combinations, permutations
 
 from kchaos.clusters.links.details import METADATA_TOPIC
@@ -39,16 +41,7 @@ from kchaos.faults import (
 )
 from kchaos.faults.api import Fault
 from kchaos.harness.player.draw import Candidates, Draw, of_each_replica
-from kchaos.harness.player.rare import (
-    ADMIN_KINDS,
-    ALSO_RARE,
-    RARE,
-    RARE_CANDIDATES,
-    RARE_KINDS,
-    SLOW_DISKS,
-    holds,
-    slow_disks,
-)
+from kchaos.harness.player.rare import RARE_CANDIDATES, holds, slow_disks
 from kchaos.harness.player.view import View
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.log_start import AwaitLogStart
@@ -62,79 +55,7 @@ _TOPIC_S = 15.0
 _RETENTION_S = 35.0
 _FIRST_WRITES = 4
 
-# How often each kind of step is drawn where it is possible, relative to the others.
-_MIXED: dict[str, float] = {
-    "produce": 10,
-    "produce-to-zombie": 8,
-    "heal": 4,
-    "kill": 1.5,
-    "stop": 1,
-    "bounce": 1.5,
-    "pause": 1,
-    "cut": 2,
-    "cut-one-way": 1,
-    "cut-zookeeper": 1.5,
-    "expire": 1,
-    "expire-and-await": 1,
-    "elect": 3,
-    "move-controller": 1,
-    "hold-fetch": 1,
-    "hold-fetch-answers": 1,
-    "hold-epochs": 1,
-    "hold-leader-and-isr": 0.7,
-    "create-topic": 0.5,
-    "snapshot": 0.6,
-    # Drawn in the mixes that name them.
-    "forge-epochs": 0,
-    "configure-format": 0,
-    "roll-format": 0,
-    "lose-epochs": 0,
-    "wipe": 0,
-    "throttle": 0,
-    # With KRaft alone.
-    "cut-controllers": 0,
-    "fence": 0,
-    "unregister": 0,
-    "hold-heartbeats": 0,
-    "hold-metadata": 0,
-    "hold-alter-partition": 0,
-    "kill-controller": 0,
-    "pause-controller": 0,
-    "isolate-controller": 0,
-    "controller-disk": 0,
-    "raise-features": 0,
-    "delete-topic": 0,
-    "kill-in-recovery": 0,
-    "lose-file": 0,
-    "zookeeper": 0,
-    "await-retention": 0,
-    "fail-directory": 0,
-    **dict.fromkeys((*RARE_KINDS, *ADMIN_KINDS), 0),
-    "slow-disk": 0,
-    "upgrade": 0,
-    "go-back": 0,
-    "raise-protocol": 0,
-}
-_IN_PLACE: Mapping[str, tuple[str, ...]] = {
-    "bounce": (),
-    "kill": ("kill", "kill-controller"),
-    "cut-zookeeper": ("cut-controllers",),
-    "expire": ("fence",),
-    "expire-and-await": ("unregister",),
-    "move-controller": (
-        *("move-controller", "kill-controller", "pause-controller", "isolate-controller"),
-    ),
-    "wipe": ("wipe", "controller-disk"),
-    "raise-protocol": ("raise-features",),
-    "hold-epochs": ("hold-heartbeats",),
-    "hold-leader-and-isr": ("hold-metadata", "hold-alter-partition"),
-    "hold-controlled-shutdown": ("hold-heartbeats",),
-    **dict.fromkeys(("forge-epochs", "configure-format", "roll-format", "downgrade-format"), ()),
-    **dict.fromkeys(("hold-controller", "stale-request", "hold-update-metadata"), ()),
-    "hold-stop-replica": (),
-    "zookeeper": ("isolate-controller",),
-}
-"""Kinds that are drawn with KRaft in place of one that does not act there."""
+_TABLE = tomllib.loads(files(__package__).joinpath("mixes.toml").read_text("utf-8"))
 SHUTDOWNS = "shutdowns"
 """The mix whose brokers ask their controller before they stop; in the others none does."""
 THROTTLES = "throttles"
@@ -147,46 +68,17 @@ ADMIN = "admin"
 """The mix in which somebody administers topics, whose brokers have two log directories."""
 SEVERAL_FOLDERS = (ADMIN, LOGS)
 """The mixes whose brokers have two log directories; with KRaft from 3.7 on (KIP-858)."""
+_MIXED: Mapping[str, float] = _TABLE["mixed"] | dict.fromkeys(_TABLE["elsewhere"], 0)
 MIXES: Mapping[str, Mapping[str, float]] = {
     "mixed": _MIXED,
-    "cuts": _MIXED | {"cut": 7, "cut-one-way": 4, "cut-zookeeper": 3, "elect": 5},
-    "restarts": _MIXED | {"kill": 5, "stop": 4, "bounce": 5, "heal": 6},
-    SHUTDOWNS: _MIXED | {"stop": 8, "bounce": 2, "heal": 6, "elect": 4, "cut": 4},
-    "zombies": _MIXED | {"cut-zookeeper": 7, "pause": 2, "cut": 4, "elect": 5},
-    "elections": _MIXED | {"elect": 10, "expire": 4, "expire-and-await": 4, "move-controller": 3},
-    "holds": _MIXED
-    | {"hold-fetch": 4, "hold-fetch-answers": 4, "hold-epochs": 4, "hold-leader-and-isr": 2},
-    "formats": _MIXED
-    | {"configure-format": 6, "roll-format": 4, "forge-epochs": 3, "elect": 6, "kill": 3},
-    "disks": _MIXED
-    | {"kill": 5, "stop": 4, "heal": 3, "lose-epochs": 8, "wipe": 6, "lose-file": 3},
-    "topics": _MIXED | {"create-topic": 12, "delete-topic": 20, "elect": 5, "heal": 8},
-    THROTTLES: _MIXED | {"throttle": 8, "kill": 5, "stop": 3, "heal": 6, "elect": 5},
-    LOGS: _MIXED
-    | {"await-retention": 6, "produce": 20, "heal": 6, "kill": 3, "stop": 2, "fail-directory": 4},
-    ADMIN: {
-        **_MIXED,
-        **ADMIN_KINDS,
-        **dict.fromkeys(("reassign", "reorder", "delete-records"), 2.0),
-        **dict.fromkeys(("kill", "cut", "heal", "elect"), 4.0),
-    },
-    RARE: {**_MIXED, **RARE_KINDS, **ALSO_RARE},
-    UPGRADES: _MIXED
-    | {"upgrade": 16, "go-back": 2, "raise-protocol": 16, "elect": 4, "kill": 2.5, "heal": 6},
-    SLOW_DISKS: _MIXED | {"slow-disk": 12, "kill": 3, "heal": 6, "elect": 5},
+    **{name: {**_MIXED, **weights} for name, weights in _TABLE["instead"].items()},
 }
 """By name, the weights of the kinds of steps; it is named for what most of them are."""
+_WITH_KRAFT: Mapping[str, list[str]] = _TABLE["with_kraft"]
 
 STEP_KINDS: tuple[str, ...] = tuple(_MIXED)
 """Every kind of step that is drawn."""
-_NO_FAULTS = frozenset(
-    {
-        *("produce", "produce-to-zombie", "read", "heal", "snapshot", "await-retention"),
-        *("create-topic", "delete-topic", "delete-records", "reassign", "reorder"),
-        *ADMIN_KINDS,
-    }
-)
-FAULT_KINDS: tuple[str, ...] = tuple(kind for kind in STEP_KINDS if kind not in _NO_FAULTS)
+FAULT_KINDS: tuple[str, ...] = tuple(kind for kind in STEP_KINDS if kind not in _TABLE["no_faults"])
 """Those that inject a fault, whose name begins with its kind."""
 
 
@@ -194,7 +86,7 @@ def step_weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
     """Return the weight of each kind of step of a mix; with KRaft other kinds replace some."""
     weights = dict(MIXES[mix])
     if is_kraft:
-        for kind, others in _IN_PLACE.items():
+        for kind, others in _WITH_KRAFT.items():
             weight = weights.pop(kind)
             weights |= {other: max(weight, weights.get(other, 0)) for other in others}
         weights |= dict.fromkeys(MIXES[mix].keys() - weights.keys(), 0)

@@ -61,44 +61,6 @@ _WITH_KRAFT = (
 )
 """Settings of the mix `rare` that mean something to brokers of KRaft clusters."""
 _ALWAYS = ("produce", "produce-to-zombie", "heal", "snapshot", "create-topic")
-RARE_KINDS: Mapping[str, float] = {
-    "read": 2,
-    "reassign": 2,
-    "reorder": 2,
-    "delete-records": 1,
-    "roll-release": 3,
-    "downgrade-format": 1.5,
-    "isolate": 1.5,
-    "cut-reset": 1.5,
-    "lose-tail": 4,
-    "tear-epochs": 2,
-    "freeze-follower": 1,
-    "slow-reads": 1,
-    "hold-controller": 1,
-    "hold-point": 1,
-    "stale-request": 2,
-    "hold-update-metadata": 1,
-    "hold-stop-replica": 1,
-    "hold-controlled-shutdown": 1,
-    "hold-isr-change": 1,
-}
-"""Weight of each in the mix `rare`, relative to the weights of the mix `mixed`."""
-ADMIN_KINDS: Mapping[str, float] = {
-    "reassign-on": 4,
-    "cancel-reassignment": 3,
-    "add-partitions": 1,
-    "elect-uncleanly": 8,
-    "move-replica": 3,
-}
-"""Weight of each in the mix `admin`: what only an administrator asks for."""
-ALSO_RARE: Mapping[str, float] = {
-    **dict.fromkeys(("forge-epochs", "configure-format", "roll-format", "wipe"), 1.0),
-    **dict.fromkeys(("lose-file", "zookeeper"), 3.0),
-    "kill-in-recovery": 1.0,
-    **dict.fromkeys(("lose-epochs", "delete-topic"), 2.0),
-    "kill": 3.0,
-}
-"""Kinds of other mixes that `rare` draws as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -452,4 +414,4 @@ RARE_CANDIDATES: Mapping[str, Candidates] = {
     ),
     "hold-isr-change": holds("AlterPartition", "hold-isr-change", of_sender=True),
 }
-"""Candidates of each of `RARE_KINDS` and `ADMIN_KINDS`."""
+"""Candidates of what only the mixes `rare` and `admin` draw."""
