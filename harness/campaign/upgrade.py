@@ -33,7 +33,7 @@ from kchaos.harness.upgrades.procedure import (
     require_upgrade,
 )
 from kchaos.harness.upgrades.rendering import PAGE, headline, supported, write_sign_off
-from kchaos.harness.upgrades.sign_off import GREEN, RED, SignOff, sign_off
+from kchaos.harness.upgrades.sign_off import GREEN, RED, SignOff, run_of
 
 _OWN_JAR = re.compile(r"kafka_2\.\d+-[^/]*\.jar")
 
@@ -144,9 +144,9 @@ def play_upgrade(
     gained, missing = rules_of(upgrade)
 
     def signed() -> SignOff:
-        return sign_off(
-            upgrade,
-            [paths[number] for number in sorted(paths)],
+        return SignOff(
+            upgrade=upgrade,
+            runs=[run_of(paths[number], upgrade) for number in sorted(paths)],
             wanted=runs,
             command=command_of(upgrade, runs=runs, seed=seed),
             gained=gained,
@@ -226,7 +226,7 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
 
 def plan_lines(upgrade: Upgrade, seed: int | None) -> list[str]:
     """Lines of a plan, while nothing is run: the phases, the order of a seed, what differs."""
-    result = sign_off(upgrade, [], wanted=0)
+    result = SignOff(upgrade=upgrade, runs=[], wanted=0)
     lines = [f"upgrade from {upgrade.pair}", *wrapped(supported(result))]
     own_texts = upgrade.own.texts() if upgrade.own else ()
     lines += [line for text in own_texts for line in wrapped(text)]

@@ -238,11 +238,8 @@ def phases(upgrade: Upgrade) -> tuple[Phase, ...]:
         return _phases_with_kraft(upgrade, older, newer)
     was, becomes = older.protocol_version, newer.protocol_version
     name = f"the binaries become {newer.text}"
-    if older.line == newer.line or newer.number < older.number:
-        binaries = Phase(name=BINARIES, title=name, kafka=upgrade.newer)
-        return (binaries, *_way_back(upgrade, older.text))
-    if upgrade.one_roll:
-        title = f"{name}, and speak protocol {becomes} at once"
+    if older.line == newer.line or newer.number < older.number or upgrade.one_roll:
+        title = name + f", and speak protocol {becomes} at once" * upgrade.one_roll
         binaries = Phase(name=BINARIES, title=title, kafka=upgrade.newer)
         return (binaries, *_way_back(upgrade, older.text))
     keeps_format = older.number < _LEADER_EPOCHS
@@ -257,14 +254,9 @@ def phases(upgrade: Upgrade) -> tuple[Phase, ...]:
     protocol = Phase(
         name=PROTOCOL_PHASE, title=f"the protocol becomes {becomes}", properties=tuple(raised)
     )
-    if not keeps_format or with_protocol:
-        return (binaries, protocol)
     title = f"the message format becomes {becomes}"
-    return (
-        binaries,
-        protocol,
-        Phase(name=FORMAT, title=title, properties=((BROKER_FORMAT, becomes),)),
-    )
+    formats = Phase(name=FORMAT, title=title, properties=((BROKER_FORMAT, becomes),))
+    return (binaries, protocol, *[formats] * (keeps_format and not with_protocol))
 
 
 def _phases_with_kraft(upgrade: Upgrade, older: Release, newer: Release) -> tuple[Phase, ...]:

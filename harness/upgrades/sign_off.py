@@ -169,9 +169,9 @@ class SignOff:
     """
 
     upgrade: Upgrade
-    command: str
     runs: Sequence[RunOfUpgrade]
     wanted: int
+    command: str = ""
     gained: Sequence[str] = ()
     missing: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -194,30 +194,6 @@ class SignOff:
     def count(self, answer: str) -> int:
         """Return the number of runs with this answer."""
         return sum(run.answer == answer for run in self.runs)
-
-
-def sign_off(
-    upgrade: Upgrade,
-    runs: Sequence[Path],
-    *,
-    wanted: int,
-    command: str = "",
-    gained: Sequence[str] = (),
-    missing: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    digests: Mapping[str, str] | None = None,
-) -> SignOff:
-    """Return the sign-off of the newest judgements of some runs."""
-    return SignOff(
-        upgrade=upgrade,
-        command=command,
-        runs=[run_of(path, upgrade) for path in runs],
-        wanted=wanted,
-        gained=gained,
-        missing=missing,
-        notes=notes,
-        digests=digests or {},
-    )
 
 
 def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:

@@ -24,7 +24,7 @@ from kchaos.harness.upgrades.rendering import (
     reason,
     write_sign_off,
 )
-from kchaos.harness.upgrades.sign_off import RunOfUpgrade, SignOff, run_of, sign_off
+from kchaos.harness.upgrades.sign_off import RunOfUpgrade, SignOff, run_of
 from tests.golden.stored import unpacked
 
 # The run is judged once, by a single process.
@@ -258,14 +258,14 @@ def test_every_row_of_a_table_in_markdown_has_a_cell_for_each_column(tmp_path: P
 )
 def test_the_page_says_what_clients_did(said: str, tmp_path: Path, *, stepped: bool) -> None:
     upgrade = replace(UPGRADE, stepped=stepped)
-    page, markdown, data = write_sign_off(sign_off(upgrade, [], wanted=1), tmp_path)
+    page, markdown, data = write_sign_off(SignOff(upgrade=upgrade, runs=[], wanted=1), tmp_path)
     assert said in page.read_text()
     assert said in markdown.read_text()
     assert json.loads(data.read_text())["clients"].startswith(said)
 
 
 def test_three_files_are_written(tmp_path: Path) -> None:
-    files = write_sign_off(sign_off(UPGRADE, [stored()], wanted=1), tmp_path)
+    files = write_sign_off(told([one_run()]), tmp_path)
     assert [file.name for file in files] == ["sign-off.html", "sign-off.md", "sign-off.json"]
     assert json.loads(files[2].read_text())["answer"] == "green"
 
