@@ -6,6 +6,7 @@ itself is asked.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -205,6 +206,16 @@ def predicted(events: Iterable[Event], see: Callable[[Prediction], Any]) -> Look
     return lambda known: see(predict(timeline, generations=dict.fromkeys(range(4), known)))
 
 
+def in_prediction(
+    release: str,
+    timeline: Callable[[str], Iterable[Event]],
+    see: Callable[[Prediction], Any],
+    **more: Any,
+) -> Shown:
+    """How a rule shows in what is predicted for a timeline of brokers of that release."""
+    return Shown(release=release, look=predicted(timeline(release), see), **more)
+
+
 def explains(name: str) -> Look:
     """Whether a run that is hard to follow is explained within a few states."""
 
@@ -318,17 +329,11 @@ LOG_STARTS = {
 }
 
 ELECTIONS = {
-    "KAFKA-3978": Shown(
-        release="1.1.1",
-        look=predicted(elected_after_truncation("1.1.1"), high_watermark_of(0)),
-        old=-1,
-        new=0,
+    "KAFKA-3978": in_prediction(
+        "1.1.1", elected_after_truncation, high_watermark_of(0), old=-1, new=0
     ),
-    "high watermark in the log": Shown(
-        release="2.4.1",
-        look=predicted(elected_after_truncation("2.4.1"), high_watermark_of(0)),
-        old=-1,
-        new=1,
+    "high watermark in the log": in_prediction(
+        "2.4.1", elected_after_truncation, high_watermark_of(0), old=-1, new=1
     ),
     "recovery without epoch 0": Shown(release="2.1.1", look=recovers_zero, old=True, new=False),
     "KAFKA-10432": Shown(release="2.6.0", look=recovers_zero, old=False, new=True),
@@ -401,22 +406,23 @@ N20 = predicted(
     lambda prediction: payloads(replica(prediction, 1)) == payloads(replica(prediction, 0)),
 )
 
+
+def runs(prediction: Prediction) -> bool:
+    return replica(prediction, 1).is_running
+
+
 TRUNCATION = {
-    "KIP-101": Shown(
-        release="0.11.0.3",
-        look=predicted(
-            kip_101_1("0.11.0.3"),
-            lambda prediction: replica(prediction, 2, "A follows B").log_end_offset,
-        ),
+    "KIP-101": in_prediction(
+        "0.11.0.3",
+        kip_101_1,
+        lambda prediction: replica(prediction, 2, "A follows B").log_end_offset,
         old=1,
         new=2,
     ),
-    "OffsetForLeaderEpoch v0": Shown(
-        release="0.11.0.3",
-        look=predicted(
-            diverging("0.11.0.3"),
-            lambda prediction: [round_.end_offset for round_ in prediction.rounds],
-        ),
+    "OffsetForLeaderEpoch v0": in_prediction(
+        "0.11.0.3",
+        diverging,
+        lambda prediction: [round_.end_offset for round_ in prediction.rounds],
         old=[],
         new=[-1, 1],
     ),
@@ -426,13 +432,11 @@ TRUNCATION = {
         old=(1, FetcherState.TRUNCATING),
         new=(2, FetcherState.FETCHING),
     ),
-    "KAFKA-6857": Shown(
-        release="1.1.1",
+    "KAFKA-6857": in_prediction(
+        "1.1.1",
+        without_epochs,
+        lambda prediction: replica(prediction, 0).batches == replica(prediction, 1).batches,
         message_format="0.10.2",
-        look=predicted(
-            without_epochs("1.1.1"),
-            lambda prediction: replica(prediction, 0).batches == replica(prediction, 1).batches,
-        ),
         old=False,
         new=True,
     ),
@@ -446,23 +450,11 @@ TRUNCATION = {
     ),
     "KIP-279": Shown(release="2.0.0", look=N20, old=False, new=True),
     "OffsetForLeaderEpoch v1": Shown(release="2.0.0", look=N20, old=False, new=True),
-    "KAFKA-4039": Shown(
-        release="0.11.0.3",
-        message_format="0.10.2",
-        look=predicted(
-            shorter_leader("0.11.0.3"), lambda prediction: replica(prediction, 1).is_running
-        ),
-        old=True,
-        new=False,
+    "KAFKA-4039": in_prediction(
+        "0.11.0.3", shorter_leader, runs, message_format="0.10.2", old=True, new=False
     ),
-    "KAFKA-7414": Shown(
-        release="2.0.0",
-        message_format="0.10.2",
-        look=predicted(
-            shorter_leader("2.0.0"), lambda prediction: replica(prediction, 1).is_running
-        ),
-        old=False,
-        new=True,
+    "KAFKA-7414": in_prediction(
+        "2.0.0", shorter_leader, runs, message_format="0.10.2", old=False, new=True
     ),
     "KAFKA-7164": Shown(release="2.0.0", look=violation(KAFKA_7164), old="agreement", new=""),
     "KAFKA-7415": Shown(release="2.0.0", look=violation(KAFKA_7415), old="agreement", new=""),
@@ -474,21 +466,12 @@ TRUNCATION = {
         old="agreement",
         new="",
     ),
-    "KAFKA-10706": Shown(
-        release="2.5.1",
-        look=predicted(without_end("2.5.1"), fetcher_of(0)),
-        old=("truncating", 1),
-        new=("fetching", 2),
+    "KAFKA-10706": in_prediction(
+        "2.5.1", without_end, fetcher_of(0), old=("truncating", 1), new=("fetching", 2)
     ),
-    "KAFKA-10554": Shown(
-        release="2.8.2", look=predicted(diverging("2.8.2"), by_fetch), old=[False], new=[True]
-    ),
-    "diverging epoch in the Fetch response": Shown(
-        release="2.8.2",
-        look=predicted(diverging("2.8.2"), by_fetch),
-        without=("KAFKA-12996",),
-        old=[],
-        new=[True],
+    "KAFKA-10554": in_prediction("2.8.2", diverging, by_fetch, old=[False], new=[True]),
+    "diverging epoch in the Fetch response": in_prediction(
+        "2.8.2", diverging, by_fetch, without=("KAFKA-12996",), old=[], new=[True]
     ),
     "KAFKA-12996": Shown(
         release="2.8.2", look=answered, old=("", True), new=("OFFSET_OUT_OF_RANGE", False)
@@ -509,33 +492,22 @@ TRUNCATION = {
 
 
 FENCING = {
-    "KIP-320": Shown(
-        release="2.5.1", look=predicted(zombie_leader("2.5.1"), end_of(1)), old=1, new=0
-    ),
-    "OffsetForLeaderEpoch v2": Shown(
-        release="2.5.1",
-        look=predicted(zombie_leader("2.5.1", with_record=True), fetcher_of(1)),
+    "KIP-320": in_prediction("2.5.1", zombie_leader, end_of(1), old=1, new=0),
+    "OffsetForLeaderEpoch v2": in_prediction(
+        "2.5.1",
+        partial(zombie_leader, with_record=True),
+        fetcher_of(1),
         without=("Fetch v10",),
         old=("fetching", 2),
         new=("truncating", 1),
     ),
-    "Fetch v10": Shown(
-        release="2.5.1", look=predicted(zombie_leader("2.5.1"), end_of(1)), old=1, new=0
+    "Fetch v10": in_prediction("2.5.1", zombie_leader, end_of(1), old=1, new=0),
+    "KAFKA-9338": in_prediction("2.4.1", fenced_in_session, end_of(1), old=2, new=1),
+    "KAFKA-7786": in_prediction(
+        "2.1.1", asked_in_an_older_epoch, fetcher_of(1), old=("none", 1), new=("fetching", 2)
     ),
-    "KAFKA-9338": Shown(
-        release="2.4.1", look=predicted(fenced_in_session("2.4.1"), end_of(1)), old=2, new=1
-    ),
-    "KAFKA-7786": Shown(
-        release="2.1.1",
-        look=predicted(asked_in_an_older_epoch("2.1.1"), fetcher_of(1)),
-        old=("none", 1),
-        new=("fetching", 2),
-    ),
-    "KAFKA-9654": Shown(
-        release="2.8.2",
-        look=predicted(fenced_for_an_older_epoch("2.8.2"), fetcher_of(1)),
-        old=("failed", 2),
-        new=("fetching", 3),
+    "KAFKA-9654": in_prediction(
+        "2.8.2", fenced_for_an_older_epoch, fetcher_of(1), old=("failed", 2), new=("fetching", 3)
     ),
     "KAFKA-18723": Shown(
         release="3.9.1", look=lambda known: known.takes_fetch_answer(0, 1), old=True, new=False
@@ -742,38 +714,19 @@ MEMBERSHIP = {
         release="2.0.0", look=violation(KAFKA_7128, agreement=False), old="promises", new=""
     ),
     "KAFKA-7152": Shown(release="2.1.0", look=falls_out, old=True, new=False),
-    "KIP-497": Shown(
-        release="2.8.2",
-        look=predicted(leaves_after_the_record("2.8.2"), high_watermark_of(0)),
-        old=2,
-        new=1,
-    ),
-    "KAFKA-13091": Shown(
-        release="3.1.2",
-        look=predicted(leaves_after_the_record("3.1.2"), high_watermark_of(0)),
-        old=1,
-        new=2,
+    "KIP-497": in_prediction("2.8.2", leaves_after_the_record, high_watermark_of(0), old=2, new=1),
+    "KAFKA-13091": in_prediction(
+        "3.1.2", leaves_after_the_record, high_watermark_of(0), old=1, new=2
     ),
     "KAFKA-8400": Shown(
         release="2.4.0", look=follower_whose_fetch_fails, old=(-1, False), new=(1, False)
     ),
-    "KAFKA-8841": Shown(
-        release="2.8.2",
-        look=predicted(one_of_two_moves("2.8.2"), high_watermark_of(0)),
-        old=2,
-        new=1,
+    "KAFKA-8841": in_prediction("2.8.2", one_of_two_moves, high_watermark_of(0), old=2, new=1),
+    "KAFKA-13141": in_prediction(
+        "2.8.1", partial(diverging, holds=True), high_watermark_of(1), old=2, new=1
     ),
-    "KAFKA-13141": Shown(
-        release="2.8.1",
-        look=predicted(diverging("2.8.1", holds=True), high_watermark_of(1)),
-        old=2,
-        new=1,
-    ),
-    "KAFKA-15583": Shown(
-        release="3.9.1",
-        look=predicted(alone("3.9.1", min_insync_replicas=2), high_watermark_of(0)),
-        old=2,
-        new=1,
+    "KAFKA-15583": in_prediction(
+        "3.9.1", partial(alone, min_insync_replicas=2), high_watermark_of(0), old=2, new=1
     ),
     "high watermark wakes fetches": Shown(
         release="2.5.1", look=explains("2.5.1"), old=False, new=True
@@ -782,12 +735,7 @@ MEMBERSHIP = {
     "KAFKA-13254": Shown(release="3.1.2", look=gives_up_failed_isr, old=False, new=True),
     "KAFKA-14010": Shown(release="3.2.1", look=gives_up_failed_isr, old=True, new=False),
     "KAFKA-13837": Shown(release="3.3.2", look=partitions_read_later, old=set(), new={1}),
-    "KIP-841": Shown(
-        release="3.3.2",
-        look=predicted(joins_unknown_to_its_leader("3.3.2"), disallowed),
-        old=0,
-        new=1,
-    ),
+    "KIP-841": in_prediction("3.3.2", joins_unknown_to_its_leader, disallowed, old=0, new=1),
     "no fetch at an election": Shown(release="3.3.2", look=counts_election, old=True, new=False),
     "KAFKA-15021": Shown(release="3.6.2", look=waits_for_the_dead, old=True, new=False),
 }
@@ -1005,23 +953,12 @@ def id_in_a_fetch(known: Generation) -> str:
 
 
 TOPIC_IDS = {
-    "KIP-516": Shown(
-        release="2.8.2",
-        look=predicted(told_again("2.8.2"), lambda prediction: replica(prediction, 1).leader_epoch),
-        old=1,
-        new=0,
-    ),
-    "topic ids told": Shown(
-        release="2.8.2",
-        look=predicted(told_again("2.8.2"), lambda prediction: replica(prediction, 1).leader_epoch),
-        old=1,
-        new=0,
-    ),
-    "KAFKA-12426": Shown(
-        release="3.1.2",
-        look=predicted(
-            made_again_while_away("3.1.2"), lambda prediction: replica(prediction, 1).is_hosted
-        ),
+    "KIP-516": in_prediction("2.8.2", told_again, leader_epoch_of(1), old=1, new=0),
+    "topic ids told": in_prediction("2.8.2", told_again, leader_epoch_of(1), old=1, new=0),
+    "KAFKA-12426": in_prediction(
+        "3.1.2",
+        made_again_while_away,
+        lambda prediction: replica(prediction, 1).is_hosted,
         old=True,
         new=False,
     ),
@@ -1032,15 +969,13 @@ TOPIC_IDS = {
 }
 
 CONTROL_AND_STORAGE = {
-    "KIP-380": Shown(
-        release="2.2.0",
-        look=predicted(bounced_while_the_controller_slept("2.2.0"), leader_epoch_of(1)),
-        old=-1,
-        new=0,
+    "KIP-380": in_prediction(
+        "2.2.0", bounced_while_the_controller_slept, leader_epoch_of(1), old=-1, new=0
     ),
-    "broker epochs": Shown(
-        release="2.5.1",
-        look=predicted(late_stop("2.5.1"), fetcher_of(1)),
+    "broker epochs": in_prediction(
+        "2.5.1",
+        late_stop,
+        fetcher_of(1),
         without=("KAFKA-9839",),
         old=("none", 1),
         new=("fetching", 2),
@@ -1067,9 +1002,10 @@ CONTROL_AND_STORAGE = {
     "KAFKA-3143": Shown(
         release="2.3.1", look=isr_after_a_failover, old=(0, 0, (0, 1)), new=(1, 0, (0,))
     ),
-    "KIP-461": Shown(
-        release="2.3.1",
-        look=predicted(kip_279_1("2.3.1", 15), lambda prediction: fetcher_of(1)(prediction)[0]),
+    "KIP-461": in_prediction(
+        "2.3.1",
+        partial(kip_279_1, n=15),
+        lambda prediction: fetcher_of(1)(prediction)[0],
         without=("KIP-279", "OffsetForLeaderEpoch v1", "OffsetForLeaderEpoch v2"),
         old="dead-thread",
         new="failed",
