@@ -6,8 +6,10 @@ last one is killed and loses half of its ten records: on 3.9.1 it leads again, a
 eligible leader replicas, another one does, which has them all. In
 `4.1.2-deltas-published-as-one` a broker takes up three new topics at once, and in
 `4.1.2-left-out-once-refused` a fetcher leaves out for a while what was refused. In
-`4.1.2-known-before-led` a metadata cache has topics whose replicas are not there yet. Of the two of
-`cut_by_hand` one lost what no act says, after an unclean election whose leader had every record.
+`4.1.2-known-before-led` a metadata cache has topics whose replicas are not there yet. In
+`4.1.2-records-deleted` a client has records deleted, and the leader is killed before it wrote down
+where its log begins; then the same by the next leader. Of the two of `cut_by_hand` one lost what no
+act says, after an unclean election whose leader had every record.
 """
 
 import shutil
@@ -49,6 +51,7 @@ PREDICTED = (
     UPGRADED,
     "4.1.2-left-out-once-refused",
     "4.1.2-moved-by-others",
+    "4.1.2-records-deleted",
     *(each for each in SCENARIOS if each not in LOST),
 )
 CLEANED = "3.9.1-cleaned"
