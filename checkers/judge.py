@@ -170,7 +170,7 @@ def _emptied(by: EmptiedBy, *, is_suspect: bool) -> Finding:
         kind = "not-explained"
         message = f"not explained: {message.replace(_POSSIBLE, _SEEN_SO_FAR)}; not proved"
     elif not by.is_proved:
-        message += "; searches in three orders came no further"
+        message += "; a search from shortly before ended, and no other order came further"
     return Finding(
         kind=kind,
         message=message,

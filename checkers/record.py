@@ -3,9 +3,7 @@
 It chooses between the states that are possible (`checkers.model.follow.search`).
 """
 
-from collections.abc import Container, Iterator, Mapping
-from dataclasses import fields, replace
-from typing import Any
+from collections.abc import Iterator
 
 from kchaos.checkers import acts
 from kchaos.checkers.errors import CheckpointError, ModelError, SegmentError
@@ -15,7 +13,8 @@ from kchaos.checkers.evidence.given_settings import shortest_fetch_timeout_s, sh
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.metadata_reading import metadata_taken_up
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model import follow, predict
+from kchaos.checkers.model import predict
+from kchaos.checkers.model.follow.apart import follow_run, without_topics
 from kchaos.checkers.model.follow.observations import (
     METADATA_LOG,
     ClientAnswered,
@@ -23,11 +22,7 @@ from kchaos.checkers.model.follow.observations import (
     ControlSent,
     CopyBegun,
     CopyEnded,
-    FetchAnswered,
     Files,
-    IsrAnswered,
-    IsrAsked,
-    Observation,
     Record,
     RequestSeen,
     ResponseSeen,
@@ -69,7 +64,7 @@ def predict_run(evidence: RunEvidence, *, patience: int = PATIENCE) -> Predictio
     ):
         timeline = tuple(timed.event for timed in evidence.events)
         return predict(timeline, decisions=recorded_decisions(evidence))
-    return follow(record, patience=patience)
+    return follow_run(record, patience=patience)
 
 
 def record_of(evidence: RunEvidence) -> Record:
@@ -108,72 +103,6 @@ def record_of(evidence: RunEvidence) -> Record:
         decisions=None if evidence.is_kraft else recorded_decisions(evidence),
     )
     return without_topics(record, evidence.topics_left_out) if evidence.topics_left_out else record
-
-
-def without_topics(record: Record, topics: Container[str]) -> Record:
-    """Return a record in which nothing is said of some topics, as nothing is of internal ones."""
-    seen: list[Seen] = []
-    gone: set[str] = set()
-    for item in record.seen:
-        what = item.what
-        if not isinstance(what, acts.Hold) and _is_about(what, topics):
-            gone.add(getattr(what, "operation", ""))
-            continue
-        if isinstance(what, Observation | acts.StopBroker):
-            item = replace(item, what=_of_others(what, topics))
-        is_answer = isinstance(what, ClientAnswered) and what.operation in gone
-        if not is_answer and not _says_nothing(item.what):
-            seen.append(item)
-    return replace(
-        record,
-        seen=tuple(seen),
-        decided=tuple(each for each in record.decided if not _is_about(each.what, topics)),
-        deleting=_rest(record.deleting, topics),
-        remote_deleted=_rest(record.remote_deleted, topics),
-    )
-
-
-def _is_about(item: Any, topics: Container[str]) -> bool:
-    """Return whether it is one of the topics, or has or begins with one of their partitions."""
-    if isinstance(item, tuple) and item and not hasattr(item, "topic"):
-        return _is_about(item[0], topics)
-    if hasattr(item, "partition") and not hasattr(item, "topic"):
-        return _is_about(item.partition, topics)
-    topic = getattr(item, "topic", item)
-    return isinstance(topic, str) and topic in topics
-
-
-def _rest(value: Any, topics: Container[str]) -> Any:
-    if isinstance(value, Mapping):
-        return {key: each for key, each in value.items() if not _is_about(key, topics)}
-    if isinstance(value, tuple | frozenset) and not hasattr(value, "topic"):
-        return type(value)(each for each in value if not _is_about(each, topics))
-    return value
-
-
-def _of_others(what: Any, topics: Container[str]) -> Any:
-    left = {field.name: _rest(getattr(what, field.name), topics) for field in fields(what)}
-    if isinstance(what, ResponseSeen):
-        left["answers_others"] = what.answers_others or any(
-            isinstance(answer, FetchAnswered) and answer.has_news
-            for partition, answer in what.partitions.items()
-            if _is_about(partition, topics)
-        )
-    return replace(what, **left)
-
-
-def _says_nothing(what: object) -> bool:
-    """Return whether a message is about topics alone that are left out."""
-    match what:
-        case RequestSeen():
-            return what.is_full and not what.partitions
-        case ResponseSeen():
-            return what.api == "ListOffsets" and not what.partitions
-        case IsrAsked():
-            return not what.isrs
-        case IsrAnswered():
-            return not (what.isrs or what.refused or what.failed)
-    return False
 
 
 def _messages(evidence: RunEvidence) -> Iterator[Seen]:

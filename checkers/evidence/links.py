@@ -269,6 +269,8 @@ def _response_seen(
             )
     if not answered and message.api == "ListOffsets":
         return None  # It is about internal topics.
+    is_fetch = message.api == "Fetch"
+    others = [*map(_fetch_answered, filter(_is_internal, detail["partitions"] if is_fetch else ()))]
     return ResponseSeen(
         number=_number(message),
         fate=_fate(message),
@@ -277,16 +279,16 @@ def _response_seen(
         leader=target,
         partitions=answered,
         error_code=detail.get("error_code") or 0,
-        answers_others=message.api == "Fetch" and any(map(_is_other, detail["partitions"])),
+        answers_others=any(answer.has_news for answer in others),
+        carries_others=any(answer.last_offset is not None for answer in others),
         fetcher=_fetcher(message),
         is_whole=detail.get("is_whole", True),
     )
 
 
-def _is_other(entry: _Detail) -> bool:
-    """Return whether the entry is an internal topic's, with records, a diverging epoch or error."""
+def _is_internal(entry: _Detail) -> bool:
     topic = entry.get("topic")
-    return topic is not None and is_internal(topic) and _fetch_answered(entry).has_news
+    return topic is not None and is_internal(topic)
 
 
 def _fetcher(message: LinkMessage) -> int:

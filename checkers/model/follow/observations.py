@@ -162,6 +162,7 @@ class ResponseSeen:
         error_code: Of the answer as a whole: the leader did not look at its log.
         answers_others: Whether it has records, a diverging epoch or an error of an internal topic
             too, with which no leader waits; `partitions` leaves those out.
+        carries_others: Whether it has records of those, which may leave no room for others.
         fetcher: As in `RequestSeen`.
         is_whole: Whether all of it was read; of a large answer links read the beginning.
     """
@@ -174,6 +175,7 @@ class ResponseSeen:
     partitions: Mapping[TopicPartition, PartitionAnswered]
     error_code: int = 0
     answers_others: bool = False
+    carries_others: bool = False
     fetcher: int = 0
     is_whole: bool = True
 

@@ -8,8 +8,9 @@ no state is left the run is not one that the model allows, and the observation t
 named, with what was possible before it.
 
 A search that comes no further for some thousand states begins anew shortly before its furthest
-point, in another order. Where two such searches come no further either, the observation behind that
-point is taken as one that no state explains. Otherwise it is a suspect, and not proved.
+point, in another order. Where two such searches come no further either, and one of them has looked
+at all that follows, the observation behind that point is taken as one that no state explains.
+Otherwise it is a suspect, and not proved.
 """
 
 from collections import deque
@@ -68,8 +69,11 @@ _BLOCK = 256
 _UNHASHED = State({})
 _BACK = (20, 100, 500)
 """Observations and decisions before the furthest point, from where the next searches begin."""
-_CONFIRMED_BY = 2
-"""Searches in another order that confirm a suspect if they come no further, one after the other."""
+_LOOKS = 2
+"""So many searches in another order, one after the other, look whether one comes further.
+
+If none does, and one of them ended by itself, the suspect is confirmed.
+"""
 
 
 _STATES_A_LOOK = 500
@@ -276,12 +280,7 @@ def follow(
         emptied = search.emptied_by()
         if search.gave_up:
             emptied = replace(emptied, is_proved=False)
-            if search.confirmed < _CONFIRMED_BY:
-                limit = (
-                    f"of {search.looked_at} states none explains what comes before "
-                    f"{emptied.source or emptied.what} and then that; snapshots or AwaitQuiet "
-                    "between its acts leave fewer to look at"
-                )
+            limit = "" if search.is_confirmed else suspected(emptied, search.looked_at)
     steps: list[_Step] = []
     at: _Step | None = last
     while at is not None:
@@ -312,6 +311,14 @@ def follow(
     )
 
 
+def suspected(suspect: EmptiedBy, states: int) -> str:
+    """Return the sentence that a search was given up at a suspect."""
+    return (
+        f"of {states} states none explains what comes before {suspect.source or suspect.what} and "
+        "then that; snapshots or AwaitQuiet between its acts leave fewer to look at"
+    )
+
+
 def _snapshots(notes: list[object]) -> dict[str, tuple[PredictedReplica, ...]]:
     by_label: dict[str, dict[int, tuple[PredictedReplica, ...]]] = {}
     for note in notes:
@@ -324,13 +331,18 @@ def _snapshots(notes: list[object]) -> dict[str, tuple[PredictedReplica, ...]]:
 
 
 @contextmanager
-def watching_search(progress: Callable[[int, int], None]) -> Iterator[None]:
+def watching_search(progress: Callable[[int, int], None] | None) -> Iterator[None]:
     """Call `progress` now and then in the block, with explained and all observations."""
     token = _PROGRESS.set(progress)
     try:
         yield
     finally:
         _PROGRESS.reset(token)
+
+
+def progress() -> Callable[[int, int], None] | None:
+    """Return what `watching_search` has called now, None outside of it."""
+    return _PROGRESS.get()
 
 
 class _Search:
@@ -342,7 +354,7 @@ class _Search:
     Attributes:
         is_complete: Whether a state explains the whole record.
         gave_up: Whether the last search ended with states that were not looked at.
-        confirmed: How many searches in another order, one after the other, came no further.
+        is_confirmed: Whether searches in another order came no further, and one of them ended.
         looked_at: How many states were looked at.
     """
 
@@ -353,7 +365,7 @@ class _Search:
         self.generations = generations
         self.lookahead = Lookahead(record)
         self.gave_up = False
-        self.confirmed = 0
+        self.is_confirmed = False
         self.looked_at = 0
         self._patience = patience
         self._tell = _PROGRESS.get()
@@ -369,15 +381,16 @@ class _Search:
     def run(self) -> _Step:
         """Return the step that explains the whole record, or one that explains most of it."""
         self._search_depth_first()
-        backs = iter(_BACK)
-        while self.gave_up and self.confirmed < _CONFIRMED_BY:
+        backs, ended = iter(_BACK), list[bool]()
+        while self.gave_up and not self.is_confirmed:
             back = next(backs, None)
             if back is None:
                 break
             before = _depth(self._furthest.node)
-            self._search_anew(back)
+            has_ended = self._search_anew(back)
             further = _depth(self._furthest.node) - before
-            self.confirmed = 0 if further else self.confirmed + 1
+            ended = [] if further else [*ended, has_ended]
+            self.is_confirmed = len(ended) >= _LOOKS and any(ended)
             if further >= back and not self.is_complete:
                 # An order that is drawn may explain the rest by unlikely steps.
                 self._search_depth_first()
@@ -408,11 +421,12 @@ class _Search:
         # All that was left here is not all that there is.
         self.gave_up |= branches.has_forgotten and not self.is_complete
 
-    def _search_anew(self, back: int) -> None:
+    def _search_anew(self, back: int) -> bool:
         """Search from some observations before the furthest point, in an order that is drawn.
 
         What explains the most goes first, likely or not, and of equal states the newest. It ends
-        as far behind that point as it began before it.
+        as far behind that point as it began before it. Return whether it looked at all that
+        follows.
         """
         draw = Random(back)
         least, enough = (_depth(self._furthest.node) + step for step in (-back, back))
@@ -441,6 +455,7 @@ class _Search:
                     branch(following)
         # All that was left here is not all that there is.
         self.gave_up = not self.is_complete
+        return not branches
 
     def _look_at(self, following: _Step) -> None:
         """Count a new state, and note how far it explains the record."""

@@ -1,0 +1,155 @@
+"""Partitions are followed apart: alike where nothing ties them, and what is found is proved."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.model import follow
+from kchaos.checkers.model.follow import apart, search
+from kchaos.checkers.model.follow.apart import follow_run, of_partitions, partitions_of
+from kchaos.checkers.model.follow.matching import answer_as_seen
+from kchaos.checkers.model.follow.observations import (
+    Fate,
+    FetchAnswered,
+    Record,
+    RequestSeen,
+    ResponseSeen,
+)
+from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.model.values.requests import FetchAnswer
+from tests.support.loaded_record import loaded_record
+from tests.support.work import calls_of
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+BATCH = PredictedBatch(base_offset=0, last_offset=0, leader_epoch=0, magic=2, payload="")
+
+
+def with_changed_answer(record: Record, partition: TopicPartition) -> tuple[Record, str]:
+    """The record with more records in the first answer with any of a partition, and its source."""
+    for index, item in enumerate(record.seen):
+        said = item.what.partitions.get(partition) if isinstance(item.what, ResponseSeen) else None
+        if isinstance(said, FetchAnswered) and said.last_offset is not None:
+            assert isinstance(item.what, ResponseSeen)
+            longer = replace(said, last_offset=said.last_offset + 100)
+            what = replace(item.what, partitions={**item.what.partitions, partition: longer})
+            seen = (*record.seen[:index], replace(item, what=what), *record.seen[index + 1 :])
+            return replace(record, seen=seen), item.source
+    raise AssertionError(f"nobody was sent records of {partition}")
+
+
+@pytest.mark.slow
+def test_what_is_predicted_of_each_partition_by_itself_is_what_is_predicted_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record = loaded_record(30, partitions=4)
+    together = follow(record)
+    monkeypatch.setattr(apart, "TOGETHER", 3)
+
+    prediction = follow_run(record)
+
+    assert (prediction.emptied_by, prediction.limit) == (None, "")
+    assert prediction.snapshots == together.snapshots
+    assert set(prediction.produces) == set(together.produces)
+    assert prediction.generations == together.generations
+
+
+def test_a_record_of_one_partition_has_what_links_record_of_it_alone() -> None:
+    record = loaded_record(30, partitions=4)
+
+    own = of_partitions(record, [T1])
+
+    fetches = [item.what for item in own.seen if isinstance(item.what, RequestSeen | ResponseSeen)]
+    assert fetches
+    assert {partition for fetch in fetches for partition in fetch.partitions} == {T1}
+    others = [fetch for fetch in fetches if not fetch.partitions]
+    assert all(fetch.carries_others for fetch in others if isinstance(fetch, ResponseSeen))
+    assert len(own.seen) < len(record.seen) / 2
+    assert partitions_of(record) == partitions_of(own)
+
+
+@pytest.mark.slow
+def test_twice_as_many_partitions_take_about_twice_the_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With each Fetch that carries records of others they take four times the work."""
+    monkeypatch.setattr(apart, "TOGETHER", 8)
+    few, many = (loaded_record(2 * count, partitions=count) for count in (10, 20))
+
+    assert calls_of(lambda: follow_run(many)) < 3 * calls_of(lambda: follow_run(few))
+
+
+@pytest.mark.parametrize("carries_others", [True, False])
+def test_records_of_partitions_that_are_left_out_may_leave_no_room(*, carries_others: bool) -> None:
+    seen = ResponseSeen(
+        number=(1, 0),
+        fate=Fate.ARRIVES,
+        api="Fetch",
+        follower=1,
+        leader=0,
+        partitions={},
+        carries_others=carries_others,
+    )
+
+    told, differs = answer_as_seen(T0, FetchAnswer(batches=(BATCH,), high_watermark=0), seen)
+
+    assert told is None
+    assert bool(differs) is not carries_others
+
+
+@pytest.mark.slow
+def test_what_a_search_over_all_partitions_gives_up_at_is_proved_by_one_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record, source = with_changed_answer(loaded_record(30, partitions=4), T1)
+    monkeypatch.setattr(search, "_BACK", ())
+    given_up = follow(record, patience=200)
+
+    prediction = follow_run(record, patience=200)
+
+    assert given_up.limit
+    assert prediction.limit == ""
+    assert prediction.emptied_by is not None
+    assert prediction.emptied_by.source == source
+    assert "t-1" in prediction.emptied_by.why
+
+
+@pytest.mark.slow
+def test_a_suspect_is_not_confirmed_where_each_partition_by_itself_is_explained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A search over all partitions at once runs out of patience, and says no more than that."""
+    record = loaded_record(30, partitions=4)
+    kept = search._Search._is_over
+
+    def impatient(searched: search._Search, patience: int, *enough: float) -> bool:
+        of = partitions_with_fetches(searched.record)
+        return kept(searched, patience if len(of) < 2 else 0, *enough)
+
+    monkeypatch.setattr(search._Search, "_is_over", impatient)
+
+    prediction = follow_run(record)
+
+    assert prediction.limit.startswith("of ")
+    assert prediction.emptied_by is not None
+    assert not prediction.emptied_by.is_proved
+
+
+def partitions_with_fetches(record: Record) -> Mapping[TopicPartition, None]:
+    return dict.fromkeys(
+        partition
+        for item in record.seen
+        if isinstance(item.what, RequestSeen)
+        for partition in item.what.partitions
+    )
+
+
+def test_searches_in_other_orders_that_run_out_of_patience_confirm_nothing() -> None:
+    """Such searches confirmed any suspect: with little patience a good run was not as predicted."""
+    record = loaded_record(5, partitions=1)
+
+    assert follow(record).emptied_by is None
+    prediction = follow(record, patience=2)
+    assert prediction.emptied_by is not None
+    assert prediction.limit.startswith("of ")
