@@ -124,22 +124,17 @@ def test_the_leader_is_not_taken_away_that_was_there_all_the_time() -> None:
     assert "no controller decides so: leader -1 and ISR [2] after leader 0" in message
 
 
+FIRST_ELECTED = {
+    "one was not seen": (0, (0, 2), True),
+    "all were seen": (0, (0, 2, 3), True),
+    "not the first of them": (3, (3, 0, 2), False),
+    "the first was there": (2, (2, 3), False),
+    "never registered": (9, (9, 0, 2, 3), False),
+}
+
+
 @pytest.mark.parametrize(
-    ("leader", "isr", "is_explained"),
-    [
-        (0, (0, 2), True),
-        (0, (0, 2, 3), True),
-        (3, (3, 0, 2), False),
-        (2, (2, 3), False),
-        (9, (9, 0, 2, 3), False),
-    ],
-    ids=[
-        "one was not seen",
-        "all were seen",
-        "not the first of them",
-        "the first was there",
-        "never registered",
-    ],
+    ("leader", "isr", "is_explained"), FIRST_ELECTED.values(), ids=FIRST_ELECTED
 )
 def test_a_new_partition_is_led_by_the_first_replica_that_is_there(
     leader: int, isr: tuple[int, ...], is_explained: bool
@@ -245,23 +240,16 @@ ASKED = (topic_znode(2, (0, 2)), request(5, (2, 3)))
 MOVING = (topic_znode(2, (0, 2)), topic_znode(5, (2, 3, 0), adding=(3,), removing=(0,)))
 
 
-@pytest.mark.parametrize(
-    ("leader", "isr", "is_explained"),
-    [
-        (0, (0, 2, 3), True),
-        (2, (0, 2, 3), True),
-        (3, (0, 2, 3), False),
-        (0, (0, 2), False),
-        (0, (0, 3), False),
-    ],
-    ids=[
-        "a new epoch for all",
-        "the first that is wanted",
-        "the second that is wanted",
-        "a new replica is removed",
-        "a wanted one is removed",
-    ],
-)
+MOVED_BY = {
+    "a new epoch for all": (0, (0, 2, 3), True),
+    "the first that is wanted": (2, (0, 2, 3), True),
+    "the second that is wanted": (3, (0, 2, 3), False),
+    "a new replica is removed": (0, (0, 2), False),
+    "a wanted one is removed": (0, (0, 3), False),
+}
+
+
+@pytest.mark.parametrize(("leader", "isr", "is_explained"), MOVED_BY.values(), ids=MOVED_BY)
 @pytest.mark.parametrize("moving", [ASKED, MOVING], ids=["to-2.3", "kip-455"])
 def test_a_reassignment_moves_the_leader_to_the_replicas_that_are_wanted(
     moving: tuple[ZnodeChange, ...], leader: int, isr: tuple[int, ...], is_explained: bool
@@ -290,33 +278,21 @@ REORDERED = (topic_znode(2, (0, 2)), topic_znode(5, (2, 0)))
 DONE = (*MOVING, topic_znode(6, (2, 3)))
 
 
-@pytest.mark.parametrize(
-    ("requests", "epochs"),
-    [
-        ((), 0),
-        ((request(9, (2, 0)),), 0),
-        ((request(5, (2, 0)),), 2),
-        ((request(5, (2, 0)), request(6, None)), 2),
-        ((*REORDERED, request(4, (2, 0))), 2),
-        ((request(4, (2, 0)), *REORDERED, request(6, None)), 0),
-        (REORDERED, 1),
-        (MOVING, 2),
-        (DONE, 0),
-        ((*MOVING, topic_znode(6, (0, 2))), 1),
-    ],
-    ids=[
-        "nobody asked",
-        "it is asked later",
-        "it is asked",
-        "the request is lost",
-        "it is assigned and not done",
-        "it is done",
-        "only the order is another",
-        "replicas come and go",
-        "they have come and gone",
-        "it is cancelled",
-    ],
-)
+GOES_ON = {
+    "nobody asked": ((), 0),
+    "it is asked later": ((request(9, (2, 0)),), 0),
+    "it is asked": ((request(5, (2, 0)),), 2),
+    "the request is lost": ((request(5, (2, 0)), request(6, None)), 2),
+    "it is assigned and not done": ((*REORDERED, request(4, (2, 0))), 2),
+    "it is done": ((request(4, (2, 0)), *REORDERED, request(6, None)), 0),
+    "only the order is another": (REORDERED, 1),
+    "replicas come and go": (MOVING, 2),
+    "they have come and gone": (DONE, 0),
+    "it is cancelled": ((*MOVING, topic_znode(6, (0, 2))), 1),
+}
+
+
+@pytest.mark.parametrize(("requests", "epochs"), GOES_ON.values(), ids=GOES_ON)
 def test_the_epoch_that_changes_nothing_needs_a_reassignment_that_goes_on(
     requests: tuple[ZnodeChange, ...], epochs: int
 ) -> None:
@@ -444,34 +420,28 @@ DIRECTORY = SimpleNamespace(
 )
 
 
-@pytest.mark.parametrize(
-    ("between", "given"),
-    [
-        ((replace(GONE, zxid=9),), {}),
-        ((GONE, replace(BACK, zxid=11), replace(GONE, zxid=12)), {}),
-        ((GONE,), {"epoch": 1}),
-        ((GONE,), {"events": (STOPPED,)}),
-        ((GONE,), {"events": (DIRECTORY,)}),
-        ((GONE,), {"requests": (topic_znode(2, (0, 2)), request(5, (0,)))}),
+REMOVED = {
+    "it left afterwards": ((replace(GONE, zxid=9),), {}),
+    "it came and left again": ((GONE, replace(BACK, zxid=11), replace(GONE, zxid=12)), {}),
+    "the former controller may have seen it leave": ((GONE,), {"epoch": 1}),
+    "its shutdown was asked for": ((GONE,), {"events": (STOPPED,)}),
+    "its log directory had failed": ((GONE,), {"events": (DIRECTORY,)}),
+    "the partition moves away from it": (
+        (GONE,),
+        {"requests": (topic_znode(2, (0, 2)), request(5, (0,)))},
+    ),
+    "the leader was away and is elected again": (
         (
-            (
-                GONE,
-                BrokerUnregistered(broker=0, zxid=10),
-                BrokerRegistered(broker=0, czxid=11, zxid=11),
-            ),
-            {},
+            GONE,
+            BrokerUnregistered(broker=0, zxid=10),
+            BrokerRegistered(broker=0, czxid=11, zxid=11),
         ),
-    ],
-    ids=[
-        "it left afterwards",
-        "it came and left again",
-        "the former controller may have seen it leave",
-        "its shutdown was asked for",
-        "its log directory had failed",
-        "the partition moves away from it",
-        "the leader was away and is elected again",
-    ],
-)
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize(("between", "given"), REMOVED.values(), ids=REMOVED)
 def test_up_to_2_2_a_new_controller_removes_who_is_away_for_other_reasons(
     between: tuple[Decision, ...], given: dict[str, Any]
 ) -> None:
@@ -486,36 +456,46 @@ ALLOWED, FORBIDDEN = (
 )
 
 
+ELECTED_UNCLEANLY = {
+    "the brokers'": (True, (), {}, True),
+    "not the brokers'": (False, (), {}, False),
+    "the topic's": (False, (ALLOWED,), {}, True),
+    "not the topic's": (True, (FORBIDDEN,), {}, False),
+    "allowed meanwhile": (False, (FORBIDDEN, replace(ALLOWED, zxid=65)), {}, True),
+    "forbidden meanwhile": (False, (ALLOWED, replace(FORBIDDEN, zxid=65)), {}, True),
+    "forbidden before": (True, (ALLOWED, replace(FORBIDDEN, zxid=49)), {}, False),
+    "given while brokers ran": (
+        False,
+        (),
+        {"of_brokers": [("<default>", ALLOWED.configuration)]},
+        True,
+    ),
+    "somebody else may have asked": (False, (FORBIDDEN,), {"asked_unclean": None}, True),
+    "nobody can ask a broker of that release": (
+        False,
+        (FORBIDDEN,),
+        {"asked_unclean": None, "release": "2.3.1"},
+        False,
+    ),
+    "a step has asked": (
+        False,
+        (FORBIDDEN,),
+        {"asked_unclean": frozenset({k.TopicPartition("t", 0)})},
+        True,
+    ),
+    "a step has asked for another partition's": (
+        False,
+        (FORBIDDEN,),
+        {"asked_unclean": frozenset({k.TopicPartition("u", 0)})},
+        False,
+    ),
+}
+
+
 @pytest.mark.parametrize(
     ("of_broker", "of_topic", "more", "is_explained"),
-    [
-        (True, (), {}, True),
-        (False, (), {}, False),
-        (False, (ALLOWED,), {}, True),
-        (True, (FORBIDDEN,), {}, False),
-        (False, (FORBIDDEN, replace(ALLOWED, zxid=65)), {}, True),
-        (False, (ALLOWED, replace(FORBIDDEN, zxid=65)), {}, True),
-        (True, (ALLOWED, replace(FORBIDDEN, zxid=49)), {}, False),
-        (False, (), {"of_brokers": [("<default>", ALLOWED.configuration)]}, True),
-        (False, (FORBIDDEN,), {"asked_unclean": None}, True),
-        (False, (FORBIDDEN,), {"asked_unclean": None, "release": "2.3.1"}, False),
-        (False, (FORBIDDEN,), {"asked_unclean": frozenset({k.TopicPartition("t", 0)})}, True),
-        (False, (FORBIDDEN,), {"asked_unclean": frozenset({k.TopicPartition("u", 0)})}, False),
-    ],
-    ids=[
-        "the brokers'",
-        "not the brokers'",
-        "the topic's",
-        "not the topic's",
-        "allowed meanwhile",
-        "forbidden meanwhile",
-        "forbidden before",
-        "given while brokers ran",
-        "somebody else may have asked",
-        "nobody can ask a broker of that release",
-        "a step has asked",
-        "a step has asked for another partition's",
-    ],
+    ELECTED_UNCLEANLY.values(),
+    ids=ELECTED_UNCLEANLY,
 )
 def test_nobody_outside_the_isr_is_elected_against_the_settings(
     of_broker: bool, of_topic: tuple[TopicConfigured, ...], more: dict[str, Any], is_explained: bool
@@ -587,33 +567,30 @@ LEFT = (
 )
 
 
+TAKES_OUT = {
+    "left in": ("2.3.1", (), (), False),
+    "up to 2.2.2": ("2.2.2", (), (), True),
+    "no known release": ("trunk", (), (), True),
+    "taken out": ("2.3.1", (), (TAKEN_OUT,), True),
+    "the last member": ("2.3.1", LONELY, (TAKEN_OUT,), True),
+    "back": ("2.3.1", (), (replace(BACK, zxid=12),), True),
+    "its session was over": (
+        "2.3.1",
+        (),
+        (BrokerUnregistered(broker=0, zxid=12), BrokerRegistered(broker=0, czxid=13, zxid=13)),
+        True,
+    ),
+    "taken in once more": (
+        "2.3.1",
+        (),
+        (TAKEN_OUT, replace(state(16, 1, (0, 2), 2), version=2)),
+        True,
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("release", "before", "meanwhile", "is_allowed"),
-    [
-        ("2.3.1", (), (), False),
-        ("2.2.2", (), (), True),
-        ("trunk", (), (), True),
-        ("2.3.1", (), (TAKEN_OUT,), True),
-        ("2.3.1", LONELY, (TAKEN_OUT,), True),
-        ("2.3.1", (), (replace(BACK, zxid=12),), True),
-        (
-            "2.3.1",
-            (),
-            (BrokerUnregistered(broker=0, zxid=12), BrokerRegistered(broker=0, czxid=13, zxid=13)),
-            True,
-        ),
-        ("2.3.1", (), (TAKEN_OUT, replace(state(16, 1, (0, 2), 2), version=2)), True),
-    ],
-    ids=[
-        "left in",
-        "up to 2.2.2",
-        "no known release",
-        "taken out",
-        "the last member",
-        "back",
-        "its session was over",
-        "taken in once more",
-    ],
+    ("release", "before", "meanwhile", "is_allowed"), TAKES_OUT.values(), ids=TAKES_OUT
 )
 def test_a_new_controller_takes_out_who_is_away_before_it_elects(
     release: str, before: tuple[Decision, ...], meanwhile: tuple[Decision, ...], is_allowed: bool
