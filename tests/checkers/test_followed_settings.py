@@ -107,45 +107,41 @@ def test_a_run_without_such_settings_conforms(tmp_path: Path) -> None:
     assert (results.conforms, results.safe) == (True, True), results.unknown
 
 
-@pytest.mark.parametrize(
-    ("znodes", "properties", "told"),
-    [
-        (
-            [],
-            {"log_preallocate": "true"},
-            "every broker was given log.preallocate=true, which the model does not follow",
-        ),
-        (
-            [("/config/brokers/1", {"log.preallocate": "true"})],
-            {},
-            "broker 1 was given log.preallocate=true",
-        ),
-        (
-            [("/config/brokers/<default>", {"min.insync.replicas": "1"})],
-            {},
-            "which the model does not follow: it takes that setting from a broker's start",
-        ),
-        (
-            [("/config/brokers/<default>", {"log.retention.ms": "1000"})],
-            {},
-            "brokers may delete records of t, and without links nobody knows when they did",
-        ),
-        (
-            [("/config/topics/t", {"retention.ms": "1000"})],
-            {},
-            "brokers may delete records of t, and without links nobody knows when they did",
-        ),
-        ([("/config/topics/t", {"preallocate": "true"})], {}, "topic t was given preallocate=true"),
-    ],
-    ids=[
-        "in the scenario",
-        "while the broker ran",
-        "min.insync.replicas while all ran",
-        "retention while all ran",
-        "retention of a topic",
-        "of a topic",
-    ],
-)
+NOT_FOLLOWED = {
+    "in the scenario": (
+        [],
+        {"log_preallocate": "true"},
+        "every broker was given log.preallocate=true, which the model does not follow",
+    ),
+    "while the broker ran": (
+        [("/config/brokers/1", {"log.preallocate": "true"})],
+        {},
+        "broker 1 was given log.preallocate=true",
+    ),
+    "min.insync.replicas while all ran": (
+        [("/config/brokers/<default>", {"min.insync.replicas": "1"})],
+        {},
+        "which the model does not follow: it takes that setting from a broker's start",
+    ),
+    "retention while all ran": (
+        [("/config/brokers/<default>", {"log.retention.ms": "1000"})],
+        {},
+        "brokers may delete records of t, and without links nobody knows when they did",
+    ),
+    "retention of a topic": (
+        [("/config/topics/t", {"retention.ms": "1000"})],
+        {},
+        "brokers may delete records of t, and without links nobody knows when they did",
+    ),
+    "of a topic": (
+        [("/config/topics/t", {"preallocate": "true"})],
+        {},
+        "topic t was given preallocate=true",
+    ),
+}
+
+
+@pytest.mark.parametrize(("znodes", "properties", "told"), NOT_FOLLOWED.values(), ids=NOT_FOLLOWED)
 def test_one_with_such_a_setting_is_unknown_by_name(
     znodes: list[Any], properties: dict[str, str], told: str, tmp_path: Path
 ) -> None:

@@ -52,48 +52,42 @@ def created(*configuration: tuple[str, str]) -> CreateTopic:
     return CreateTopic(topic="t", assignment=((0,),), configuration=configuration)
 
 
-@pytest.mark.parametrize(
-    ("made", "why"),
-    [
-        (scenario(release="3.3.2"), "broker 0: 3.3.2 has no tiered storage: it came with 3.6.0"),
-        (
-            scenario(properties={"inter.broker.protocol.version": "2.7"}),
-            "broker 0: tiered storage needs topic ids, .* and the broker speaks 2.7",
+REFUSED = {
+    "release": (
+        scenario(release="3.3.2"),
+        "broker 0: 3.3.2 has no tiered storage: it came with 3.6.0",
+    ),
+    "protocol": (
+        scenario(properties={"inter.broker.protocol.version": "2.7"}),
+        "broker 0: tiered storage needs topic ids, .* and the broker speaks 2.7",
+    ),
+    "own-folder": (
+        scenario(properties={"rsm.config.dir": "/tmp/elsewhere"}),
+        "broker 0: rsm.config.dir is kchaos's to set",
+    ),
+    "switched-off": (
+        scenario(properties={"remote.log.storage.system.enable": "false"}),
+        "broker 0: remote.log.storage.system.enable is kchaos's to set",
+    ),
+    "compacted": (
+        scenario(created(*REMOTE, *COMPACT)),
+        r"step 0 \(CreateTopic\): a topic with cleanup.policy compact cannot be tiered",
+    ),
+    "compacted-later": (
+        scenario(
+            created(*COMPACT),
+            Inject(name="x", fault=ConfigureTopic(topic="t", configuration=REMOTE)),
         ),
-        (
-            scenario(properties={"rsm.config.dir": "/tmp/elsewhere"}),
-            "broker 0: rsm.config.dir is kchaos's to set",
-        ),
-        (
-            scenario(properties={"remote.log.storage.system.enable": "false"}),
-            "broker 0: remote.log.storage.system.enable is kchaos's to set",
-        ),
-        (
-            scenario(created(*REMOTE, *COMPACT)),
-            r"step 0 \(CreateTopic\): a topic with cleanup.policy compact cannot be tiered",
-        ),
-        (
-            scenario(
-                created(*COMPACT),
-                Inject(name="x", fault=ConfigureTopic(topic="t", configuration=REMOTE)),
-            ),
-            r"step 1 \(ConfigureTopic\): a topic with cleanup.policy compact cannot be tiered",
-        ),
-        (
-            scenario(created(*REMOTE), tiered=False),
-            r"step 0 \(CreateTopic\): remote.storage.enable needs a cluster with tiered=True",
-        ),
-    ],
-    ids=[
-        "release",
-        "protocol",
-        "own-folder",
-        "switched-off",
-        "compacted",
-        "compacted-later",
-        "untiered",
-    ],
-)
+        r"step 1 \(ConfigureTopic\): a topic with cleanup.policy compact cannot be tiered",
+    ),
+    "untiered": (
+        scenario(created(*REMOTE), tiered=False),
+        r"step 0 \(CreateTopic\): remote.storage.enable needs a cluster with tiered=True",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "why"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_tiered_is_refused_with_the_reason(made: Scenario, why: str) -> None:
     with pytest.raises(ScenarioError, match=why):
         check_settings(made, {broker.kafka: broker.kafka for broker in made.cluster.brokers})

@@ -112,31 +112,24 @@ def test_a_new_controller_removes_who_is_offline_before_it_elects() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("written", "surely_live", "is_explained"),
-    [
-        (LeaderAndIsr(leader=2, isr=(2, 3)), {2, 3}, True),
-        (LeaderAndIsr(leader=2, isr=(2, 3)), {1, 2, 3}, False),
-        (LeaderAndIsr(leader=3, isr=(3,)), {3}, True),
-        (LeaderAndIsr(leader=3, isr=(3,)), {2, 3}, False),
-        (LeaderAndIsr(leader=3, isr=(2, 3)), {3}, False),
-        (LeaderAndIsr(leader=1, isr=(1, 3)), {1, 3}, True),
-        (LeaderAndIsr(leader=1, isr=(1,)), {1, 3}, False),
-        (LeaderAndIsr(leader=1, isr=(1, 2, 3)), {1, 2, 3}, False),
-        (LeaderAndIsr(leader=1, isr=(1, 2, 3)), {2, 3}, True),
-    ],
-    ids=[
-        "the leader was not seen",
-        "the leader was surely seen",
-        "only the last was seen",
-        "an earlier replica was surely seen",
-        "who was not elected cannot stay",
-        "a follower was not seen",
-        "two followers at once",
-        "a new epoch for nothing",
-        "a leader that was away for its controller",
-    ],
-)
+WRITTEN = {
+    "the leader was not seen": (LeaderAndIsr(leader=2, isr=(2, 3)), {2, 3}, True),
+    "the leader was surely seen": (LeaderAndIsr(leader=2, isr=(2, 3)), {1, 2, 3}, False),
+    "only the last was seen": (LeaderAndIsr(leader=3, isr=(3,)), {3}, True),
+    "an earlier replica was surely seen": (LeaderAndIsr(leader=3, isr=(3,)), {2, 3}, False),
+    "who was not elected cannot stay": (LeaderAndIsr(leader=3, isr=(2, 3)), {3}, False),
+    "a follower was not seen": (LeaderAndIsr(leader=1, isr=(1, 3)), {1, 3}, True),
+    "two followers at once": (LeaderAndIsr(leader=1, isr=(1,)), {1, 3}, False),
+    "a new epoch for nothing": (LeaderAndIsr(leader=1, isr=(1, 2, 3)), {1, 2, 3}, False),
+    "a leader that was away for its controller": (
+        LeaderAndIsr(leader=1, isr=(1, 2, 3)),
+        {2, 3},
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("written", "surely_live", "is_explained"), WRITTEN.values(), ids=WRITTEN)
 def test_a_decision_is_explained_by_what_its_controller_can_have_known(
     written: LeaderAndIsr, surely_live: set[int], is_explained: bool
 ) -> None:
