@@ -1,8 +1,8 @@
 """The SHA-256 of each jar that the known releases run from, as this kchaos has seen them.
 
 A repository vouches for what it sends with a checksum of its own; these digests are ours.
-`python -m kchaos.clusters.front.pinning` resolves every known release and writes them anew. A jar
-of another release has none: what was fetched first is trusted from then on, by its lock file.
+`python -m tests.pinning` resolves every known release and writes them anew. A jar of another
+release has none: what was fetched first is trusted from then on, by its lock file.
 """
 
 import tomllib
