@@ -23,48 +23,25 @@ _IGNORES_FORMATS = (3, 0, 0, 0)
 _FIRST_MAGIC = {(0, 11, 0, 0): 2, (0, 10, 0, 0): 1, (0, 0, 0, 0): 0}
 
 TOPIC_SETTINGS: Mapping[str, tuple[int, ...]] = {
-    **dict.fromkeys(
-        (
-            "cleanup.policy",
-            "compression.type",
-            "delete.retention.ms",
-            "file.delete.delay.ms",
-            "flush.messages",
-            "flush.ms",
-            "follower.replication.throttled.replicas",
-            "index.interval.bytes",
-            "leader.replication.throttled.replicas",
-            "max.message.bytes",
-            TOPIC_FORMAT,
-            "message.timestamp.difference.max.ms",
-            "message.timestamp.type",
-            "min.cleanable.dirty.ratio",
-            "min.compaction.lag.ms",
-            "min.insync.replicas",
-            "preallocate",
-            "retention.bytes",
-            "retention.ms",
-            "segment.bytes",
-            "segment.index.bytes",
-            "segment.jitter.ms",
-            "segment.ms",
-            "unclean.leader.election.enable",
-        ),
-        (0, 10, 2),
-    ),
-    "internal.segment.bytes": (4, 1),
-    "message.downconversion.enable": (2, 0),
-    "max.compaction.lag.ms": (2, 3),
-    "local.retention.bytes": (3, 0),
-    "local.retention.ms": (3, 0),
-    "remote.storage.enable": (3, 0),
-    "message.timestamp.after.max.ms": (3, 6),
-    "message.timestamp.before.max.ms": (3, 6),
-    "compression.gzip.level": (3, 8),
-    "compression.lz4.level": (3, 8),
-    "compression.zstd.level": (3, 8),
-    "remote.log.copy.disable": (3, 9),
-    "remote.log.delete.on.disable": (3, 9),
+    name: since
+    for since, names in {
+        (0, 10, 2): """
+            cleanup.policy compression.type delete.retention.ms file.delete.delay.ms flush.messages
+            flush.ms follower.replication.throttled.replicas index.interval.bytes
+            leader.replication.throttled.replicas max.message.bytes message.format.version
+            message.timestamp.difference.max.ms message.timestamp.type min.cleanable.dirty.ratio
+            min.compaction.lag.ms min.insync.replicas preallocate retention.bytes retention.ms
+            segment.bytes segment.index.bytes segment.jitter.ms segment.ms
+            unclean.leader.election.enable""",
+        (2, 0): "message.downconversion.enable",
+        (2, 3): "max.compaction.lag.ms",
+        (3, 0): "local.retention.bytes local.retention.ms remote.storage.enable",
+        (3, 6): "message.timestamp.after.max.ms message.timestamp.before.max.ms",
+        (3, 8): "compression.gzip.level compression.lz4.level compression.zstd.level",
+        (3, 9): "remote.log.copy.disable remote.log.delete.on.disable",
+        (4, 1): "internal.segment.bytes",
+    }.items()
+    for name in names.split()
 }
 """Every setting of a topic, with the release that it came with."""
 
