@@ -22,7 +22,7 @@ from kchaos.harness.play import clients
 from kchaos.harness.play.play import Play
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.if_possible import IfPossible
-from tests.support.stand_ins import StandInCluster, play_on
+from tests.support.stand_ins import StandInCluster, link_record, play_on
 
 ABOUT = TopicPartition("t", 0)
 NOT_LEADER = Produced(error_code=6, base_offset=-1)
@@ -206,24 +206,12 @@ ANSWERED = {"topic": "t", "partition": 0, "error_code": 0}
 
 
 def record(sequence: int, direction: str, entry: dict[str, Any], **changed: Any) -> LinkRecord:
-    """A LeaderAndIsr to broker 1, or its answer, on connection 1 with correlation id 9."""
-    fields: dict[str, Any] = {
-        "sequence": sequence,
-        "monotonic_s": 0.0,
-        "wall_time_s": time.time(),
-        "connection": 1,
-        "source": 0,
-        "target": 1,
-        "api_key": ApiKey.LEADER_AND_ISR,
-        "api": ApiKey.LEADER_AND_ISR.spelled,
-        "api_version": 1,
-        "correlation_id": 9,
-        "client_id": "0",
-        "direction": direction,
-        "fate": "passed",
+    """A LeaderAndIsr to broker 1, or its answer, on connection 1 with correlation id 1."""
+    fields = {
+        **{"sequence": sequence, "wall_time_s": time.time(), "direction": direction},
         "detail": {"partitions": [entry], "error_code": 0},
     }
-    return LinkRecord(**(fields | changed))
+    return link_record(ApiKey.LEADER_AND_ISR, 0, 1, **fields | changed)
 
 
 def delivered(*records: LinkRecord, since: int = 0) -> bool:

@@ -8,7 +8,7 @@ from kchaos.checkers.rules.fetch_loops import ANSWERS
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.harness.gates.fetching import fetch_loop
 from kchaos.harness.play.play import Play
-from tests.support.stand_ins import StandInCluster
+from tests.support.stand_ins import StandInCluster, link_record
 
 ABOUT = TopicPartition("t", 0)
 
@@ -16,20 +16,15 @@ ABOUT = TopicPartition("t", 0)
 def answers(*error_codes: int) -> list[LinkRecord]:
     """Answers of broker 0 to broker 1, ten a second."""
     return [
-        LinkRecord(
+        link_record(
+            ApiKey.FETCH,
+            1,
+            0,
             sequence=index + 1,
             monotonic_s=index / 10,
             wall_time_s=index / 10,
-            connection=1,
-            source=1,
-            target=0,
-            api_key=ApiKey.FETCH,
-            api=ApiKey.FETCH.spelled,
-            api_version=12,
             correlation_id=index,
-            client_id=None,
             direction="response",
-            fate="passed",
             detail={"partitions": [{"topic": "t", "partition": 0, "error_code": code}]},
         )
         for index, code in enumerate(error_codes)

@@ -11,7 +11,7 @@ import pytest
 
 import kchaos as k
 from kchaos.clusters.links import ApiKey, LinkRecord
-from tests.support.stand_ins import StandInBroker, StandInCluster, play_on
+from tests.support.stand_ins import StandInBroker, StandInCluster, link_record, play_on
 
 KEPT = k.AwaitHighWatermarkKept(
     topic="t", partition=0, brokers=(0,), high_watermark=3, writes=2, timeout_s=0.3
@@ -54,23 +54,11 @@ def play_of(broker: Broker, *records: LinkRecord) -> k.Play:
 def answer(error_code: int, **changed: Any) -> LinkRecord:
     """Broker 2's answer to broker 0's AlterPartition."""
     entry = {"topic": "t", "partition": 0, "error_code": error_code, "isr": [0, 1]}
-    fields: dict[str, Any] = {
-        "sequence": 1,
-        "monotonic_s": 0.0,
-        "wall_time_s": 0.0,
-        "connection": 1,
-        "source": 0,
-        "target": 2,
-        "api_key": ApiKey.ALTER_PARTITION,
-        "api": ApiKey.ALTER_PARTITION.spelled,
-        "api_version": 0,
-        "correlation_id": 9,
-        "client_id": "0",
-        "direction": "response",
-        "fate": "passed",
+    fields = {
+        **{"correlation_id": 9, "direction": "response"},
         "detail": {"error_code": 0, "partitions": [entry]},
     }
-    return LinkRecord(**fields | changed)
+    return link_record(ApiKey.ALTER_PARTITION, 0, 2, **fields | changed)
 
 
 def test_a_line_of_the_present_process_is_found(broker: Broker) -> None:

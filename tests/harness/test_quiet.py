@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -17,7 +17,7 @@ from kchaos.harness.gates import gates, quiet
 from kchaos.harness.run.runner import play
 from tests.support.drivers import play_options
 from tests.support.segment_encoder import batch
-from tests.support.stand_ins import StandInCluster, StandInLinks, play_on
+from tests.support.stand_ins import StandInCluster, StandInLinks, link_record, play_on
 
 CONTROLLER = 2
 Unseen = Callable[..., str]
@@ -52,22 +52,9 @@ class ZooKeeper:
 
 def record(sequence: int, api: ApiKey, source: int, target: int, direction: str) -> LinkRecord:
     entry = {"topic": "t", "partition": 0, "error_code": 0, "leader": 0, "leader_epoch": 3}
-    return LinkRecord(
-        sequence=sequence,
-        monotonic_s=0.0,
-        wall_time_s=0.0,
-        connection=target,
-        source=source,
-        target=target,
-        api_key=api,
-        api=api.spelled,
-        api_version=1,
-        correlation_id=1,
-        client_id="",
-        direction=cast(Any, direction),
-        fate="passed",
-        detail={"partitions": [entry], "error_code": 0},
-    )
+    said = {"partitions": [entry], "error_code": 0}
+    fields = {"sequence": sequence, "connection": target, "direction": direction, "detail": said}
+    return link_record(api, source, target, **fields)
 
 
 def at_links(

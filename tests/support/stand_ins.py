@@ -30,7 +30,7 @@ from kchaos.clusters.api import (
     Restartable,
 )
 from kchaos.clusters.errors import AwaitTimeout, BrokerExited
-from kchaos.clusters.links import LinkRecord
+from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.links.fetches import Fetches
 from kchaos.clusters.links.records import LinkJournal
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
@@ -212,6 +212,17 @@ class Rule:
         return id(self) not in self.cluster.rules
 
     is_released = is_healed
+
+
+def link_record(api: ApiKey, source: int, target: int, /, **changed: Any) -> LinkRecord:
+    """A request from broker to broker that passed at once, but for what is changed."""
+    fields: dict[str, Any] = {
+        **{"sequence": 1, "monotonic_s": 0.0, "wall_time_s": 0.0, "connection": 1},
+        **{"source": source, "target": target, "client_id": "", "correlation_id": 1},
+        **{"api_key": api, "api": api.spelled, "api_version": 1, "direction": "request"},
+        **{"fate": "passed", "detail": None},
+    }
+    return LinkRecord(**fields | changed)
 
 
 @dataclass

@@ -7,6 +7,7 @@ import pytest
 from kchaos.checkers.acts import TopicPartition
 from kchaos.clusters.links import ApiKey, LinkError, LinkRecord
 from kchaos.clusters.links.records import LinkJournal
+from tests.support.stand_ins import link_record
 
 ABOUT = TopicPartition("t", 0)
 MOST = 3
@@ -14,23 +15,7 @@ MOST = 3
 
 def record(sequence: int, api_key: ApiKey, **changed: Any) -> LinkRecord:
     """A request of broker 1 to broker 0."""
-    fields: dict[str, Any] = {
-        "sequence": sequence,
-        "monotonic_s": 0.0,
-        "wall_time_s": 0.0,
-        "connection": 1,
-        "source": 1,
-        "target": 0,
-        "api_key": api_key,
-        "api": api_key.spelled,
-        "api_version": 1,
-        "correlation_id": sequence,
-        "client_id": None,
-        "direction": "request",
-        "fate": "passed",
-        "detail": None,
-    }
-    return LinkRecord(**fields | changed)
+    return link_record(api_key, 1, 0, sequence=sequence, correlation_id=sequence, **changed)
 
 
 def named(topic: str, partition: int, **more: Any) -> dict[str, Any]:

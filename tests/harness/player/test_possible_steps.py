@@ -24,7 +24,7 @@ from kchaos.harness.run.scenario import step_from_json, step_to_json
 from kchaos.harness.steps.clients import AwaitAnswer
 from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
 from kchaos.harness.steps.scenario_steps import AwaitHeld, Heal, Inject
-from tests.support.stand_ins import StandInBroker, StandInCluster, play_on
+from tests.support.stand_ins import StandInBroker, StandInCluster, link_record, play_on
 
 CONTROLLER = 2
 NODE = 100
@@ -278,22 +278,8 @@ def test_what_a_former_controller_wrote_behind_the_present_one_stays_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = {"topic": "t", "partition": 0, "leader": 0, "leader_epoch": 2, "isr": (0, 1)}
-    told = LinkRecord(
-        sequence=1,
-        monotonic_s=0.0,
-        wall_time_s=0.0,
-        connection=1,
-        source=CONTROLLER,
-        target=0,
-        api_key=ApiKey.UPDATE_METADATA,
-        api=ApiKey.UPDATE_METADATA.spelled,
-        api_version=1,
-        correlation_id=1,
-        client_id="",
-        direction="request",
-        fate="passed",
-        detail={"controller_epoch": 2, "live_brokers": (0, 1, 2), "partitions": [partition]},
-    )
+    said = {"controller_epoch": 2, "live_brokers": (0, 1, 2), "partitions": [partition]}
+    told = link_record(ApiKey.UPDATE_METADATA, CONTROLLER, 0, detail=said)
     monkeypatch.setattr(gates, "is_delivered", lambda *_: False)
     behind = play_with(tmp_path, told=[told], isr=(0,), controller_epoch=1)
     assert [lacks(behind, gate) for gate in (LEADER, IN_SYNC, LEVEL)] == ["", "", ""]
