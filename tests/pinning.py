@@ -30,7 +30,4 @@ def _of_known_releases() -> dict[str, str]:
 
 if __name__ == "__main__":
     lines = [f'"{place}" = "{digest}"\n' for place, digest in sorted(_of_known_releases().items())]
-    PINS.write_text(
-        "# Written by `python -m tests.pinning`.\n" + "".join(lines),
-        encoding="utf-8",
-    )
+    PINS.write_text("# Written by `python -m tests.pinning`.\n" + "".join(lines), encoding="utf-8")

@@ -21,6 +21,7 @@ from kchaos.checkers.run_line import is_unknown, line_of
 from kchaos.harness.exits import FINDING, UNKNOWN, exit_code_for_lines
 from kchaos.harness.report.text import text_report
 from tests.support.clean_runs import clean_run, clean_snapshot
+from tests.support.rule_evidence import client_line
 from tests.support.run_builder import RunBuilder
 
 T = k.TopicPartition("t", 0)
@@ -127,22 +128,7 @@ def test_seconds_of_a_part_of_a_run_are_those_in_it_and_count_once() -> None:
 
 
 def line(api: str, direction: Any, time: float, **fields: Any) -> ClientLine:
-    return ClientLine(
-        **{
-            "sequence": 1,
-            "link_sequence": 1,
-            "time": time,
-            "connection": 1,
-            "broker": 0,
-            "direction": direction,
-            "api": api,
-            "api_version": 3,
-            "correlation_id": 1,
-            "client_id": "mine",
-            "address": "127.0.0.1:4711",
-            **fields,
-        }
-    )
+    return client_line(api, direction, time=time, **fields)
 
 
 def sent(offset: int) -> ClientBatch:

@@ -23,6 +23,7 @@ from kchaos.checkers.rules.client_anomalies import NOT_TOLD, client_anomalies
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from tests.golden.stored import not_asked, unpacked
 from tests.support.clean_runs import clean_run
+from tests.support.rule_evidence import client_line
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "clients"
 ABORT, COMMIT = "ABORT", "COMMIT"
@@ -37,20 +38,9 @@ class Wire:
 
     def line(self, api: str, direction: Any, **fields: Any) -> None:
         number = next(self._numbers)
-        told = {"connection": 1, "address": "127.0.0.1:4711", "client_id": "mine", **fields}
-        self.lines.append(
-            ClientLine(
-                sequence=number,
-                link_sequence=1,
-                time=100.0 + number,
-                broker=0,
-                direction=direction,
-                api=api,
-                api_version=9,
-                correlation_id=number if direction == "request" else number - 1,
-                **told,
-            )
-        )
+        told = {"api_version": 9, "correlation_id": number - (direction != "request"), **fields}
+        when = {"sequence": number, "time": 100.0 + number}
+        self.lines.append(client_line(api, direction, **when, **told))
 
     def sends(
         self, *values: str, at: int = -1, error: int = 0, acks: int = -1, **more: Any

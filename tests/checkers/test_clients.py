@@ -26,7 +26,7 @@ from kchaos.checkers.results import Results
 from kchaos.checkers.rules.foreign import OwnBatches
 from tests.support.clean_runs import clean_run, clean_snapshot
 from tests.support.kafka_6361_runs import BOTH
-from tests.support.rule_evidence import batch, evidence
+from tests.support.rule_evidence import batch, client_line, evidence
 
 T = TopicPartition("t", 0)
 SENT = ClientBatch(
@@ -35,22 +35,7 @@ SENT = ClientBatch(
 
 
 def line(sequence: int, api: str, direction: Any, **fields: Any) -> ClientLine:
-    return ClientLine(
-        **{
-            "sequence": sequence,
-            "link_sequence": 1,
-            "time": 100.0 + sequence,
-            "connection": 1,
-            "broker": 0,
-            "direction": direction,
-            "api": api,
-            "api_version": 3,
-            "correlation_id": 1,
-            "client_id": "mine",
-            "address": "127.0.0.1:4711",
-            **fields,
-        }
-    )
+    return client_line(api, direction, sequence=sequence, time=100.0 + sequence, **fields)
 
 
 def asked(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from kchaos.checkers.evidence.clients import ClientLine
 from kchaos.checkers.evidence.history import Operation, record_payload
 from kchaos.checkers.evidence.partition import BatchEvidence, PartitionEvidence, ReplicaEvidence
 from kchaos.checkers.findings import Finding
@@ -82,3 +83,13 @@ def shown(findings: Any) -> list[Shown]:
     """What an expectation compares."""
     collected: list[Finding] = list(findings)
     return [(each.kind, each.brokers, each.first_offset, each.last_offset) for each in collected]
+
+
+def client_line(api: str, direction: Any, /, **changed: Any) -> ClientLine:
+    """What a link saw of a client that calls itself mine, but for what is changed."""
+    fields: dict[str, Any] = {
+        **{"sequence": 1, "link_sequence": 1, "time": 100.0, "connection": 1, "broker": 0},
+        **{"api": api, "direction": direction, "api_version": 3, "correlation_id": 1},
+        **{"client_id": "mine", "address": "127.0.0.1:4711"},
+    }
+    return ClientLine(**fields | changed)
