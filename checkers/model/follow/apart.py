@@ -3,7 +3,7 @@
 A search over many partitions at once looks at every order of steps that have nothing to do with
 each other. What ties partitions together is their order in messages alone: a fetcher asks for all
 of a leader's partitions in one Fetch, which that leader reads and counts one by one. So a record
-that a model explains is explained partition by partition too.
+that the model explains is mostly explained partition by partition too.
 """
 
 from collections import Counter
@@ -52,8 +52,9 @@ _IsLeftOut = Callable[[str | TopicPartition], bool]
 def follow_run(record: Record, *, patience: int = PATIENCE) -> Prediction:
     """Return what the model predicts of a run: of many partitions each is followed by itself.
 
-    Where a search over fewer has not looked at all that there is, each is followed by itself too.
-    If each is explained, what the search came to is no more than a suspect.
+    What nothing explains there is a suspect: a fetcher goes on for other partitions, where it would
+    have ended without them. Where a search over fewer has not looked at all that there is, each is
+    followed by itself too. If each is explained, what the search came to is a suspect as well.
 
     For the arguments and what it raises see `search.follow`.
     """
@@ -62,16 +63,12 @@ def follow_run(record: Record, *, patience: int = PATIENCE) -> Prediction:
         return _followed_apart(record, partitions, patience)
     prediction = follow(record, patience=patience)
     suspect = prediction.emptied_by
-    if suspect is None or suspect.is_proved or len(partitions) < 2:
+    if suspect is None or suspect.is_proved or prediction.limit or len(partitions) < 2:
         return prediction
-    alone = _followed_apart(record, partitions, patience if prediction.limit else patience // 4)
+    alone = _followed_apart(record, partitions, patience // 4)
     states = prediction.states + alone.states
-    if alone.emptied_by is None:
-        return replace(prediction, limit=suspected(suspect, states), states=states)
-    if alone.limit:
-        return replace(prediction, states=states)
-    found = replace(alone.emptied_by, explained=suspect.explained)
-    return replace(prediction, emptied_by=found, limit="", states=states)
+    limit = suspected(suspect, states) if alone.emptied_by is None else ""
+    return replace(prediction, limit=limit, states=states)
 
 
 def partitions_of(record: Record) -> list[TopicPartition]:
@@ -103,10 +100,11 @@ def _followed_apart(
 def joined(predictions: Sequence[Prediction]) -> Prediction:
     """Return one prediction of all partitions, of predictions of each by itself.
 
-    An observation that nothing explains goes before one at which a search was given up.
+    The first observation that nothing explains is a suspect.
     """
-    named = [each for each in predictions if each.emptied_by is not None]
-    named.sort(key=lambda each: bool(each.limit))
+    states = sum(each.states for each in predictions)
+    named = (each.emptied_by for each in predictions if each.emptied_by is not None)
+    suspect = next(named, None)
     labels = dict.fromkeys(chain.from_iterable(each.snapshots for each in predictions))
     remote = dict.fromkeys(chain.from_iterable(each.remote for each in predictions))
     return Prediction(
@@ -132,9 +130,9 @@ def joined(predictions: Sequence[Prediction]) -> Prediction:
         unavoidable=_all(predictions, "unavoidable"),
         moments=_all(predictions, "moments"),
         generations=dict(chain.from_iterable(each.generations.items() for each in predictions)),
-        emptied_by=named[0].emptied_by if named else None,
-        limit=named[0].limit if named else "",
-        states=sum(each.states for each in predictions),
+        emptied_by=None if suspect is None else replace(suspect, is_proved=False),
+        limit="" if suspect is None else suspected(suspect, states),
+        states=states,
         never_rests=any(each.never_rests for each in predictions),
     )
 

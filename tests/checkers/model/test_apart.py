@@ -1,4 +1,4 @@
-"""Partitions are followed apart: alike where nothing ties them, and what is found is proved."""
+"""Partitions are followed apart: alike where nothing ties them, and nothing is proved there."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,7 +7,7 @@ import pytest
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model import follow
-from kchaos.checkers.model.follow import apart, search
+from kchaos.checkers.model.follow import apart
 from kchaos.checkers.model.follow.apart import follow_run, of_partitions, partitions_of
 from kchaos.checkers.model.follow.matching import answer_as_seen
 from kchaos.checkers.model.follow.observations import (
@@ -17,7 +17,7 @@ from kchaos.checkers.model.follow.observations import (
     RequestSeen,
     ResponseSeen,
 )
-from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.model.values.prediction import EmptiedBy, PredictedBatch, Prediction
 from kchaos.checkers.model.values.requests import FetchAnswer
 from tests.support.loaded_record import loaded_record
 from tests.support.work import calls_of
@@ -99,41 +99,39 @@ def test_records_of_partitions_that_are_left_out_may_leave_no_room(*, carries_ot
 
 
 @pytest.mark.slow
-def test_what_a_search_over_all_partitions_gives_up_at_is_proved_by_one_of_them(
+def test_what_nothing_explains_of_a_partition_by_itself_is_a_suspect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    record, source = with_changed_answer(loaded_record(30, partitions=4), T1)
-    monkeypatch.setattr(search, "_BACK", ())
-    given_up = follow(record, patience=200)
+    """A fetcher that other partitions keep alive handles what it was answered before."""
+    record, source = with_changed_answer(loaded_record(10, partitions=4), T1)
+    monkeypatch.setattr(apart, "TOGETHER", 3)
 
     prediction = follow_run(record, patience=200)
 
-    assert given_up.limit
-    assert prediction.limit == ""
+    assert prediction.limit.startswith("of ")
     assert prediction.emptied_by is not None
-    assert prediction.emptied_by.source == source
+    assert (prediction.emptied_by.source, prediction.emptied_by.is_proved) == (source, False)
     assert "t-1" in prediction.emptied_by.why
 
 
-@pytest.mark.slow
 def test_a_suspect_is_not_confirmed_where_each_partition_by_itself_is_explained(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A search over all partitions at once runs out of patience, and says no more than that."""
-    record = loaded_record(30, partitions=4)
-    kept = search._Search._is_over
+    """What a search over all partitions does not explain is then their order in messages."""
+    record = loaded_record(5, partitions=2)
+    suspect = EmptiedBy(source="line:9", what="RequestSeen", why="", is_proved=False)
 
-    def impatient(searched: search._Search, patience: int, *enough: float) -> bool:
-        of = partitions_with_fetches(searched.record)
-        return kept(searched, patience if len(of) < 2 else 0, *enough)
+    def confirmed(followed: Record, *, patience: int) -> Prediction:
+        alone = len(partitions_with_fetches(followed)) < 2
+        prediction = follow(followed, patience=patience)
+        return prediction if alone else replace(prediction, emptied_by=suspect)
 
-    monkeypatch.setattr(search._Search, "_is_over", impatient)
+    monkeypatch.setattr(apart, "follow", confirmed)
 
     prediction = follow_run(record)
 
     assert prediction.limit.startswith("of ")
-    assert prediction.emptied_by is not None
-    assert not prediction.emptied_by.is_proved
+    assert prediction.emptied_by == suspect
 
 
 def partitions_with_fetches(record: Record) -> Mapping[TopicPartition, None]:
