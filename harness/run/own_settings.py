@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kchaos.checkers.errors import CheckError
+from kchaos.checkers.formats.batches import CODECS
 from kchaos.checkers.formats.checkpoints import parse_properties
 from kchaos.checkers.settings import is_listed, not_followed
+from kchaos.clusters.ask.client import why_not_compressed
 from kchaos.clusters.releases import Release
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.clusters.spec import OWN_PROPERTIES
@@ -16,7 +18,7 @@ from kchaos.clusters.start.broker_settings import unknown_setting
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.scenario import Scenario
 
-_ROLES = "process.roles"
+_ROLES, _COMPRESSION, _MAGIC = "process.roles", "compression.type", 2
 _OWNED: Mapping[str, str] = {
     **dict.fromkeys(OWN_PROPERTIES, "kchaos sets it"),
     **dict.fromkeys((PROTOCOL, BROKER_FORMAT), "kchaos sets it"),
@@ -101,6 +103,8 @@ def _why_left_out(name: str, value: str, release: Release, brokers: int) -> str:
         return unknown
     if not is_listed(name):
         return "it may load a class, read a file or connect elsewhere"
+    if name == _COMPRESSION and value in CODECS and (why := why_not_compressed(value, _MAGIC)):
+        return why
     if name.endswith(_COUNTS) and value.isdecimal() and int(value) > brokers:
         return f"there are {brokers} brokers"
     return ""

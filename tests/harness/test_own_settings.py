@@ -7,6 +7,7 @@ import pytest
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.harness.errors import UsageError
+from kchaos.harness.run import own_settings as settings_module
 from kchaos.harness.run.own_settings import OwnSettings, own_settings
 
 
@@ -43,6 +44,15 @@ def test_what_a_test_has_to_set_and_what_names_files_or_classes_is_left_out(tmp_
     ]
     # Nothing that is taken is refused when a cluster starts.
     ClusterSpec(brokers=(BrokerSpec(id=0, kafka="4.0.2"),), properties=dict(own.taken))
+
+
+@pytest.mark.parametrize("codec", ["lz4", "producer"])
+def test_what_no_client_of_a_test_could_read_is_left_out(
+    codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings_module, "why_not_compressed", lambda name, _magic: f"no {name}")
+    own = read(tmp_path, f"compression.type={codec}\n")
+    assert own.left_out == ((("compression.type", "no lz4"),) if codec == "lz4" else ())
 
 
 def test_other_settings_make_another_case(tmp_path: Path) -> None:
