@@ -15,7 +15,9 @@ from kchaos.clusters.system.waiting import await_until
 
 ANSWER_S = 10.0
 """Seconds that a controller may take for an answer."""
-ANSWER_MS = int(ANSWER_S * 1000)
+ANSWER_MS = int(ANSWER_S * 500)
+"""Milliseconds after which it answers in any case. ELECT_LEADERS may be answered only then, though
+the leader is elected (`ReplicaManager.hasDelayedElectionOperations`)."""
 _OFFICE_S = 30.0
 """So long a newly elected controller may take to begin, in seconds."""
 _PREFERRED, _UNCLEAN = 0, 1

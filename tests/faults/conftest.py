@@ -1,6 +1,7 @@
 """Fixtures of fault tests: a cluster that is left as it was found, topics, a journal."""
 
 import re
+import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -92,7 +93,8 @@ def topic(cluster: LocalCluster, request: pytest.FixtureRequest) -> Callable[...
     made: list[Topic] = []
 
     def make(*replicas: int, **configuration: str) -> Topic:
-        name = f"{request.node.originalname[:80]}-{id(request.node) % 1_000_000}-{len(made)}"
+        # The second try of a test has topics of its own.
+        name = f"{request.node.originalname[:80]}-{secrets.token_hex(3)}-{len(made)}"
         made.append(Topic(cluster, name, list(replicas), **configuration))
         return made[-1]
 
