@@ -58,7 +58,7 @@ def without(whole: Record, left_out: object) -> Record:
     ],
 )
 def test_what_is_left_out_of_a_run_is_missed(name: str, left_out: object, said: str) -> None:
-    prediction = follow(without(recorded(name, runs=HARD), left_out), patience=1_000)
+    prediction = follow(without(recorded(name, runs=HARD), left_out), patience=4_000)
 
     assert prediction.limit == ""
     assert prediction.emptied_by is not None

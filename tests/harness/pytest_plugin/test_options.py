@@ -1,6 +1,7 @@
 """Options, their twins, markers and multiplication; no cluster is started here."""
 
 from dataclasses import fields
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -449,6 +450,7 @@ def stand_ins(happened: list[str]) -> type:
         def __init__(self, _driver: str, spec: ClusterSpec, **_options: Any) -> None:
             self.size = len(spec.brokers)
             self.brokers: dict[int, Any] = {}
+            self.metadata = SimpleNamespace(registered=frozenset)
 
         def start(self) -> None:
             happened.append(f"{self.size} started")
