@@ -21,6 +21,7 @@ from kchaos.checkers.model.follow import observations
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
+from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.values.events import TopicCreated, TopicDeleted
 from kchaos.checkers.observations import Act
 
@@ -108,8 +109,8 @@ Matters = Callable[[RunEvidence], Iterator[Reach]]
 def not_modelled(evidence: RunEvidence) -> Iterator[NotModelled]:
     """Yield each rule that the model does not follow and that may explain a difference.
 
-    Besides, who may have been shut down by its controller because of a late request, and which
-    topic was made again where that matters.
+    Besides, who may have been shut down by its controller because of a late request, who has
+    moved a replica, and which topic was made again where that matters.
     """
     starts = (timed.event for timed in evidence.events if isinstance(timed.event, StartBroker))
     releases = {start.release for start in starts}
@@ -134,6 +135,12 @@ def not_modelled(evidence: RunEvidence) -> Iterator[NotModelled]:
     for file, places in _together(_lost_files(evidence)):
         yield NotModelled(
             why=f"LoseFile may be why: what a broker makes of the loss of {file} is not followed",
+            places=places,
+        )
+    for broker, places in _together(_moved(evidence, releases)):
+        yield NotModelled(
+            why=f"a move between log directories may be why: broker {broker} goes on with the "
+            "leader epochs of the directory before, which is not followed",
             places=places,
         )
     for topic, places in _together(_made_again(evidence, releases)):
@@ -175,6 +182,17 @@ def _lost_files(evidence: RunEvidence) -> Iterator[tuple[str, Reach]]:
             yield begun.act.file, Reach(since=line.time)
 
 
+def _moved(evidence: RunEvidence, releases: Collection[str]) -> Iterator[tuple[int, Reach]]:
+    """Yield each broker that moved a replica and asks and answers with the epochs of before.
+
+    `Replica.epochs` is set once in 1.1.0 to 2.1.0, and a move replaces the log alone
+    (Partition.maybeReplaceCurrentWithFutureReplica).
+    """
+    if any(map(_keeps_epochs_over_moves, releases)):
+        for time, moved in evidence.moved_replicas:
+            yield moved.broker, Reach(since=time, partitions=frozenset({moved.partition}))
+
+
 def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[tuple[str, Reach]]:
     """Yield each recreated topic of which a broker may still handle an earlier Fetch.
 
@@ -195,6 +213,13 @@ def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[tu
 
 def _begin(timed: TimedEvent) -> float:
     return timed.time if timed.began is None else timed.began
+
+
+def _keeps_epochs_over_moves(release: str) -> bool:
+    try:
+        return (1, 1) <= parse_version(release) < (2, 1, 1)
+    except ModelError:
+        return False
 
 
 def _fails_on_waiting_fetch(release: str) -> bool:

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import LoseFile, TopicPartition
+from kchaos.checkers.acts import LoseFile, StartBroker, TopicPartition
+from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.observed import Observed
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge, rules_of
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
-from kchaos.checkers.not_modelled import MATTERS, not_modelled
+from kchaos.checkers.model.values.events import ReplicaMoved
+from kchaos.checkers.not_modelled import MATTERS, Reach, not_modelled
 from kchaos.checkers.observations import Act
 from kchaos.checkers.rules import Judged
 from tests.golden.stored import BORDERS, HARD, unpacked
@@ -116,3 +118,20 @@ def test_a_lost_file_of_whose_loss_nothing_is_known_is_named_with_its_time() -> 
     (unfollowed,) = not_modelled(evidence)
     assert "what a broker makes of the loss of t-0/partition.metadata" in unfollowed.why
     assert [place.since for place in unfollowed.places] == [5.0]
+
+
+@pytest.mark.parametrize(
+    ("release", "is_there"), [("1.0.2", False), ("2.1.0", True), ("2.1.1", False)]
+)
+def test_a_move_matters_where_a_replica_keeps_the_epochs_of_the_directory_before(
+    release: str, is_there: bool
+) -> None:
+    moved = ReplicaMoved(broker=2, partition=TopicPartition("t", 0))
+    start = TimedEvent(time=1.0, zxid=1, event=StartBroker(broker=2, release=release))
+    evidence: Any = SimpleNamespace(
+        events=(start,), links=(), observed=(), moved_replicas=((5.0, moved),)
+    )
+    why = [each for each in not_modelled(evidence) if "a move between log directories" in each.why]
+    assert [each.places for each in why] == [
+        (Reach(since=5.0, partitions=frozenset({moved.partition})),)
+    ] * is_there
