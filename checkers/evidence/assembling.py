@@ -284,6 +284,7 @@ def _earlier(before: PartitionEvidence) -> Iterator[EarlierReplica]:
                 side=side,
                 broker=replica.broker,
                 snapshot=before.snapshot,
+                time=before.snapshot_time,
                 leader_epoch=before.leader_epoch,
                 high_watermarks=replica.high_watermarks,
                 batches=replica.batches,

@@ -133,6 +133,7 @@ class EarlierReplica:
 
     Attributes:
         snapshot: Label of the snapshot before.
+        time: When it was taken, in seconds since the epoch.
         leader_epoch: The partition's leader epoch then.
         high_watermarks: As in `ReplicaEvidence`, then.
         batches: Likewise.
@@ -141,6 +142,7 @@ class EarlierReplica:
     side: Side
     broker: int
     snapshot: str
+    time: float
     leader_epoch: int
     high_watermarks: tuple[int, ...]
     batches: tuple[BatchEvidence, ...] = ()

@@ -105,10 +105,20 @@ def _committed_by_leader(
 def _pairs(
     evidence: PartitionEvidence, side: Side
 ) -> Iterator[tuple[EarlierReplica, ReplicaEvidence]]:
+    """Yield each replica in both snapshots, unless a reassignment took it from its broker.
+
+    What the broker has after it was moved away is another replica. Its log goes some time later.
+    """
     replicas = {replica.broker: replica for replica in evidence.side(side)}
     for before in evidence.earlier:
         if before.side == side and before.broker in replicas:
-            yield before, replicas[before.broker]
+            now = replicas[before.broker]
+            since = before.time if now.batches else -math.inf
+            if not any(
+                broker == now.broker and since <= time <= evidence.snapshot_time
+                for broker, time in evidence.moved_away
+            ):
+                yield before, now
 
 
 def _excused_from(evidence: PartitionEvidence, before: EarlierReplica) -> float:

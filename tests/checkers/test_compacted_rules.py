@@ -148,6 +148,7 @@ def test_what_a_cleaner_removed_was_not_truncated() -> None:
         side=OBSERVED,
         broker=0,
         snapshot="before",
+        time=0.0,
         leader_epoch=3,
         high_watermarks=(6,),
         batches=WHOLE,

@@ -219,6 +219,7 @@ def before(broker: int, *batches: Any, high_watermark: int, leader_epoch: int = 
         side=OBSERVED,
         broker=broker,
         snapshot="before-healing",
+        time=900.0,
         leader_epoch=leader_epoch,
         high_watermarks=(high_watermark,),
         batches=batches,
@@ -249,6 +250,24 @@ def test_what_was_below_the_high_watermark_and_is_gone_was_truncated_below_it() 
     assert shown(truncated_below_high_watermark(planted, OBSERVED)) == [
         ("truncated-below-high-watermark", (1,), 2, 3)
     ]
+
+
+@pytest.mark.parametrize(
+    ("moved_away", "now", "is_truncated"),
+    [
+        ((1, 950.0), (THEIRS,), False),
+        ((1, 850.0), (THEIRS,), True),
+        ((1, 850.0), (), False),
+        ((0, 950.0), (THEIRS,), True),
+    ],
+)
+def test_a_replica_that_was_moved_away_did_not_truncate_its_log(
+    moved_away: tuple[int, float], now: tuple[Any, ...], is_truncated: bool
+) -> None:
+    seen = evidence(
+        replica(1, *now), earlier=(before(1, BOTH, high_watermark=2),), moved_away=(moved_away,)
+    )
+    assert bool(shown(truncated_below_high_watermark(seen, OBSERVED))) is is_truncated
 
 
 def test_what_was_above_the_high_watermark_may_go() -> None:
