@@ -70,9 +70,9 @@ _UNHASHED = State({})
 _BACK = (20, 100, 500)
 """Observations and decisions before the furthest point, from where the next searches begin."""
 _LOOKS = 2
-"""So many searches in another order, one after the other, look whether one comes further.
+"""Searches in another order that confirm a suspect, one after the other.
 
-If none does, and one of them ended by itself, the suspect is confirmed.
+None may come further, and one of them must have looked at all that follows.
 """
 
 
