@@ -22,7 +22,7 @@ from kchaos.harness.report.cause.story import (
 )
 from kchaos.harness.report.cause.topics import made_again
 from kchaos.harness.report.cause.truncations import cut_nothing, cut_too_little, kept_after
-from kchaos.harness.report.cause.wording import acting_text
+from kchaos.harness.report.cause.wording import acting_text, cut_step
 
 _MOST_EPOCHS = 3
 DIFFERING = ("divergence", "hole", "missing-tail")
@@ -88,14 +88,8 @@ def _own_cut(story: Story, term: Term) -> Iterator[CauseStep]:
         reaches = cut.target_offset <= finding.last_offset < cut.log_end_offset_before
         time = story.cut_at(cut)
         if reaches and cut.broker == term.leader and (time is None or time >= term.time):
-            yield CauseStep(
-                time=time,
-                section="replicas",
-                brokers=(cut.broker,),
-                text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
-                f"{cut.target_offset}, and with that its own records of leader epoch "
-                f"{term.leader_epoch}.",
-            )
+            rest = f", and with that its own records of leader epoch {term.leader_epoch}"
+            yield cut_step(story, cut, rest)
             return
 
 

@@ -21,7 +21,7 @@ from kchaos.harness.report.cause.story import (
     own_term,
 )
 from kchaos.harness.report.cause.tiers import let_go
-from kchaos.harness.report.cause.wording import finding_step, isr_text
+from kchaos.harness.report.cause.wording import cut_step, finding_step, isr_text
 from kchaos.harness.report.loading import Loaded
 
 _MOST_ELECTIONS = 3
@@ -76,13 +76,7 @@ def loss(story: Story) -> Iterator[CauseStep]:
     # What has no time of its own stays behind the last of these.
     yield from sorted([*promised, *besides, *elections], key=lambda step: step.time or 0.0)
     for cut in cut_off:
-        yield CauseStep(
-            time=story.cut_at(cut),
-            section="replicas",
-            brokers=(cut.broker,),
-            text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
-            f"{cut.target_offset}; with that it lost the records.",
-        )
+        yield cut_step(story, cut, "; with that it lost the records")
     if "retention" in story.finding.evidence:
         yield from let_go(story)
     else:

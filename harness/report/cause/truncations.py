@@ -7,7 +7,7 @@ from kchaos.checkers.rules.offsets import in_words
 from kchaos.harness.report.cause.elections import election_step
 from kchaos.harness.report.cause.epoch_questions import question_text
 from kchaos.harness.report.cause.story import CauseStep, Story
-from kchaos.harness.report.cause.wording import finding_step
+from kchaos.harness.report.cause.wording import cut_step, finding_step
 
 
 def cut_too_little(story: Story, follower: int) -> Iterator[CauseStep]:
@@ -17,14 +17,8 @@ def cut_too_little(story: Story, follower: int) -> Iterator[CauseStep]:
     for cut in own[-1:]:
         if cut.target_offset > last and story.finding.kind == "divergence":
             is_at_mark = cut.target_offset == cut.high_watermark
-            yield CauseStep(
-                time=story.cut_at(cut),
-                section="replicas",
-                brokers=(follower,),
-                text=f"Broker {follower} truncated its log from {cut.log_end_offset_before} to "
-                f"{cut.target_offset}{', its high watermark' if is_at_mark else ''}; "
-                f"{in_words(first, last)} stayed.",
-            )
+            mark = ", its high watermark" if is_at_mark else ""
+            yield cut_step(story, cut, f"{mark}; {in_words(first, last)} stayed")
 
 
 def cut_nothing(
@@ -73,14 +67,8 @@ def below_high_watermark(story: Story) -> Iterator[CauseStep]:
     for cut in story.truncations:
         reaches = cut.target_offset <= finding.last_offset < cut.log_end_offset_before
         if reaches and cut.broker in finding.brokers:
-            yield CauseStep(
-                time=story.cut_at(cut),
-                section="replicas",
-                brokers=(cut.broker,),
-                is_fatal=not answers,
-                text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
-                f"{cut.target_offset}; its high watermark was {cut.high_watermark}.",
-            )
+            rest = f"; its high watermark was {cut.high_watermark}"
+            yield cut_step(story, cut, rest, is_fatal=not answers)
     yield finding_step(finding)
 
 
@@ -91,13 +79,7 @@ def kept_after(story: Story, asked: AskedRound) -> Iterator[CauseStep]:
     stays = answer > last and story.finding.kind == "divergence"
     for cut in story.truncations:
         if (cut.broker, cut.target_offset) == (asked.follower, answer):
-            yield CauseStep(
-                time=story.cut_at(cut),
-                section="replicas",
-                brokers=(cut.broker,),
-                text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
-                f"{answer}{f'; {in_words(first, last)} stayed' if stays else ''}.",
-            )
+            yield cut_step(story, cut, f"; {in_words(first, last)} stayed" if stays else "")
             return
     if stays:
         yield CauseStep(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.model.values.prediction import Truncation
 from kchaos.checkers.outcome import brokers_text
 from kchaos.harness.report.cause.story import CauseStep, Story
 from kchaos.harness.report.moments import FaultSpan
@@ -16,6 +17,18 @@ def listed(words: Sequence[str]) -> str:
     """Join words as a list in a sentence."""
     *others, last = words
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def cut_step(story: Story, cut: Truncation, rest: str, *, is_fatal: bool = False) -> CauseStep:
+    """Return that a broker truncated its log, and the rest of that sentence."""
+    return CauseStep(
+        time=story.cut_at(cut),
+        section="replicas",
+        brokers=(cut.broker,),
+        is_fatal=is_fatal,
+        text=f"Broker {cut.broker} truncated its log from {cut.log_end_offset_before} to "
+        f"{cut.target_offset}{rest}.",
+    )
 
 
 def finding_step(finding: Finding) -> CauseStep:
