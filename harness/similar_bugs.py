@@ -1,23 +1,33 @@
-"""Known bugs that end as an unsafe run does: a section of its report."""
+"""Known bugs with the decisive fact of an unsafe run: a section of its report."""
+
+import re
+import tomllib
+from importlib.resources import files
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.findings import Question
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.harness.catalogue import entries_there
 from kchaos.harness.catalogue.entry import Entry
+from kchaos.harness.report.cause.causes import cause_of_run
 from kchaos.harness.report.loading import Loaded
 from kchaos.harness.report.sections import Section, SectionRow
 
 _NOTE = (
-    "They have the same kind of finding on a release of the same line. That one of them is the "
-    "cause of this run is not proved."
+    "They have the same kind of finding and of decisive fact on a release of the same line. That "
+    "one of them is the cause of this run is not proved."
 )
+DECISIVE: dict[str, str] = tomllib.loads(
+    files("kchaos.harness.catalogue").joinpath("decisive.toml").read_text("utf-8")
+)
+"""Name of an entry to the expression in which its decisive fact is recognised."""
 
 
 def alike_section(loaded: Loaded) -> Section | None:
-    """Return known bugs with a finding of the same kind on the release line; None if none.
+    """Return known bugs of the release line with such a finding and the same decisive fact.
 
     Each has the first release after the last one on which it shows, if such a release is known.
+    None if there are none.
     """
     kinds = {each.kind for each in loaded.findings if each.question is Question.SAFETY}
     try:
@@ -26,20 +36,22 @@ def alike_section(loaded: Loaded) -> Section | None:
         return None
     if loaded.results is None or loaded.results.safe is not False:
         return None
-    rows = [
-        _row(entry)
+    alike = [
+        entry
         for entry in entries_there().values()
         if entry.name != loaded.run.entry and _is_red(entry, line, kinds)
     ]
+    decided = [step.text for step in cause_of_run(loaded) if step.is_fatal] if alike else []
+    rows = [_row(entry) for entry in alike if _was_seen(entry, decided)]
     if not rows:
         return None
     return Section(
         name="alike",
-        title="Known bugs that end alike",
+        title="Known bugs with the same decisive fact",
         note=_NOTE,
         columns=("bug", "gone in", "title"),
         rows=tuple(rows),
-        lead=f"Known bugs that end alike: {', '.join(row.text for row in rows)}.",
+        lead=f"Known bugs with the same decisive fact: {', '.join(row.text for row in rows)}.",
     )
 
 
@@ -48,6 +60,12 @@ def _is_red(entry: Entry, line: tuple[int, ...], kinds: set[str]) -> bool:
         parse_version(release)[:2] == line and kinds & {found[0] for found in expectation.findings}
         for (_, release), expectation in entry.expectations.items()
     )
+
+
+def _was_seen(entry: Entry, decided: list[str]) -> bool:
+    """Return whether one of the run's decisive facts is of the entry's kind."""
+    fact = DECISIVE.get(entry.name)
+    return fact is not None and any(re.search(fact, text) for text in decided)
 
 
 def _row(entry: Entry) -> SectionRow:

@@ -1,5 +1,6 @@
-"""Whose an unsafe run is, which known bugs end alike, and the commands that come next."""
+"""Whose an unsafe run is, which known bugs are decided alike, and the commands that come next."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from kchaos.harness.report.loading import load
 from kchaos.harness.report.page import render
 from kchaos.harness.report.sections import sections_of
 from kchaos.harness.report.whose import last_words, next_commands, whose
-from kchaos.harness.similar_bugs import gone_in
+from kchaos.harness.similar_bugs import DECISIVE, gone_in
+from tests.golden.stored import BORDERS, ENTRIES, unpacked
 from tests.support.report_runs import DIVERGENCE, diverged, judge_as, prediction_of
 
 
@@ -39,7 +41,9 @@ def test_an_unsafe_run_says_whose_it_is(
     assert sentence.replace("'", "&#39;") in render(run)
 
 
-def test_known_bugs_of_the_release_line_with_that_finding_end_alike(tmp_path: Path) -> None:
+def test_known_bugs_of_the_release_line_with_that_finding_and_fact_are_named(
+    tmp_path: Path,
+) -> None:
     run = unsafe(tmp_path)
     (section,) = (each for each in sections_of(load(run)) if each.name == "alike")
     assert "KIP-279-3 (gone in 2.0.1)" in [row.text for row in section.rows]
@@ -48,6 +52,31 @@ def test_known_bugs_of_the_release_line_with_that_finding_end_alike(tmp_path: Pa
     commands = {purpose: command for command, purpose in next_commands(load(run))}
     assert commands["list known bugs that end so"] == "kchaos list divergence"
     assert commands["make one small file to attach"] == f"kchaos pack {run.path}"
+
+
+@pytest.mark.slow
+def test_a_bug_that_ends_alike_for_another_reason_is_not_named(tmp_path: Path) -> None:
+    """Of KAFKA-14010, on the same line, a leader's request for an ISR decides."""
+    run = unpacked("recreated-3.0.2", tmp_path, runs=BORDERS)
+    stopped = DIVERGENCE | {"kind": "replication-stopped", "brokers": [1], "first_offset": -1}
+    loaded = load(judge_as(run, findings=[stopped]))
+    kinds = {
+        each[0] for each in CATALOGUE["KAFKA-14010"].expectations["session-ends", "3.0.2"].findings
+    }
+    assert kinds == {"replication-stopped"}
+    assert [each.name for each in sections_of(loaded) if each.name == "alike"] == []
+
+
+def test_the_decisive_fact_of_each_stored_entry_is_recognised() -> None:
+    assert DECISIVE.keys() <= CATALOGUE.keys()
+    for cause in ENTRIES.glob("*/cause.txt"):
+        _, _, fact = cause.read_text().partition("decisive: ")
+        name = cause.parent.name
+        # Of an election alone no bug is recognised.
+        if name in DECISIVE:
+            assert re.search(DECISIVE[name], fact.partition("\n")[0]), name
+        else:
+            assert "was elected leader" in fact or not fact, name
 
 
 def test_a_run_that_conforms_says_which_rule_of_which_release_would_have_spared_it(
