@@ -36,11 +36,10 @@ has them) and ``partitions``, a list with one entry for each partition that the 
   EndQuorumEpoch have them too.
 
 Fetch, ListOffsets, OffsetForLeaderEpoch and ``is_new`` have None for what their version does not
-carry. Of a message larger than the relay's buffer (256 KiB) the head is read; then ``is_whole`` is
-False and the last entry may lack fields.
+carry. The head is read of a request larger than 256 KiB, and of a response larger than 16 MiB; then
+``is_whole`` is False and the last entry may lack fields.
 """
 
-import itertools
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -51,7 +50,6 @@ from kchaos.checkers.formats.batches import entries
 from kchaos.clusters.links.sessions import PartitionKey
 from kchaos.clusters.links.wire import Records
 
-_MOST_BATCHES = 10_000
 _LEFT_OUT = frozenset(
     {
         "max_wait_ms",
@@ -228,7 +226,7 @@ def _batches(records: Records) -> dict[str, Any]:
     offset is that of its last record, also when the entry wraps several compressed ones.
     """
     summary: dict[str, Any] = {"records_size_bytes": records.size_bytes, "batch_count": 0}
-    for entry in itertools.islice(entries(records.head, records.size_bytes), _MOST_BATCHES):
+    for entry in entries(records.head, records.size_bytes):
         summary.setdefault("base_offset", entry.offset)
         summary.setdefault("first_leader_epoch", entry.leader_epoch)
         summary["last_offset"] = entry.last_offset

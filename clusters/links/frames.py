@@ -1,4 +1,4 @@
-"""Cuts the bytes of a connection into Kafka's frames, without ever holding a large one whole."""
+"""Cuts the bytes of a connection into Kafka's frames, without holding the largest ones whole."""
 
 import socket
 import struct
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from kchaos.clusters.links.wire import MalformedMessage
 
 BUFFER_BYTES = 256 * 1024
+LARGEST_WHOLE_BYTES = 16 * 1024 * 1024
+"""More than a follower asks for by default, replica.fetch.response.max.bytes (10 MiB)."""
 _SIZE = struct.Struct(">i")
 _SMALLEST_FRAME_BYTES = 4
 LARGEST_FRAME_BYTES = 1 << 30
@@ -33,10 +35,15 @@ class FrameStream:
     """Reads one direction of a connection. What it returns is valid until it reads again."""
 
     def __init__(
-        self, sock: socket.socket, *, largest_frame_bytes: int = LARGEST_FRAME_BYTES
+        self,
+        sock: socket.socket,
+        *,
+        largest_frame_bytes: int = LARGEST_FRAME_BYTES,
+        largest_whole_bytes: int = BUFFER_BYTES,
     ) -> None:
         self._sock = sock
         self._largest_frame_bytes = largest_frame_bytes
+        self._largest_whole_bytes = largest_whole_bytes
         self._buffer = bytearray(BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._start = 0
@@ -65,7 +72,7 @@ class FrameStream:
     def next_frame(self, gives_up: Callable[[], bool]) -> Frame | None:
         """Return the next frame, or None if the stream ended (also within a frame, see `rest`).
 
-        A frame that fits into the buffer is complete, of a larger one the head is returned and
+        A frame up to the largest whole one is complete. Of a larger one the head is returned, and
         the caller reads what is left with `chunk`, after `taken`. ``gives_up`` is asked after
         every read; once it is true the frame is not waited for. Raises MalformedMessage when the
         size is absurd. In every case the bytes stay in `rest` until `taken` is called.
@@ -75,7 +82,8 @@ class FrameStream:
         size = _SIZE.unpack_from(self._buffer, self._start)[0]
         if not _SMALLEST_FRAME_BYTES <= size <= self._largest_frame_bytes:
             raise MalformedMessage(f"a frame of {size} bytes")
-        head_bytes = min(4 + size, BUFFER_BYTES)
+        is_whole = 4 + size <= self._largest_whole_bytes
+        head_bytes = 4 + size if is_whole else min(4 + size, BUFFER_BYTES)
         if not self._fill(head_bytes, gives_up):
             return None
         head = self._view[self._start : self._start + head_bytes]
@@ -110,11 +118,16 @@ class FrameStream:
         return count
 
     def _fill(self, wanted: int, gives_up: Callable[[], bool]) -> bool:
-        if self._start == self._end:
+        waiting = self._end - self._start
+        size = max(BUFFER_BYTES, wanted, waiting)
+        if not waiting:
             self._start = self._end = 0
-        elif self._start + wanted > BUFFER_BYTES:
-            waiting = self._end - self._start
-            self._view[:waiting] = bytes(self._view[self._start : self._end])
+        if self._start + wanted > size or size != len(self._buffer):
+            left = bytes(self._view[self._start : self._end])
+            if size != len(self._buffer):
+                self._buffer = bytearray(size)
+                self._view = memoryview(self._buffer)
+            self._view[:waiting] = left
             self._start, self._end = 0, waiting
         while self._end - self._start < wanted:
             count = self._receive(self._view[self._end :])

@@ -24,6 +24,7 @@ from kchaos.clusters.links.frames import (
     BUFFER_BYTES,
     LARGEST_CLIENT_FRAME_BYTES,
     LARGEST_FRAME_BYTES,
+    LARGEST_WHOLE_BYTES,
     Frame,
     FrameStream,
 )
@@ -194,7 +195,8 @@ class Connection:
     def _pump_responses(self) -> None:
         assert self._server is not None
         flow = self.flows[1]
-        stream = flow.stream = FrameStream(self._server)
+        most = BUFFER_BYTES if self.endpoint.is_for_clients else LARGEST_WHOLE_BYTES
+        stream = flow.stream = FrameStream(self._server, largest_whole_bytes=most)
         while not self._talk.is_dumb:
             try:
                 frame = stream.next_frame(lambda: self._talk.is_dumb)

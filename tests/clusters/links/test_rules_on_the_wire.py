@@ -10,6 +10,7 @@ from kchaos.checkers.acts import CutLink, CutZooKeeper, Hold
 from kchaos.checkers.formats.api_keys import APIS
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.links import ApiKey, Links, Match, RuleRefused, links
+from kchaos.clusters.links.frames import FrameStream
 
 FROM_1_TO_0 = Match(source=1, target=0)
 
@@ -52,6 +53,22 @@ def test_a_body_larger_than_the_buffer_passes_unchanged(lab, make_frame):
     server.send(answer)
     reader.join(10)
     assert received == [answer]
+
+
+def test_of_a_connection_frames_are_whole_up_to_a_size_and_begin_with_their_head_beyond(make_frame):
+    here, there = socket.socketpair()
+    sizes = (10, 1 << 20, 20, 3 << 20, 30)
+    frames = [make_frame(bytes([number]) * size) for number, size in enumerate(sizes)]
+    threading.Thread(target=there.sendall, args=(b"".join(frames),)).start()
+    stream = FrameStream(here, largest_whole_bytes=2 << 20)
+    for sent in frames:
+        frame = stream.next_frame(lambda: False)
+        stream.taken(frame)
+        read = bytes(frame.head)
+        assert frame.rest_bytes == 0 or len(sent) > 2 << 20
+        while len(read) < len(sent):
+            read += stream.chunk(len(sent) - len(read))
+        assert read == sent
 
 
 @pytest.mark.slow

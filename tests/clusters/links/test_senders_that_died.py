@@ -9,6 +9,7 @@ import pytest
 
 from kchaos.checkers.acts import CutLink, CutZooKeeper
 from kchaos.clusters.links import Match
+from kchaos.clusters.links.frames import LARGEST_WHOLE_BYTES
 
 CUT = CutLink(source=0, target=1)
 RESET = struct.pack("ii", 1, 0)
@@ -100,11 +101,11 @@ def test_a_request_on_an_open_connection_is_not_delivered_when_its_sender_has_hu
 
 def test_the_rest_of_a_large_answer_is_not_delivered_when_its_sender_died(lab, make_frame):
     client, server = lab.pair()
-    whole = answer(make_frame, 0, bytes(1 << 20))
+    whole = answer(make_frame, 0, bytes(LARGEST_WHOLE_BYTES))
     server.send(whole[: 1 << 19])
     client.read(1 << 19)
     with lab.links.cut(CUT) as cut:
-        server.send(whole[1 << 19 :])
+        server.send(whole[1 << 19 : 1 << 20])
         await_waiting(cut)
         die(server)
     assert reads_nothing_more(client)
