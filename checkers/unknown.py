@@ -44,7 +44,7 @@ class Denied(Enum):
 
     NEVER = "nothing that was seen can be relied upon"
     WITHOUT_END = "by findings that need no cluster at rest"
-    ALWAYS = "by every finding: only yes cannot be said"
+    ALWAYS = "by every finding: only yes is excluded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,7 +380,7 @@ def snapshots_not_predicted(judgement: Judgement) -> Iterator[str]:
     for snapshot in judgement.evidence.snapshots:
         if snapshot.label not in judgement.prediction.snapshots:
             yield (
-                f"the model was not told of snapshot {snapshot.label!r}: actions.jsonl lacks "
+                f"the model does not have snapshot {snapshot.label!r}: actions.jsonl lacks "
                 "its Snapshot"
             )
 

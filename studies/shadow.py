@@ -16,7 +16,7 @@ def shadow_section(loaded: Loaded) -> Section | None:
     return Section(
         name="shadow",
         title="What KIP-501's solutions would have done",
-        note="The rules of a proposal that no release has, over what this leader told; seconds "
+        note="The rules of a proposal that no release has, over this leader's own view; seconds "
         "since the beginning.",
         columns=("leader's term", "rule", "offline", "kept by a pending fetch", "leader and ISR"),
         rows=rows,

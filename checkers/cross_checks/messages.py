@@ -43,7 +43,7 @@ def message_disagreements(evidence: RunEvidence) -> Iterator[str]:
     if not evidence.is_linked:
         yield f"{LINKS} is there, although the cluster was not linked"
     elif not messages:
-        yield f"{LINKS} is empty, and a controller tells every broker something"
+        yield f"{LINKS} is empty, and a controller sends every broker something"
     names = {(sent.api_key, sent.api) for sent in messages}
     if len(names) > len({key for key, _ in names}):
         yield f"{LINKS} gives one kind of request two names"
@@ -151,4 +151,4 @@ def _untrue(evidence: RunEvidence, messages: tuple[LinkMessage, ...]) -> Iterato
             isr = tuple(sorted(entry.get("isr", ())))
             state = (entry["topic"], entry.get("partition"), entry["leader"])
             if (*state, entry.get("leader_epoch"), isr) not in written:
-                yield f"{message.read_at} tells a state of {state[0]}-{state[1]} that never was"
+                yield f"{message.read_at} has a state of {state[0]}-{state[1]} that never was"

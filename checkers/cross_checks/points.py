@@ -33,19 +33,19 @@ def _views(evidence: RunEvidence) -> Iterator[str]:
     asked = _asked(evidence)
     for view in leader_views(evidence.hits, with_resets=True):
         if abs(view.time - times[view.read_at]) > _ASIDE_S:
-            yield f"{view.read_at} tells of {view.time}, and was told at {times[view.read_at]}"
+            yield f"{view.read_at} names {view.time}, and was written at {times[view.read_at]}"
         of = {follower.follower for follower in view.followers} | {view.leader}
         if view.partition in replicas and not of <= replicas[view.partition]:
-            yield f"{view.read_at} tells of brokers {sorted(of)}, not all of them replicas"
+            yield f"{view.read_at} names brokers {sorted(of)}, not all of them replicas"
         for follower in view.followers:
             latest = max(follower.last_caught_up_at, follower.last_fetch_at or 0.0)
             if latest > view.time + _ASIDE_S:
-                yield f"{view.read_at} tells of broker {follower.follower} at {latest}, later on"
+                yield f"{view.read_at} names broker {follower.follower} at {latest}, later on"
             if not view.is_check and (follower.last_fetch_at is None) != (
                 follower.log_end_offset < 0
             ):
                 yield (
-                    f"{view.read_at} tells of a fetch at {follower.last_fetch_at} from offset "
+                    f"{view.read_at} names a fetch at {follower.last_fetch_at} from offset "
                     f"{follower.log_end_offset}: there was one, or there was none"
                 )
             fetched = (view.leader, view.partition, follower.follower, follower.log_end_offset)

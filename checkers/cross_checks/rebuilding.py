@@ -104,7 +104,7 @@ class _Rebuilding:
             wanted = _end_of(entries or (), asked[0])
             if wanted is not None and told != wanted:
                 yield (
-                    f"{message.read_at} tells of epoch {told[0]}, which ends at {told[1]}; by its "
+                    f"{message.read_at} answers epoch {told[0]}, which ends at {told[1]}; by its "
                     f"leader's epochs in snapshot {snapshot.label!r} it is {wanted[0]}, which ends "
                     f"at {wanted[1]}"
                 )

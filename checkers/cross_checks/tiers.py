@@ -41,7 +41,7 @@ def tier_disagreements(evidence: RunEvidence) -> Iterator[str]:
             getattr(reading, field_name) != getattr(action.event, field_name)
             for field_name in _ALIKE
         ):
-            yield f"{TIER} and actions.jsonl tell differently of the reading {name!r}"
+            yield f"{TIER} and actions.jsonl differ about the reading {name!r}"
         if reading.step != action.step:
             yield f"{TIER} has the reading {name!r} in step {reading.step}, not {action.step}"
         yield from _fetches(reading)

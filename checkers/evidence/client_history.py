@@ -311,7 +311,7 @@ class _Reading:
             beyond = sum((key, payload) in self._beyond for payload in payloads)
             if beyond:
                 yield (
-                    f"records of {key} came beyond the offset that was told to be committed: "
+                    f"records of {key} came beyond the offset that was reported as committed: "
                     f"{beyond}"
                 )
             again = sum((key, payload) not in names for payload in payloads) - beyond

@@ -185,5 +185,5 @@ def _number(hit: PointHit, text: str) -> int:
 
 def _another_shape(hit: PointHit) -> ScenarioDataError:
     return ScenarioDataError(
-        f"{hit.read_at}: what was told at {hit.point} has another shape: {hit.seen[:200]!r}"
+        f"{hit.read_at}: what was seen at {hit.point} has another shape: {hit.seen[:200]!r}"
     )

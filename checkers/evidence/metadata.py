@@ -182,7 +182,7 @@ class MetadataLogs:
         if fitting:
             return min(fitting, key=lambda snapshot: snapshot.end_offset)
         raise MetadataLogError(
-            f"{METADATA}/: the log begins at offset {self.start_offset}, and no snapshot tells "
+            f"{METADATA}/: the log begins at offset {self.start_offset}, and no snapshot has "
             "what was before"
         )
 

@@ -361,7 +361,7 @@ class RunEvidence:
         whys |= self.clients.unfollowed
         for transactional in self.clients.transactional:
             if self.markers is None:
-                whys.setdefault(transactional, "transactions whose markers the links did not tell")
+                whys.setdefault(transactional, "transactions whose markers the links did not see")
             if self.may_delete(transactional.topic):
                 whys.setdefault(
                     transactional, "transactions in a topic that brokers may delete from"

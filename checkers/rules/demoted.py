@@ -67,7 +67,7 @@ def _acknowledged(
         first_offset=operation.base_offset,
         last_offset=operation.last_offset,
         message=f"broker {operation.broker} acknowledged records at {offsets} (operation "
-        f"{operation.operation}). It had told before that it had read the metadata log up to "
+        f"{operation.operation}). Before, it had reported that it had read the metadata log up to "
         f"offset {applied}. By that log {_who(state)} in leader epoch {state.leader_epoch}",
         evidence={"operation": operation.operation, "decided_at": state.zxid, "applied": applied},
     )

@@ -206,7 +206,7 @@ def _lost_markers(
                 yield evidence.finding(
                     "lost-marker",
                     brokers=(broker,),
-                    message=f"broker {marker.broker} said that it had written the {end} of a "
+                    message=f"broker {marker.broker} answered that it had written the {end} of a "
                     f"transaction of producer {marker.producer_id}, and the leader's log does not "
                     "hold it",
                     evidence={"marker": marker.operation, "producer_id": marker.producer_id},
@@ -330,8 +330,8 @@ def _last_stable_offset(
         yield evidence.finding(
             "not-as-predicted",
             brokers=(read.broker,),
-            message=f"broker {read.broker} told {read.client} the last stable offset {said} beside "
-            f"high watermark {read.high_watermark}; by its transactions it is "
+            message=f"broker {read.broker} answered {read.client} with the last stable "
+            f"offset {said} beside high watermark {read.high_watermark}; by its transactions it is "
             f"{stable.at(read.high_watermark)}",
             evidence={
                 "what": "last stable offset",

@@ -44,7 +44,7 @@ def remedy() -> str:
         return "mfusepy is not installed: pip install 'kchaos[disk]'"
     tried = subprocess.run([sys.executable, "-c", _LOADS], capture_output=True, text=True)
     if tried.returncode != 0:
-        said = (tried.stderr.strip() or "nothing was said").splitlines()[-1]
+        said = (tried.stderr.strip() or "it printed nothing").splitlines()[-1]
         return f"libfuse cannot be loaded ({said}): install it (package libfuse3-3 or libfuse2)"
     return ""
 

@@ -61,7 +61,7 @@ def _make_tar(image: str, tar: Path) -> None:
     ) as making:
         try:
             _, written = making.communicate(timeout=_MAKE_TIMEOUT_S)
-            said = written.strip().splitlines() or ["it said nothing"]
+            said = written.strip().splitlines() or ["it printed nothing"]
             failed = said[-1] if making.returncode != 0 else ""
         except subprocess.TimeoutExpired:
             failed = f"it was not done after {_MAKE_TIMEOUT_S} s"

@@ -111,7 +111,7 @@ def _run(command: Sequence[str], timeout_s: float) -> subprocess.CompletedProces
         )
     except subprocess.TimeoutExpired as expired:
         raise ClusterError(
-            f"the console consumer did not end within {timeout_s:g} s; it said: "
+            f"the console consumer did not end within {timeout_s:g} s; it printed: "
             f"{_text(expired.stderr)[-500:]}"
         ) from expired
 

@@ -99,11 +99,11 @@ def _misnamed(act: acts.HoldPoint) -> str:
     if act.manner == "fail" and not (act.error if point.of_disk is not None else point.fails_with):
         return f"what begins at {act.point} cannot fail"
     if act.readers != "all" and not point.names_reader:
-        return f"at {act.point} nothing tells who reads: take readers='all'"
+        return f"at {act.point} the reader is not seen: take readers='all'"
     if (act.topic is None) != (act.partition is None):
         return "topic and partition go together"
     if act.topic is not None and not point.names_partitions:
-        return f"at {act.point} nothing tells the partition"
+        return f"at {act.point} the partition is not seen"
     return ""
 
 

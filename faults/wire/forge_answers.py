@@ -30,7 +30,7 @@ class ForgeAnswers(acts.ForgeAnswers):
             return f"no answer can be forged to be {self.error!r}; known: {known}"
         return needs_zookeeper(
             view,
-            "their brokers are told by Fetch where they diverge, and none asks "
+            "their brokers learn by Fetch where they diverge, and none asks "
             "OffsetForLeaderEpoch; hold Fetch responses with HoldRequests",
         ) or why_no_rule(view, self)
 

@@ -264,7 +264,7 @@ def _partition(state: tuple[Any, ...]) -> dict[str, Any]:
 def _state(cluster: Cluster, topic: str, partition: int) -> tuple[Any, ...]:
     state: LeaderAndIsr | None = cluster.metadata.state(topic, partition)
     if state is None:
-        raise FaultError(f"{topic}-{partition} has no state, so nothing can be told of it")
+        raise FaultError(f"{topic}-{partition} has no state, so no request about it can be made")
     replicas = tuple(cluster.metadata.assignment(topic)[partition])
     return (
         topic,

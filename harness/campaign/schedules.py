@@ -313,7 +313,7 @@ def chaos(
         Campaign(player=player, side_by_side=side_by_side).run(missing, drawn, keep)
     if plan.own and plain:
         say(
-            f"{len(plain)} of {len(missing)} had nothing of your own: it comes more often "
+            f"{len(plain)} of {len(missing)} had no step of your own: it comes more often "
             "with a greater weight in DRAWN, or with more --steps"
         )
     if file is not None:

@@ -66,7 +66,7 @@ def upgrade_of(
         ReleaseError, MachineError: There is no such Kafka, or it cannot be had.
     """
     if not newer and build is None:
-        raise UsageError("it is not said what the cluster goes to: --to RELEASE or --to-build PATH")
+        raise UsageError("the target of the upgrade is missing: --to RELEASE or --to-build PATH")
     if len(older) > 1 or len(newer) > 1:
         raise UsageError(
             f"one command runs one pair, and not from {' and '.join(older)} to "

@@ -27,7 +27,7 @@ def _steps(case: str) -> tuple[k.Step, ...]:
         k.Produce(operation="first", topic="t", partition=0, records=1, acks=-1),
         k.AwaitReplicated(topic="t", partition=0, brokers=(SECOND, FOLLOWER), log_end_offset=1),
         *(_LEFT_OVER if case != _ONCE else _GONE),
-        k.Tell(text="broker 2 is back, and needs to be told what it has"),
+        k.Tell(text="broker 2 is back, and needs its first LeaderAndIsr"),
         k.Heal(name="down"),
         *(_move("heals", away_from=FIRST) if case == _MOVED else ()),
         k.Produce(operation="second", topic="t", partition=0, records=1, acks=1),
@@ -84,7 +84,7 @@ def _cannot_show(_case: str, release: str) -> str:
 
 KAFKA_12315 = k.Entry(
     name="KAFKA-12315",
-    title="A controller that is elected a second time tells no broker what it has",
+    title="A controller that is elected a second time sends no broker its replicas",
     story=(
         "Controller 0 stands still when it is about to see that brokers came and went. Meanwhile "
         "broker 1 is elected, and broker 2, which follows t, is killed. Controller 0 goes on. It "

@@ -92,8 +92,8 @@ KAFKA_7164 = k.Entry(
         "explore --kafka 2.0.1 --without KAFKA-7164 --replicas 3 --property agreement` finds"
     ),
     cases={
-        _FETCHES: "the explorer's six acts: F fetches on, and is in sync before it is told",
-        _CUT_OFF: "F and A are cut off from each other until F is told",
+        _FETCHES: "the explorer's six acts: F fetches on, and is in sync before its LeaderAndIsr",
+        _CUT_OFF: "F and A are cut off from each other until F gets its LeaderAndIsr",
     },
     cluster=quick_cluster(A, B, F, controller=CONTROLLER),
     steps=_steps,

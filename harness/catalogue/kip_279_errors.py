@@ -43,7 +43,7 @@ _ANSWERS_FORGED: tuple[k.Step, ...] = (
         fault=k.ForgeAnswers(name="answers", source=A, target=B, error="NOT_LEADER_FOR_PARTITION"),
     ),
     k.Heal(name="A-down"),
-    k.Tell(text="A is told three times; has it truncated to its high watermark?"),
+    k.Tell(text="A gets three errors; has it truncated to its high watermark?"),
     k.AwaitLog(broker=A, pattern=_TOLD_ERROR, count=3),
     k.AwaitReplicated(topic="t", partition=0, brokers=(A,), log_end_offset=21),
 )

@@ -125,7 +125,7 @@ def _answered(error_code: int) -> Mapping[str, Any]:
 
 KIP_380_STALE_LEADER_AND_ISR = k.Entry(
     name="KIP-380-stale-leader-and-isr",
-    title="A bounced broker takes its partitions as its earlier generation was told of them",
+    title="A bounced broker takes its partitions from a LeaderAndIsr of before",
     story=(
         "Broker 1 led t and bounced; broker 2 leads t now. Before the controller has told broker "
         "1, an older LeaderAndIsr arrives that was made for its earlier generation. The leader "

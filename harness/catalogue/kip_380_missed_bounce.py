@@ -145,7 +145,7 @@ _NOTICED = _controller_log(f"bounced brokers: {BOUNCING}, all live brokers: 0,1,
 
 KIP_380_MISSED_BOUNCE = k.Entry(
     name="KIP-380-missed-bounce",
-    title="A broker bounces before its controller looks, and is never told anything again",
+    title="A broker bounces before its controller looks, and gets no request any more",
     story=(
         "Broker 1 leads t and is the only replica of v; it follows u. The controller's event "
         "thread stands still when it is about to handle that broker 1 has gone, and goes on when "

@@ -116,7 +116,7 @@ def _sent_to_an_old_leader(number: int) -> Mapping[str, Any]:
 
 KIP_380_STALE_UPDATE_METADATA = k.Entry(
     name="KIP-380-stale-update-metadata",
-    title="A bounced broker takes a live leader for dead, as its earlier generation was told",
+    title="A bounced broker takes a live leader for dead, from an UpdateMetadata of before",
     story=(
         "While broker 2 was down, an UpdateMetadata said so to broker 1. Broker 2 is long back, "
         "and broker 1 has bounced, when the request arrives. Up to 2.1 broker 1 believes it: it "

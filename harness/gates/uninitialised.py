@@ -48,7 +48,7 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
             or time.monotonic() > deadline
         ),
         timeout_s=2 * quiet_s,
-        waiting_for="the controller to tell every broker of its replicas",
+        waiting_for="the controller to inform every broker of its replicas",
         last_seen=lambda: suspects,
     )
     return {

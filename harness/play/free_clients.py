@@ -105,7 +105,7 @@ class FreeClients:
 
     def _last_words(self) -> str:
         lines = self.child.log_file.read_text(errors="replace").strip().splitlines()
-        return "; ".join(lines[-5:]) or "they said nothing"
+        return "; ".join(lines[-5:]) or "they printed nothing"
 
 
 def start_free_clients(
@@ -134,7 +134,7 @@ def start_free_clients(
             lambda: clients.told().get("is_started"),
             timeout_s=timeout_s,
             waiting_for="every free client to have a record acknowledged, or to read one",
-            last_seen=lambda: clients.told().get("clients", "nothing was said yet"),
+            last_seen=lambda: clients.told().get("clients", "no state was written yet"),
             remedy=f"see {child.log_file}",
             abort=clients.check,
         )

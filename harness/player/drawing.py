@@ -411,7 +411,7 @@ def no_formats(mix: str, release: str) -> str:
         if number < (3, 0)
         else "brokers ignore it there (KIP-724)"
     )
-    return f"the mix formats draws no message format on {release}: {why}"
+    return f"the mix formats changes no message format on {release}: {why}"
 
 
 def played(act: Step, *, gated: bool) -> Iterator[Step]:

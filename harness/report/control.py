@@ -8,6 +8,8 @@ from kchaos.checkers.evidence.broker_epochs import ControlRequest
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.harness.report.loading import Loaded
 
+ACCEPTED = "accepted"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRow:
@@ -50,7 +52,7 @@ def most_of(rows: Sequence[ControlRow], most: int) -> tuple[ControlRow, ...]:
 
 def _row(request: ControlRequest) -> ControlRow:
     names = sorted({f"{topic}-{partition}" for topic, partition, _ in request.partitions})
-    answer = {0: "accepted", ErrorCode.STALE_BROKER_EPOCH: "STALE_BROKER_EPOCH (77)"}.get(
+    answer = {0: ACCEPTED, ErrorCode.STALE_BROKER_EPOCH: "STALE_BROKER_EPOCH (77)"}.get(
         request.error_code, f"error {request.error_code}"
     )
     made = ", made by kchaos" if request.is_made else ""

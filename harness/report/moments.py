@@ -268,7 +268,7 @@ def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
         inside = (f"{key}={_plain(item)}" for key, item in value.items() if item not in (None, ""))
         return "(" + ", ".join(inside) + ")"
-    return str(value)
+    return str(round(value, 3) if isinstance(value, float) else value)
 
 
 def _of_faults(faults: Iterable[FaultSpan]) -> Iterable[Moment]:

@@ -14,7 +14,7 @@ from kchaos.harness.report.broker_states import story_names
 from kchaos.harness.report.cause.causes import cause_of
 from kchaos.harness.report.cause.story import CauseStep
 from kchaos.harness.report.cause.unavoidable import no_way_back
-from kchaos.harness.report.control import control_rows, most_of
+from kchaos.harness.report.control import ACCEPTED, control_rows, most_of
 from kchaos.harness.report.finding_views import in_order, offsets_text
 from kchaos.harness.report.lane_drawing import lanes_of, marks_on, note_of, offsets_of
 from kchaos.harness.report.lanes import LogLane, LogSpan, join_equal
@@ -413,9 +413,10 @@ def _control(paper: Paper, loaded: Loaded) -> None:
     if not rows:
         return
     paper.heading("Control requests (broker epoch carried / in force)")
-    shown = most_of(rows, MOST_REQUESTS)
+    refused = [row for row in rows if row.is_late or row.answer != ACCEPTED]
+    shown = most_of(refused, MOST_REQUESTS)
     if len(shown) < len(rows):
-        paper.add(f"the first {len(rows) - len(shown)} that came in time are left out", indent=2)
+        paper.add(f"{len(rows) - len(shown)} that came in time are left out", indent=2)
     for row in shown:
         start = f"{row.time - loaded.started_at:8.3f}  "
         of_partitions = f" about {row.partitions}" if row.partitions else ""

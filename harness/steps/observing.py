@@ -78,7 +78,7 @@ class AwaitPoint:
                 f"broker {self.broker} runs without the point {self.point}: name it in its spec"
             )
         if self.seen and not POINTS[self.point].is_told:
-            raise ScenarioError(f"what is seen at {self.point} is not told each time: leave it out")
+            raise ScenarioError(f"not every hit at {self.point} has values: leave seen out")
         before = self._count(gate)
         await_until(
             lambda: self._count(gate) >= before + self.times,

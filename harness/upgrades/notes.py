@@ -51,7 +51,7 @@ def _change(release: str, text: str, name: str = "") -> NotableChange:
 
 
 CHANGES: tuple[NotableChange, ...] = (
-    _change("0.11.0.0", "Unclean leader election is off unless it is asked for.", "KIP-106"),
+    _change("0.11.0.0", "Unclean leader election is off unless a setting allows it.", "KIP-106"),
     _change(
         "0.11.0.0",
         "Kafka does not make the topic of group offsets before there are as many brokers as "

@@ -141,7 +141,7 @@ def searched_rows(bounds: SearchBounds, say: Say) -> tuple[Row, ...]:
             brokers = formats(key, FENCING).of(NEW, OLD, NEW)
             cells[key] = drawn(brokers, bounds, is_unclean=False)
         question = "Fenced, elections clean, three replicas: how many random schedules break it?"
-        rows.append(Row(name="drawn, clean", question=question, cells=cells))
+        rows.append(Row(name="random, clean", question=question, cells=cells))
     return tuple(rows)
 
 

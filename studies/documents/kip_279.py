@@ -149,7 +149,7 @@ def searched_rows(bounds: SearchBounds, say: Say) -> tuple[Row, ...]:
             brokers = dict.fromkeys((0, 1), generation)
             cells[key] = drawn(brokers, bounds, is_unclean=is_unclean)
         question = f"Over {FENCED}, elections {word}: how many random schedules break something?"
-        rows.append(Row(name=f"drawn, {word}", question=question, cells=cells))
+        rows.append(Row(name=f"random, {word}", question=question, cells=cells))
     return tuple(rows)
 
 

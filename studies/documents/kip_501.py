@@ -116,7 +116,7 @@ def compare_run(path: Path, _say: Say) -> Comparison:
     ]
     if not named_lines:
         raise ComparisonError(
-            f"{path}: no leader told what it knew of its followers. Run an entry of KIP-501, or "
+            f"{path}: no leader's view of its followers was seen. Run an entry of KIP-501, or "
             "name the points fetch-counted and isr-check in a broker's spec"
         )
     return Comparison(

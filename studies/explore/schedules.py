@@ -176,7 +176,7 @@ def wrong_at_end(schedule: Schedule) -> str:
     last = schedule.states[-1]
     forgotten = sorted(untold(World(last)))
     return _broken(World(last), last(PROMISED)) or (
-        f"broker {forgotten[0]} was told nothing" if forgotten else ""
+        f"broker {forgotten[0]} got no request" if forgotten else ""
     )
 
 

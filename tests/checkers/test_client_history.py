@@ -303,7 +303,7 @@ def test_a_transaction_is_there_as_a_whole_once_a_part_of_it_was_read() -> None:
 def test_records_beyond_the_high_watermark_are_said() -> None:
     wire = Wire().sends("a", at=0).fetches(0, batch("a"), high_watermark=0)
     assert client_history(wire.lines).not_known == (
-        "records of t-0 came beyond the offset that was told to be committed: 1",
+        "records of t-0 came beyond the offset that was reported as committed: 1",
     )
 
 

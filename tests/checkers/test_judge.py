@@ -358,7 +358,7 @@ def test_a_snapshot_that_the_model_was_not_told_of_leaves_conformance_unknown(
 
     assert (results.conforms, results.safe) == (None, True)
     assert results.unknown is not None
-    assert "not told of snapshot 'final'" in results.unknown
+    assert "does not have snapshot 'final'" in results.unknown
 
 
 def test_a_rule_that_fails_is_unknown_and_what_the_others_found_stays(

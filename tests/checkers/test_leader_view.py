@@ -99,5 +99,5 @@ def test_what_other_points_see_is_not_a_leader_s_view() -> None:
     ],
 )
 def test_what_has_another_shape_is_damage_that_names_the_line(seen: str, point: str) -> None:
-    with pytest.raises(ScenarioDataError, match=r"hits\.jsonl:1: what was told at .* shape"):
+    with pytest.raises(ScenarioDataError, match=r"hits\.jsonl:1: what was seen at .* shape"):
         list(leader_views([told(seen, point)]))

@@ -297,8 +297,8 @@ AGAINST: list[tuple[k.Fault, k.ClusterView, str]] = [
     (replace(AT_POINT, manner="delay"), view(), "only a delay has one"),
     (replace(AT_POINT, delay_ms=5), view(), "only a delay has one"),
     (replace(AT_POINT, readers="both"), view(), "use 'all', 'followers' or 'consumers'"),  # type: ignore[arg-type]
-    (replace(AT_POINT, readers="followers"), view(), "at send-fetch nothing tells who reads"),
-    (replace(AT_POINT, topic="t", partition=0), view(), "nothing tells the partition"),
+    (replace(AT_POINT, readers="followers"), view(), "at send-fetch the reader is not seen"),
+    (replace(AT_POINT, topic="t", partition=0), view(), "the partition is not seen"),
     (replace(AT_POINT, topic="t"), view(), "topic and partition go together"),
     (k.HoldController(broker=0), replace(view(), controller=1), "not the controller: broker 1 is"),
     (k.DisconnectNetwork(broker=0), view(), "the agent cannot reach the harness"),
@@ -321,7 +321,7 @@ AGAINST: list[tuple[k.Fault, k.ClusterView, str]] = [
     (
         k.SlowFetchReads(broker=0, where="request", topic="t", partition=0),
         view(),
-        "at fetch-request nothing tells the partition",
+        "at fetch-request the partition is not seen",
     ),
     (BY_API, replace(view(), controller=None), "no controller to ask"),
     (replace(BY_API, by="vote"), view(), "by is 'vote'"),  # type: ignore[arg-type]

@@ -227,7 +227,7 @@ def test_transactions_whose_markers_no_link_told_leave_their_topics_alone_unknow
 
     assert (results.conforms, results.safe, results.findings) == (None, True, ())
     assert (results.unknown or "").startswith("4 of 6 partitions conform; not counted: ct, kt; ")
-    assert "transactions whose markers the links did not tell" in (results.unknown or "")
+    assert "transactions whose markers the links did not see" in (results.unknown or "")
 
 
 @of_run(WITHOUT_MARKERS)

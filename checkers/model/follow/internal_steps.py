@@ -162,10 +162,10 @@ def _begins_elsewhere(
         return ""
     name = f"{partition.topic}-{partition.partition}"
     if start < replica.log.log_start_offset:
-        return f"{name}: told log start {start}, possible was {replica.log.log_start_offset}"
+        return f"{name}: log start {start}, possible was {replica.log.log_start_offset}"
     refused = log_start.why_not(world, broker_id, partition, start)
     if refused:
-        return f"{name}: told log start {start}, possible was less: {refused}"
+        return f"{name}: log start {start}, possible was less: {refused}"
     log_start.move(world, broker_id, partition, start)
     return ""
 

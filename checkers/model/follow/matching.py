@@ -105,10 +105,10 @@ def _asked_differs(asked: PartitionRequest, said: observations.PartitionAsked) -
             return f"named topic id {said.topic_id}, possible was {asked.topic_id}"
         fetched = said.last_fetched_epoch
         if fetched is not None and fetched != asked.requested_epoch:
-            return f"told last epoch {fetched}, possible was {asked.requested_epoch}"
+            return f"last fetched epoch {fetched}, possible was {asked.requested_epoch}"
     told = said.leader_epoch
     if told is not None and told >= 0 and told != asked.leader_epoch:
-        return f"told leader epoch {told}, possible was {asked.leader_epoch}"
+        return f"leader epoch {told}, possible was {asked.leader_epoch}"
     return ""
 
 

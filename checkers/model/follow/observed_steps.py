@@ -267,7 +267,7 @@ def _forged(
         if error is None:
             raise Excluded(
                 f"the link answered error {code} for {partition.topic}-{partition.partition} in "
-                f"broker {seen.leader}'s place, which no fault said"
+                f"broker {seen.leader}'s place, which no fault did"
             )
         answers.append((partition, EpochAnswer(error=error)))
     forged = replace(request, answers=tuple(answers))

@@ -148,7 +148,7 @@ def _is_stuck(
             high_watermark = f"a high watermark above {above}" if above >= 0 else "a high watermark"
             news = high_watermark if is_news else "records"
             return (
-                f"broker {leader_id} would have told broker {follower} {news} of {partition.topic}-"
+                f"broker {leader_id} would have sent broker {follower} {news} of {partition.topic}-"
                 f"{partition.partition} in answer to request {number[1]}, and no answer was seen"
             )
     return ""

@@ -954,7 +954,7 @@ def id_in_a_fetch(known: Generation) -> str:
 
 TOPIC_IDS = {
     "KIP-516": in_prediction("2.8.2", told_again, leader_epoch_of(1), old=1, new=0),
-    "topic ids told": in_prediction("2.8.2", told_again, leader_epoch_of(1), old=1, new=0),
+    "topic ids in requests": in_prediction("2.8.2", told_again, leader_epoch_of(1), old=1, new=0),
     "KAFKA-12426": in_prediction(
         "3.1.2",
         made_again_while_away,
@@ -980,7 +980,7 @@ CONTROL_AND_STORAGE = {
         old=("none", 1),
         new=("fetching", 2),
     ),
-    "broker epochs told": Shown(
+    "broker epochs in requests": Shown(
         release="2.2.2", look=stopped_for_an_earlier_generation, old=True, new=False
     ),
     "KAFKA-9839": Shown(
@@ -998,7 +998,7 @@ CONTROL_AND_STORAGE = {
     "KAFKA-9198": Shown(
         release="2.4.0", look=lambda known: known.fails_on_waiting_fetch, old=True, new=False
     ),
-    "leader epochs told to stop": Shown(release="2.6.0", look=epoch_of_the_stop, old=-1, new=0),
+    "leader epochs in StopReplica": Shown(release="2.6.0", look=epoch_of_the_stop, old=-1, new=0),
     "KAFKA-3143": Shown(
         release="2.3.1", look=isr_after_a_failover, old=(0, 0, (0, 1)), new=(1, 0, (0,))
     ),

@@ -77,7 +77,7 @@ def test_a_forged_answer_arrives_with_the_error_that_the_fault_said() -> None:
     ids=["no fault", "another pair", "another error"],
 )
 def test_an_answer_that_no_fault_forged_is_not_possible(acts: tuple[Action, ...]) -> None:
-    with pytest.raises(Excluded, match="error 6 for t-0 in broker 0's place, which no fault said"):
+    with pytest.raises(Excluded, match="error 6 for t-0 in broker 0's place, which no fault did"):
         taken(reply(Fate.FORGED, 6), *acts)
 
 

@@ -54,7 +54,7 @@ def without(whole: Record, left_out: object) -> Record:
         # One that moved the high watermark, and so is seen.
         ("2.0.1-unanswered-writes", (8, 2), "told broker 0 a high watermark above 0 of t-0"),
         # The first one of a fetch session, which says everything.
-        ("2.0.1-unanswered-writes", (42, 31), "would have told broker 0 a high watermark of t-0"),
+        ("2.0.1-unanswered-writes", (42, 31), "would have sent broker 0 a high watermark of t-0"),
     ],
 )
 def test_what_is_left_out_of_a_run_is_missed(name: str, left_out: object, said: str) -> None:

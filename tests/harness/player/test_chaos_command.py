@@ -238,7 +238,7 @@ def test_schedules_without_anything_of_ones_own_are_counted(tmp_path: Path) -> N
         return [text for text in told if "your own" in text]
 
     (missing,) = said(file)
-    assert missing.startswith("2 of 2 had nothing of your own")
+    assert missing.startswith("2 of 2 had no step of your own")
     assert said(other) == []
 
 

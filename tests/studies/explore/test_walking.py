@@ -226,7 +226,7 @@ def course(*acts: ChaosMove) -> Schedule:
 
 def test_a_schedule_is_wrong_at_its_end_where_a_broker_was_told_nothing() -> None:
     assert wrong_at_end(course(ChaosMove("kill", 1), ChaosMove("restart", 1))) == ""
-    assert wrong_at_end(course(ChaosMove("bounce", 1))) == "broker 1 was told nothing"
+    assert wrong_at_end(course(ChaosMove("bounce", 1))) == "broker 1 got no request"
 
 
 def test_only_different_records_at_one_offset_are_a_conflict() -> None:

@@ -52,7 +52,7 @@ EPOCH_LOST = Rule(
     protocol="2.7-IV1",
     source="kafka.server.AbstractFetcherThread, 3.5.1",
     meaning=(
-        "A fetch that brings nothing right after a follower was told its leader makes it forget "
+        "A fetch that brings nothing right after a follower got its leader makes it forget "
         "its last fetched epoch. So it says none until it has appended again (from KAFKA-15080 to "
         "KAFKA-15510)."
     ),

@@ -15,8 +15,7 @@ KIP_107 = Rule(
     protocol="0.11.0-IV1",
     source="kafka.server.ReplicaFetcherThread, 0.11.0.0",
     meaning=(
-        "A Fetch answer tells a follower where its leader's log begins, and its own begins there "
-        "from then on."
+        "A Fetch answer has where the leader's log begins, and its own begins there from then on."
     ),
     change=lambda known: replace(known, learns_log_start=True),
 )

@@ -68,7 +68,7 @@ BROKER_EPOCHS = Rule(
 )
 
 EPOCHS_TOLD = Rule(
-    name="broker epochs told",
+    name="broker epochs in requests",
     since=("2.2.0",),
     protocol="2.2-IV0",
     is_of_zookeeper=True,

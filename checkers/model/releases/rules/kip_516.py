@@ -40,7 +40,7 @@ KIP_516 = Rule(
 )
 
 IDS_TOLD = Rule(
-    name="topic ids told",
+    name="topic ids in requests",
     since=("2.8.0",),
     protocol="2.8-IV1",
     is_of_zookeeper=True,

@@ -21,13 +21,13 @@ KIP_570 = Rule(
     source="kafka.server.ReplicaManager, 2.6.0",
     meaning=(
         "A broker obeys a StopReplica with a leader epoch only if that is newer than the "
-        "partition's own, and whenever none is told (KAFKA-9539)."
+        "partition's own, and whenever the request has none (KAFKA-9539)."
     ),
     change=lambda known: replace(known, refuses_stop=lambda told, own: 0 <= told <= own),
 )
 
 EPOCHS_TOLD = Rule(
-    name="leader epochs told to stop",
+    name="leader epochs in StopReplica",
     since=("2.6.0",),
     protocol="2.6-IV0",
     is_of_zookeeper=True,
