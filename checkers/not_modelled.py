@@ -6,27 +6,29 @@ matter, or that nothing compared depends on it.
 """
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from kchaos.checkers.acts import LoseFile, LoseTail, StaleRequest, StartBroker, TopicPartition
 from kchaos.checkers.errors import ModelError
-from kchaos.checkers.evidence.actions import TimedEvent
+from kchaos.checkers.evidence.actions import TimedEvent, is_internal
 from kchaos.checkers.evidence.links import LinkMessage, partition_details
 from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.formats.partition_names import topic_partition
 from kchaos.checkers.model.follow import observations
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
-from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.values.events import TopicCreated, TopicDeleted
 from kchaos.checkers.observations import Act
 
 _CERTAIN = ("ClientAnswered", "HighWatermarkObserved")
 """Observations that no such rule explains, and then what rules compare with the prediction."""
+_STOPPED = re.compile(r"stopped fetcher for partitions (\S+) and stopped moving logs")
 _CERTAIN_WHAT = ("produce", "high-watermark", "high-watermark-observed")
 
 
@@ -109,8 +111,8 @@ Matters = Callable[[RunEvidence], Iterator[Reach]]
 def not_modelled(evidence: RunEvidence) -> Iterator[NotModelled]:
     """Yield each rule that the model does not follow and that may explain a difference.
 
-    Besides, who may have been shut down by its controller because of a late request, who has
-    moved a replica, and which topic was made again where that matters.
+    Besides, who may have been shut down by its controller because of a late request, whose log
+    directory failed after a move, and which topic was made again where that matters.
     """
     starts = (timed.event for timed in evidence.events if isinstance(timed.event, StartBroker))
     releases = {start.release for start in starts}
@@ -137,10 +139,10 @@ def not_modelled(evidence: RunEvidence) -> Iterator[NotModelled]:
             why=f"LoseFile may be why: what a broker makes of the loss of {file} is not followed",
             places=places,
         )
-    for broker, places in _together(_moved(evidence, releases)):
+    for broker, places in _together(_failed_after_move(evidence)):
         yield NotModelled(
-            why=f"a move between log directories may be why: broker {broker} goes on with the "
-            "leader epochs of the directory before, which is not followed",
+            why=f"a move between log directories may be why: broker {broker} noted a leader epoch "
+            "in the directory before, which failed with its other replicas, which is not followed",
             places=places,
         )
     for topic, places in _together(_made_again(evidence, releases)):
@@ -182,15 +184,22 @@ def _lost_files(evidence: RunEvidence) -> Iterator[tuple[str, Reach]]:
             yield begun.act.file, Reach(since=line.time)
 
 
-def _moved(evidence: RunEvidence, releases: Collection[str]) -> Iterator[tuple[int, Reach]]:
-    """Yield each broker that moved a replica and asks and answers with the epochs of before.
+def _failed_after_move(evidence: RunEvidence) -> Iterator[tuple[int, Reach]]:
+    """Yield each broker that failed a log directory from which it had moved a replica.
 
-    `Replica.epochs` is set once in 1.1.0 to 2.1.0, and a move replaces the log alone
-    (Partition.maybeReplaceCurrentWithFutureReplica).
+    The replica's next election writes its epoch there, and the other replicas of that directory go
+    offline (CheckpointFile.write and ReplicaManager.handleLogDirFailure, 2.0.1 and 2.1.0).
     """
-    if any(map(_keeps_epochs_over_moves, releases)):
-        for time, moved in evidence.moved_replicas:
-            yield moved.broker, Reach(since=time, partitions=frozenset({moved.partition}))
+    for time, moved in evidence.moved_replicas:
+        log = "\n".join(evidence.server_logs[moved.broker])
+        written = f"/{moved.partition.name}/leader-epoch-checkpoint"
+        found = _STOPPED.findall(log.partition(f"{written} (kafka.server.LogDirFailureChannel)")[2])
+        named = {topic_partition(name) for names in found for name in names.split(",")}
+        offline = frozenset(
+            TopicPartition(*each) for each in named if each and not is_internal(each[0])
+        )
+        if offline:
+            yield moved.broker, Reach(since=time, partitions=offline)
 
 
 def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[tuple[str, Reach]]:
@@ -213,13 +222,6 @@ def _made_again(evidence: RunEvidence, releases: Collection[str]) -> Iterator[tu
 
 def _begin(timed: TimedEvent) -> float:
     return timed.time if timed.began is None else timed.began
-
-
-def _keeps_epochs_over_moves(release: str) -> bool:
-    try:
-        return (1, 1) <= parse_version(release) < (2, 1, 1)
-    except ModelError:
-        return False
 
 
 def _fails_on_waiting_fetch(release: str) -> bool:

@@ -16,11 +16,13 @@ from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.given_settings import shortest_lag_s
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import controller_epochs, wanted_replicas
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.controller.knowledge import (
     CLOCKS_S,
     ControllerRelease,
     RecordedDecisions,
 )
+from kchaos.checkers.model.follow.observations import ControlAnswered
 from kchaos.checkers.model.releases.composition import asks_controller_for_isr, generation_of
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.state.world import UNCLEAN
@@ -72,7 +74,10 @@ def _clean_stops(evidence: RunEvidence) -> dict[int, tuple[float, ...]]:
 def _offline(
     evidence: RunEvidence,
 ) -> Mapping[tuple[TopicPartition, int], list[tuple[float, float]]]:
-    """Return each replica's longest possible periods with a failed log directory."""
+    """Return each replica's longest possible periods with a failed log directory.
+
+    So a controller takes a replica whose broker answers KAFKA_STORAGE_ERROR, until it does not.
+    """
     periods: dict[tuple[TopicPartition, int], list[tuple[float, float]]] = {}
     for timed in evidence.events:
         event = timed.event
@@ -89,6 +94,18 @@ def _offline(
             for each in event.partitions:
                 times = periods.setdefault((TopicPartition(*each), event.broker), [])
                 times.append((begun - CLOCKS_S, until))
+    refused: dict[tuple[TopicPartition, int], float] = {}
+    for message in evidence.links or ():
+        if isinstance(answer := message.said, ControlAnswered) and answer.api == "LeaderAndIsr":
+            for partition, code in answer.errors.items():
+                key = (partition, answer.broker)
+                if code == ErrorCode.KAFKA_STORAGE_ERROR:
+                    refused.setdefault(key, message.wall_time_s - CLOCKS_S)
+                elif key in refused:
+                    until = message.wall_time_s + CLOCKS_S
+                    periods.setdefault(key, []).append((refused.pop(key), until))
+    for key, since in refused.items():
+        periods.setdefault(key, []).append((since, math.inf))
     return periods
 
 

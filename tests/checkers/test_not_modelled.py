@@ -114,24 +114,35 @@ def test_a_topic_that_was_made_again_matters_where_appends_look_at_fetches_from_
 
 def test_a_lost_file_of_whose_loss_nothing_is_known_is_named_with_its_time() -> None:
     lost = Act(act=LoseFile(broker=1, file="t-0/partition.metadata"), zxid=7)
-    evidence: Any = SimpleNamespace(events=(), links=(), observed=(Observed(time=5.0, what=lost),))
+    observed = (Observed(time=5.0, what=lost),)
+    evidence: Any = SimpleNamespace(events=(), links=(), observed=observed, moved_replicas=())
     (unfollowed,) = not_modelled(evidence)
     assert "what a broker makes of the loss of t-0/partition.metadata" in unfollowed.why
     assert [place.since for place in unfollowed.places] == [5.0]
 
 
 @pytest.mark.parametrize(
-    ("release", "is_there"), [("1.0.2", False), ("2.1.0", True), ("2.1.1", False)]
+    ("file", "stopped", "offline"),
+    [
+        ("data/t-0/leader-epoch-checkpoint", "u-1,__consumer_offsets-3", {TopicPartition("u", 1)}),
+        ("data/t-0/leader-epoch-checkpoint", "__consumer_offsets-3", set()),
+        ("data/t-0/leader-epoch-checkpoint", "", set()),
+        ("data/t-1/leader-epoch-checkpoint", "u-1", set()),
+    ],
 )
-def test_a_move_matters_where_a_replica_keeps_the_epochs_of_the_directory_before(
-    release: str, is_there: bool
+def test_an_election_after_a_move_matters_to_other_replicas_in_the_directory_before(
+    file: str, stopped: str, offline: set[TopicPartition]
 ) -> None:
     moved = ReplicaMoved(broker=2, partition=TopicPartition("t", 0))
-    start = TimedEvent(time=1.0, zxid=1, event=StartBroker(broker=2, release=release))
+    start = TimedEvent(time=1.0, zxid=1, event=StartBroker(broker=2, release="2.1.0"))
+    log = (
+        f"ERROR Error while writing to checkpoint file /{file} (kafka.server.LogDirFailureChannel)",
+        f"INFO Broker 2 stopped fetcher for partitions {stopped} and stopped moving logs for",
+    )
     evidence: Any = SimpleNamespace(
-        events=(start,), links=(), observed=(), moved_replicas=((5.0, moved),)
+        events=(start,), links=(), observed=(), moved_replicas=((5.0, moved),), server_logs={2: log}
     )
     why = [each for each in not_modelled(evidence) if "a move between log directories" in each.why]
-    assert [each.places for each in why] == [
-        (Reach(since=5.0, partitions=frozenset({moved.partition})),)
-    ] * is_there
+    assert [each.places for each in why] == (
+        [(Reach(since=5.0, partitions=frozenset(offline)),)] if offline else []
+    )

@@ -17,6 +17,7 @@ from kchaos.checkers.evidence.about import ClusterAsked
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.controller.recorded import unexplained
+from kchaos.checkers.model.follow.observations import ControlAnswered
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.values.events import (
@@ -64,6 +65,7 @@ def impossible(
     of_other_topic: Sequence[TopicDeletion] = (),
     of_brokers: Sequence[tuple[str, tuple[tuple[str, str], ...]]] = (),
     asked_unclean: frozenset[k.TopicPartition] | None = frozenset(),
+    links: Sequence[SimpleNamespace] = (),
 ) -> list[str]:
     """Return what is wrong with decisions while controllers 1 and then 0 had epochs 1 and 2."""
     first: tuple[Decision, ...] = (
@@ -85,6 +87,7 @@ def impossible(
         scenario=SimpleNamespace(cluster=ClusterAsked()),
         broker_configurations=of_brokers,
         asked_unclean=asked_unclean,
+        links=links,
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "controller_epochs", lambda _: {1: (1, 2), 2: (0, 9)})
@@ -206,6 +209,35 @@ def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away()
     for events in ((), (failed, restored), (SimpleNamespace(event=elsewhere, time=6, began=5),)):
         (message,) = elected(*events)
         assert "it knew that [0, 2] lived" in message
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_allowed"),
+    [
+        ([(6.0, 56)], True),
+        ([(6.0, 56), (6.5, 0)], False),
+        ([(6.0, 0)], False),
+        ([(8.0, 56)], False),
+    ],
+)
+def test_a_replica_whose_broker_answers_a_storage_error_may_be_taken_for_one_that_is_away(
+    answers: list[tuple[float, int]], is_allowed: bool
+) -> None:
+    links = [
+        SimpleNamespace(
+            wall_time_s=time,
+            said=ControlAnswered(
+                number=(1, 1),
+                api="LeaderAndIsr",
+                broker=0,
+                error_code=0,
+                errors={k.TopicPartition("t", 0): code},
+            ),
+        )
+        for time, code in answers
+    ]
+    written = replace(state(7, 1, (2,), 1), leader=2)
+    assert (impossible(written, links=links) == []) is is_allowed
 
 
 def request(zxid: int, replicas: tuple[int, ...] | None) -> ZnodeChange:

@@ -219,6 +219,8 @@ def _become(
         )
     if state.leader == broker_id:
         follower.leave_fetchers(world, broker_id, partition)
+        if leader.fails_to_note_epoch(world, broker_id, partition, state):
+            return leader.STORAGE_ERROR
         leader.become_leader(world, broker_id, partition, state)
         if leader.fails_to_move(broker, world.known_replica(broker_id, partition)):
             return leader.OUT_OF_RANGE

@@ -73,7 +73,7 @@ def go_on_without_asking(world: World, broker_id: int, source: int) -> bool:
     for partition, fetch in thread.partitions:
         if fetch.state is not FetcherState.TRUNCATING:
             continue
-        last_epoch = latest_epoch(world.known_replica(broker_id, partition).entries)
+        last_epoch = latest_epoch(world.known_replica(broker_id, partition).epochs.entries)
         if generation.epoch_request_version is None or not generation.asks_for_epoch(last_epoch):
             following.truncate_without_asking(world, broker_id, source, partition)
             has_truncated = True

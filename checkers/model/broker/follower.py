@@ -165,20 +165,34 @@ def start_anew(world: World, broker_id: int, partition: TopicPartition, offset: 
 def move(world: World, moved: ReplicaMoved) -> str:
     """Put the copy of another log directory in a replica's place; return why not, or "".
 
-    The copy has the same batches, and the epoch cache that their appends made: epochs without a
-    batch are gone (KAFKA-15608; kafka.server.ReplicaAlterLogDirsThread.processPartitionData and
+    The copy has the batches from the log start on, and the epoch cache that their appends made:
+    epochs without a batch are gone (KAFKA-15608), and the first one begins at the log start
+    (kafka.server.ReplicaAlterLogDirsThread.processPartitionData and
     kafka.log.LogManager.replaceCurrentWithFutureLog, 1.1.1, 2.8.2, 3.8.0 and 4.1.2). It takes over
-    the high watermark.
+    the high watermark. Up to 2.1.0 the replica goes on with the epochs of the log before
+    (`rules.kafka_7897`).
     """
     replica = world.replica(moved.broker, moved.partition)
     broker = world.broker(moved.broker)
     if replica is None or broker is None or not broker.is_running:
         return f"broker {moved.broker} moved a replica of {moved.partition.name}, and has none"
     generation = world.generation(broker, moved.partition)
+    log = replica.log
+    start = log.log_start_offset
+    batches = tuple(batch for batch in log.local_batches() if batch.last_offset >= start)
+    first = min((batch.base_offset for batch in batches), default=start)
+    local_start = max(log.local_start_offset, min(first, start))
     copied = leading.assign_epochs_of(
-        generation, replace(replica, entries=()), replica.log.local_batches()
+        generation,
+        replace(replica, entries=(), log=replace(log, local_start_offset=local_start)),
+        batches,
     )
-    world.put_replica(moved.broker, moved.partition, copied)
+    after = replace(
+        copied,
+        entries=truncate_from_start(copied.entries, start),
+        epochs_before_move=replica.epochs if generation.keeps_epochs_over_moves else None,
+    )
+    world.put_replica(moved.broker, moved.partition, after)
     return ""
 
 

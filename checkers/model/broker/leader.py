@@ -128,6 +128,36 @@ def become_leader(
     increment_high_watermark(world, broker_id, partition)
 
 
+def fails_to_note_epoch(
+    world: World, broker_id: int, partition: TopicPartition, state: PartitionState
+) -> bool:
+    """Let a replica that moved note its leader epoch in the directory before; return if it must.
+
+    That directory is gone, so the election fails. Leader epoch, ISR and the cache in memory have
+    changed by then, and the role has not (Partition.makeLeader, 2.0.1 and 2.1.0).
+    """
+    replica = world.known_replica(broker_id, partition)
+    broker = world.broker(broker_id)
+    before = replica.epochs_before_move
+    if broker is None or before is None:
+        return False
+    entries = world.generation(broker, partition).entries_of_new_leader(
+        before.entries, state.leader_epoch, replica.log.log_end_offset
+    )
+    if entries == before.entries:
+        return False
+    after = replace(
+        replica,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        maximal_isr=state.isr,
+        epoch_start_offset=replica.log.log_end_offset,
+        epochs_before_move=before._replace(entries=entries),
+    )
+    world.put_replica(broker_id, partition, after)
+    return True
+
+
 def assign_epochs_of(
     generation: Generation, replica: Replica, batches: tuple[PredictedBatch, ...]
 ) -> Replica:
@@ -367,7 +397,7 @@ def answer_offset(
 def end_of_epoch(broker: Broker, replica: Replica, requested_epoch: int) -> EpochEnd:
     """Return where an epoch ends in a replica, as its own broker's cache has it."""
     return broker.generation.answer_epoch(
-        replica.entries, requested_epoch, replica.log.log_end_offset
+        replica.epochs.entries, requested_epoch, replica.epochs.log_end_offset
     )
 
 

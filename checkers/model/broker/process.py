@@ -198,6 +198,7 @@ def _forget(world: World, broker_id: int, partition: TopicPartition, replica: Re
             maximal_isr=(),
             views=(),
             pending=(),
+            epochs_before_move=None,
         ),
     )
 

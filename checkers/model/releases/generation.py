@@ -112,6 +112,8 @@ class Generation:
             magic 0 or 1, was appended.
         entries_after_truncation: (entries, target offset, whether the log became shorter) to the
             entries that are left.
+        keeps_epochs_over_moves: Whether a replica that moves between log directories goes on with
+            the epochs and the end of the log before, until its process ends.
         file_may_hold: (entries in the file, entries) to whether a running broker's
             leader-epoch-checkpoint may hold the former.
 
@@ -306,6 +308,7 @@ class Generation:
     entries_of_new_leader: Callable[[Entries, int, int], Entries]
     entries_after_old_batch: Callable[[Entries], Entries]
     entries_after_truncation: Callable[[Entries, int, bool], Entries]
+    keeps_epochs_over_moves: bool = True
     file_may_hold: Callable[[EntriesOnDisk, Entries], bool]
 
     sees_leader_epoch: Callable[[PartitionRequest], bool]

@@ -52,7 +52,9 @@ class Proposed:
     highest_magic: Callable[[Log, int, int], int] = expect_configured_magic
     # Ask for the end of the last epoch in the cache.
     epoch_question: Callable[[Replica, FetchState], epoch_cache.EpochQuestion] = (
-        lambda replica, fetch: epoch_cache.EpochQuestion(epoch_cache.latest_epoch(replica.entries))
+        lambda replica, fetch: epoch_cache.EpochQuestion(
+            epoch_cache.latest_epoch(replica.epochs.entries)
+        )
     )
     # Return an undefined end: nobody asks for several epochs.
     answer_ends: Callable[

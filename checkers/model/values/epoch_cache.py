@@ -46,6 +46,14 @@ class EpochQuestion(NamedTuple):
 
 Entries = tuple[EpochEntry, ...]
 
+
+class EpochsOfLog(NamedTuple):
+    """A leader epoch cache, and the log end offset that it takes for the end of its last epoch."""
+
+    entries: Entries
+    log_end_offset: int
+
+
 EntriesOnDisk = tuple[tuple[int, int], ...]
 """(epoch, start offset) of each entry of a leader-epoch-checkpoint, in its order."""
 

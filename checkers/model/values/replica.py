@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.values.epoch_cache import Entries
+from kchaos.checkers.model.values.epoch_cache import Entries, EpochsOfLog
 from kchaos.checkers.model.values.log import EMPTY_LOG, Log
 from kchaos.checkers.model.values.requests import Answer, PartitionRequest
 
@@ -109,6 +109,8 @@ class Replica:
         believed_local_start: Where the process believes its local log to begin, at least, where
             that is not where it begins: up to 3.6 after a rebuild from the remote tier
             (KAFKA-15695); and believed_local_until, where at most.
+        epochs_before_move: Where the process goes on with the epochs of the log before a move
+            between log directories: these; else None.
     """
 
     log: Log = EMPTY_LOG
@@ -127,6 +129,12 @@ class Replica:
     pending: tuple[PendingProduce, ...] = ()
     believed_local_start: int | None = None
     believed_local_until: int = 0
+    epochs_before_move: EpochsOfLog | None = None
+
+    @property
+    def epochs(self) -> EpochsOfLog:
+        """Return the leader epochs with which it asks, answers and truncates."""
+        return self.epochs_before_move or EpochsOfLog(self.entries, self.log.log_end_offset)
 
     def offline(self) -> "Replica":
         """Return it as a running broker has it whose log directory for it has failed."""

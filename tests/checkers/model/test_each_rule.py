@@ -14,7 +14,7 @@ import pytest
 from kchaos.checkers.acts import Hold, Mode, ReleaseHold, TopicPartition
 from kchaos.checkers.model import follow, generation_for, predict
 from kchaos.checkers.model.broker import control_handling, exchange, log_start, tier
-from kchaos.checkers.model.broker.follower import become_follower, handle_fetch_answer
+from kchaos.checkers.model.broker.follower import become_follower, handle_fetch_answer, move
 from kchaos.checkers.model.broker.leader import (
     become_leader,
     may_ask_for,
@@ -50,10 +50,11 @@ from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.predict import left_alone_after
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.epoch_cache import UNDEFINED, EpochEnd, EpochEntry
+from kchaos.checkers.model.values.epoch_cache import UNDEFINED, EpochEnd, EpochEntry, latest_epoch
 from kchaos.checkers.model.values.events import (
     Event,
     Produce,
+    ReplicaMoved,
     Snapshot,
     TopicCreated,
     TopicIdentified,
@@ -265,6 +266,14 @@ def recovers_zero(known: Generation) -> bool:
     return known.recovers_epoch(0)
 
 
+def last_epoch_after_a_move(known: Generation) -> int:
+    """The last leader epoch that a leader knows after a move: no record has epoch 1."""
+    events = [*pair("2.1.0"), write("a", 0, acks=-1), state(0, 1, (0, 1))]
+    world = World(left_alone(events, dict.fromkeys(range(3), known)))
+    move(world, ReplicaMoved(broker=0, partition=T))
+    return latest_epoch(world.known_replica(0, T).epochs.entries)
+
+
 def follower_log(*, fetch_offset: int, high_watermark: int) -> FollowerLog:
     return FollowerLog(
         end_of_epoch=lambda _: UNDEFINED,
@@ -336,6 +345,9 @@ ELECTIONS = {
         "2.4.1", elected_after_truncation, high_watermark_of(0), old=-1, new=1
     ),
     "recovery without epoch 0": Shown(release="2.1.1", look=recovers_zero, old=True, new=False),
+    "epochs of the log after a move": Shown(
+        release="2.1.0", look=last_epoch_after_a_move, old=1, new=0
+    ),
     "KAFKA-10432": Shown(release="2.6.0", look=recovers_zero, old=False, new=True),
 }
 

@@ -8,12 +8,15 @@ import pytest
 from kchaos.checkers.acts import CutLink, StartBroker, TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow
-from kchaos.checkers.model.broker import exchange, follower
+from kchaos.checkers.model.broker import control_handling, exchange, follower, log_start, process
 from kchaos.checkers.model.broker.follower import move
+from kchaos.checkers.model.broker.leader import become_leader, end_of_epoch, produce
 from kchaos.checkers.model.follow.observations import Record, Seen
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.epoch_cache import EpochQuestion, latest_epoch
 from kchaos.checkers.model.values.events import ReplicaMoved
-from kchaos.checkers.model.values.requests import FetchAnswer
+from kchaos.checkers.model.values.replica import FetcherState, FetchState, Role
+from kchaos.checkers.model.values.requests import FetchAnswer, LeaderAndIsr, Received
 from tests.golden.stored import OTHERS, recorded
 from tests.support.model_timelines import left_alone, state, write
 from tests.support.rule_timelines import pair
@@ -21,6 +24,7 @@ from tests.support.run_builder import RunBuilder
 
 T = TopicPartition("t", 0)
 MOVED = ReplicaMoved(broker=0, partition=T)
+MOVED_AT_1 = ReplicaMoved(broker=1, partition=T)
 
 
 def led_in_epoch_3(release: str) -> World:
@@ -69,6 +73,77 @@ def test_a_move_leaves_the_epochs_of_batches_alone_so_a_follower_is_out_of_range
         before.high_watermark,
         before.role,
     )
+
+
+@pytest.mark.parametrize(
+    ("log_start_offset", "entries", "kept"),
+    [(1, [(0, 1), (1, 2)], 2), (2, [(1, 2)], 1), (3, [], 0)],
+)
+def test_a_copy_begins_at_the_log_start_and_so_does_its_first_epoch(
+    log_start_offset: int, entries: list[tuple[int, int]], kept: int
+) -> None:
+    """The log before has batches below its log start, and the copy has none."""
+    writes = [write("a", 0, acks=-1), write("b", 0, acks=-1)]
+    world = World(left_alone([*pair("4.0.2"), *writes, state(0, 1, (0, 1)), write("c", 0)]))
+    log_start.move(world, 0, T, log_start_offset)
+    assert len(world.known_replica(0, T).log.local_batches()) == 3
+
+    assert move(world, MOVED) == ""
+
+    after = world.known_replica(0, T)
+    assert [tuple(entry) for entry in after.entries] == entries
+    assert len(after.log.local_batches()) == kept
+
+
+@pytest.mark.parametrize(
+    ("release", "known", "is_stale"), [("1.1.1", 0, True), ("2.0.0", 0, True), ("2.1.1", 1, False)]
+)
+def test_up_to_2_1_0_a_moved_leader_answers_with_the_epochs_of_the_log_before(
+    release: str, known: int, is_stale: bool
+) -> None:
+    """The last of them ends where that log did, and a restart forgets them."""
+    world = World(left_alone([*pair(release), write("a", 0, acks=-1)]))
+    assert move(world, MOVED) == ""
+    become_leader(world, 0, T, state(0, 1, (0, 1)))
+    produce(world, write("b", 0))
+    broker = world.broker(0)
+    assert broker is not None
+
+    leader = world.known_replica(0, T)
+    assert [end_of_epoch(broker, leader, epoch).end_offset for epoch in (0, 1)] == (
+        [1, -1] if is_stale else [1, 2]
+    )
+    assert [tuple(entry) for entry in leader.entries] == [(0, 0), (1, 1)]
+    fetch = FetchState(fetch_offset=2, state=FetcherState.TRUNCATING, leader_epoch=1)
+    assert broker.generation.proposed.epoch_question(leader, fetch) == EpochQuestion(known)
+
+    process.stop(world, 0, is_clean=True)
+    assert latest_epoch(world.known_replica(0, T).epochs.entries) == 1
+
+
+@pytest.mark.parametrize(
+    ("release", "error", "role", "epochs"),
+    [
+        ("2.0.0", "", Role.LEADER, [(0, 0)]),
+        ("2.0.1", "KAFKA_STORAGE_ERROR", Role.FOLLOWER, [(0, 0), (1, 1)]),
+        ("2.1.0", "KAFKA_STORAGE_ERROR", Role.FOLLOWER, [(0, 0), (1, 1)]),
+        ("2.1.1", "", Role.LEADER, [(0, 0), (1, 1)]),
+    ],
+)
+def test_where_an_election_is_noted_in_the_directory_before_it_fails(
+    release: str, error: str, role: Role, epochs: list[tuple[int, int]]
+) -> None:
+    """On 2.0.1 and 2.1.0 the cache in memory has the leader epoch all the same."""
+    world = World(left_alone([*pair(release), write("a", 0, acks=-1)]))
+    assert move(world, MOVED_AT_1) == ""
+    request = LeaderAndIsr(states=(state(1, 1, (0, 1)),))
+    received = Received(number=(2, 9), controller_epoch=1, request=request)
+
+    assert control_handling.handle(world, 1, received) == ((None, ""), (T, error))
+
+    after = world.known_replica(1, T)
+    assert (after.role, after.leader_epoch) == (role, 1)
+    assert [tuple(entry) for entry in after.epochs.entries] == epochs
 
 
 def test_a_broker_without_the_replica_cannot_have_moved_it() -> None:

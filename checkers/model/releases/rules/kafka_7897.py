@@ -2,7 +2,8 @@
 
 From 2.0.1 on an election alone puts an epoch into the cache, also where batches carry none, and a
 follower then truncates far too much. Read from kafka.log.Log.initializeLeaderEpochCache, 2.1.0 and
-2.1.1. The same change stopped recovery from restoring epoch 0 (kafka.log.LogSegment.recover).
+2.1.1. The same change stopped recovery from restoring epoch 0 (kafka.log.LogSegment.recover), and
+`epochs` of kafka.cluster.Replica, a value set once, went with it.
 """
 
 from dataclasses import replace
@@ -29,6 +30,18 @@ KAFKA_7897 = Rule(
         assign_epoch=keep_no_epoch,
         entries_of_new_leader=keep_no_epoch,
     ),
+)
+
+EPOCHS_OF_LOG = Rule(
+    name="epochs of the log after a move",
+    since=("2.1.1",),
+    source="kafka.log.Log, 2.1.1",
+    meaning=(
+        "A replica that has moved between log directories asks and answers with the leader epochs "
+        "of its log. Before, it goes on with the cache of the log before the move, and with the "
+        "end which that log had."
+    ),
+    change=lambda known: replace(known, keeps_epochs_over_moves=False),
 )
 
 EPOCH_ZERO = Rule(
