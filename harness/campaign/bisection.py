@@ -18,6 +18,7 @@ from kchaos.harness.campaign.results_file import ResultsFile
 from kchaos.harness.catalogue import entry_named, scenario_of
 from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.run.own_parts import FILES
+from kchaos.harness.run.own_settings import with_settings_beneath
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.settings import trusted_scenario
@@ -322,6 +323,7 @@ class Search:
         span: What is gone through.
         rules: The nearest release to each build; empty for releases.
         trusted: Whether a file may run commands and code, and set what may do more than that.
+        properties: A server.properties with settings beneath those of the scenario, if any.
     """
 
     name: str
@@ -329,11 +331,13 @@ class Search:
     span: ReleaseSpan
     rules: Mapping[str, str]
     trusted: bool
+    properties: Path | None = None
 
     @property
     def file_name(self) -> str:
         """Name of the file of what was run, until all borders are found."""
-        asked = repr((Path(self.name).stem, self.case, self.span.lines))
+        settings = b"" if self.properties is None else self.properties.read_bytes()
+        asked = repr((Path(self.name).stem, self.case, self.span.lines, settings))
         return f"bisect-{hashlib.sha256(asked.encode()).hexdigest()[:12]}.jsonl"
 
     def most_runs(self, runs: int) -> int:
@@ -357,12 +361,13 @@ def search_for(
     good: str | None,
     bad: str | None,
     trusted: bool,
+    properties: Path | None = None,
     options: RunOptions,
     say: Callable[[str], None],
 ) -> Search:
     """Fetch all Kafkas and return the search, or refuse it before any cluster starts.
 
-    `builds` is a folder of builds, or None for releases.
+    `builds` is a folder of builds, or None for releases. `properties` is as in `Search`.
 
     Raises:
         UsageError: As of `span_of_releases`, `span_of_builds` and `scenario_for`.
@@ -375,7 +380,9 @@ def search_for(
         span = span_of_releases(name, case, given, good=good, bad=bad)
     else:
         span = span_of_builds(builds, good=good, bad=bad)
-    search = Search(name=name, case=case, span=span, rules=rules, trusted=trusted)
+    search = Search(
+        name=name, case=case, span=span, rules=rules, trusted=trusted, properties=properties
+    )
     if builds is None:
         search.scenario(span.bad)
     for kafka in chain(*span.lines):
@@ -406,6 +413,10 @@ def confirmed_borders(
     )
 
     known = ResultsFile(options.runs_directory / search.file_name)
+    once = cache(say)
+
+    def scenario(kafka: str) -> Scenario:
+        return with_settings_beneath(search.scenario(kafka), search.properties, options, once)
 
     def keep(_kafka: str, line: RunLine) -> None:
         say(f"run: {line.run}")
@@ -414,7 +425,7 @@ def confirmed_borders(
     def run_kafka(kafka: str) -> bool | None:
         left = search.most_runs(runs) - len(known.lines)
         say(f"running {Path(kafka).name}; about {max(1, left)} runs are left with it")
-        Campaign(player=player).run([kafka], search.scenario, keep)
+        Campaign(player=player).run([kafka], scenario, keep)
         return shows_bug(known.lines[-1], kinds)
 
     answers = Answers(run_kafka, say=say)

@@ -4,6 +4,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -16,6 +17,7 @@ from kchaos.harness.campaign.campaign import Campaign, player_in, time_left
 from kchaos.harness.campaign.results_file import ResultsFile
 from kchaos.harness.catalogue import CATALOGUE, Entry, entry_named, scenario_of, with_brokers
 from kchaos.harness.errors import UsageError
+from kchaos.harness.run.own_settings import with_settings_beneath
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 
@@ -87,6 +89,7 @@ def due_cases(
     runs: int,
     judged_as: str | None,
     mode: Mode | None,
+    properties: Path | None = None,
     options: RunOptions,
     say: Callable[[str], None],
 ) -> list[DueCase]:
@@ -97,9 +100,11 @@ def due_cases(
     `cases` is empty for all that a release can show. `kafkas` are releases or paths to
     distributions, of which the same is expected as of their releases; `of_brokers` overrides them
     for single brokers. `judged_as` is the release whose rules a patched build follows, or None.
-    `mode` overrides where clusters keep their metadata.
+    `mode` overrides where clusters keep their metadata. `properties` is a server.properties, whose
+    settings come beneath those of the entry; what is expected is then what the model predicts.
     """
     due: list[DueCase] = []
+    once = cache(say)
     for kafka in of_brokers.values():
         fetch(kafka, driver=options.driver, offline=options.offline, say=say)
     for kafka in kafkas:
@@ -116,6 +121,7 @@ def due_cases(
             )
             if of_brokers:
                 scenario = with_brokers(scenario, of_brokers)
+            scenario = with_settings_beneath(scenario, properties, options, once)
             name = f"{entry.name} {case}".strip()
             told = f"{name} on {Path(kafka).name}: {entry.cases[case]}"
             due += [DueCase(scenario=scenario, told=told)] * runs

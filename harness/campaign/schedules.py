@@ -29,6 +29,7 @@ from kchaos.harness.player.drawing import (
 )
 from kchaos.harness.player.free import FreeRun, case_of_free, draw_free, require_free
 from kchaos.harness.player.rates import page_of
+from kchaos.harness.player.studied_mixes import WALKED
 from kchaos.harness.run.own_parts import OwnParts
 from kchaos.harness.run.own_settings import OwnSettings, own_settings, with_own_settings
 from kchaos.harness.run.runner import RunOptions
@@ -72,6 +73,7 @@ class DrawnSchedules:
         own: Files and packages with steps and faults that are drawn too.
         planted: The bug planted in every broker (`clusters.agent.planted`), "" for none.
         properties: A server.properties whose settings brokers are given, if any.
+        brokers: How many each cluster has; None for as many as the mix draws.
     """
 
     kafkas: tuple[str, ...]
@@ -86,6 +88,7 @@ class DrawnSchedules:
     own: tuple[OwnParts, ...] = ()
     planted: str = ""
     properties: Path | None = None
+    brokers: int | None = None
 
     @property
     def acts(self) -> int:
@@ -121,6 +124,8 @@ class DrawnSchedules:
             raise UsageError(why)
         self._settings(release)
         for mix in self.mixes_of(release):
+            if self.brokers is not None and mix in WALKED:
+                raise UsageError(f"the mix {mix} has brokers of its own: leave --brokers out")
             if self.free is None:
                 require_drawable(mix, release, mode=self.mode, own=self.own)
             else:
@@ -155,9 +160,10 @@ class DrawnSchedules:
         else:
             case = case_of_free(self.free, due.mix, self.mode)
         own = self._settings(due.release)
+        case = "-".join([case_planted(case, self.planted), *([own.case] if own else [])])
         return RunLine(
             entry="chaos",
-            case="-".join([case_planted(case, self.planted), *([own.case] if own else [])]),
+            case=self._of_brokers(case),
             release=due.release,
             kafka=due.kafka,
             seed=due.seed,
@@ -167,14 +173,21 @@ class DrawnSchedules:
     def draw(self, due: Due) -> Scenario:
         """Draw a schedule; with a planted bug or other settings it is the same schedule."""
         scenario = with_planted(self._drawn(due), self.planted)
-        return with_own_settings(scenario, self._settings(due.release))
+        scenario = with_own_settings(scenario, self._settings(due.release))
+        return replace(scenario, case=self._of_brokers(scenario.case))
+
+    def _of_brokers(self, case: str) -> str:
+        """Return the case, with the number of brokers if it is chosen."""
+        return case if self.brokers is None else f"{case}-{self.brokers}-brokers"
 
     def _settings(self, release: str) -> OwnSettings | None:
         if self.properties is None:
             return None
         known = release_of(release)
         is_kraft = has_kraft(known, self.mode)
-        return own_settings(self.properties, known, is_kraft=is_kraft, brokers=LEAST_BROKERS)
+        return own_settings(
+            self.properties, known, is_kraft=is_kraft, brokers=self.brokers or LEAST_BROKERS
+        )
 
     def _drawn(self, due: Due) -> Scenario:
         if self.free is not None:
@@ -185,6 +198,7 @@ class DrawnSchedules:
                 mix=due.mix,
                 release=due.release,
                 mode=self.mode,
+                brokers=self.brokers,
             )
         return draw(
             due.seed,
@@ -196,6 +210,7 @@ class DrawnSchedules:
             mode=self.mode,
             leaning=self.leaning if due.leaning is None else due.leaning,
             own=self.own,
+            brokers=self.brokers,
         )
 
     def known(self, lines: Iterable[RunLine], releases: Mapping[str, str]) -> Iterator[Due]:

@@ -17,21 +17,17 @@ from kchaos.harness.campaign.campaign import Campaign, player_in, time_left
 from kchaos.harness.errors import UsageError
 from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN
 from kchaos.harness.play.workload import command_in
+from kchaos.harness.player.drawing import LEAST_BROKERS
 from kchaos.harness.printable import wrapped
 from kchaos.harness.run.own_settings import own_settings
+from kchaos.harness.run.own_topics import own_topics
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.seeds import seed_text
 from kchaos.harness.steps.scenario_steps import Inject
 from kchaos.harness.upgrades.notes import change_texts, rules_between
 from kchaos.harness.upgrades.pairs import mode_of
-from kchaos.harness.upgrades.procedure import (
-    BROKERS,
-    Upgrade,
-    draw_upgrade,
-    phases,
-    require_upgrade,
-)
+from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade, phases, require_upgrade
 from kchaos.harness.upgrades.rendering import PAGE, headline, supported, write_sign_off
 from kchaos.harness.upgrades.sign_off import GREEN, RED, SignOff, run_of
 
@@ -55,11 +51,14 @@ def upgrade_of(
     controllers: int = 1,
     finalize: bool = False,
     properties: Path | None = None,
+    topics: Path | None = None,
+    brokers: int = LEAST_BROKERS,
 ) -> Upgrade:
     """Return the upgrade of these releases or builds.
 
     `older` and `newer` are as on the command line. `build` is the user's own build in place of the
-    newer one, `workload` a command as in a shell, and `properties` a server.properties, if any.
+    newer one, `workload` a command as in a shell, `properties` a server.properties, and `topics` a
+    file of described topics, if any.
 
     Raises:
         UsageError: It is not one pair, or none that can be played, or Kafka does not support it.
@@ -86,10 +85,9 @@ def upgrade_of(
     older_release = _release(older[0], options, say)
     oldest = release_of(older_release)
     of_mode = mode_of(oldest, release_of(claimed), mode)
-    own = None
+    own, ids = None, tuple(range(brokers))
     if properties is not None:
-        is_kraft = of_mode == "kraft"
-        own = own_settings(properties, oldest, is_kraft=is_kraft, brokers=len(BROKERS))
+        own = own_settings(properties, oldest, is_kraft=of_mode == "kraft", brokers=brokers)
     upgrade = Upgrade(
         older=older[0],
         newer=str(build) if build is not None else claimed,
@@ -102,6 +100,8 @@ def upgrade_of(
         stepped=stepped,
         workload=() if workload is None else command_in(workload),
         own=own,
+        own_topics=None if topics is None else own_topics(topics, oldest, ids),
+        brokers=ids,
         mode=of_mode,
         controllers=controllers,
     )
@@ -220,6 +220,9 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
     words += ["--stepped"] * upgrade.stepped
     words += ["--workload", shlex.join(upgrade.workload)] if upgrade.workload else []
     words += ["--properties", upgrade.own.file] if upgrade.own else []
+    words += ["--topics", upgrade.own_topics.file] if upgrade.own_topics else []
+    count = len(upgrade.brokers)
+    words += ["--brokers", str(count)] if count > LEAST_BROKERS else []
     words += ["--unsupported"] * bool(upgrade.why_unsupported)
     return shlex.join([*words, "--seed", seed_text(seed), "--runs", str(runs)])
 
@@ -228,8 +231,7 @@ def plan_lines(upgrade: Upgrade, seed: int | None) -> list[str]:
     """Lines of a plan, while nothing is run: the phases, the order of a seed, what differs."""
     result = SignOff(upgrade=upgrade, runs=[], wanted=0)
     lines = [f"upgrade from {upgrade.pair}", *wrapped(supported(result))]
-    own_texts = upgrade.own.texts() if upgrade.own else ()
-    lines += [line for text in own_texts for line in wrapped(text)]
+    lines += [line for text in upgrade.own_texts for line in wrapped(text)]
     orders = _orders(draw_upgrade(seed, upgrade)) if seed is not None else {}
     for number, phase in enumerate(phases(upgrade), start=1):
         order = ", ".join(map(str, orders.get(phase.name, ()))) or "any order"

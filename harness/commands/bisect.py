@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Runs of the releases on both sides of a border.",
 )
+@opt.properties_file
 @opt.trust
 @opt.as_json
 @opt.runs_directory
@@ -58,6 +59,7 @@ def bisect(
     builds: Path | None,
     case: str | None,
     runs: int,
+    properties_file: Path | None,
     trust: bool,
     as_json: bool,
     options: "RunOptions",
@@ -77,7 +79,15 @@ def bisect(
 
     say = opt.sayer()
     search = search_for(
-        name, case, builds, good=good, bad=bad, trusted=trust, options=options, say=say
+        name,
+        case,
+        builds,
+        good=good,
+        bad=bad,
+        trusted=trust,
+        properties=properties_file,
+        options=options,
+        say=say,
     )
     code = AS_EXPECTED
     for border, shown in confirmed_borders(search, runs=runs, options=options, say=say):

@@ -75,6 +75,7 @@ _FREE_S, _RATE = 60.0, 10.0
 )
 @opt.own_parts
 @opt.mode
+@opt.brokers
 @opt.properties_file
 @click.option(
     "--fail-on",
@@ -97,6 +98,7 @@ def chaos(
     runs: int,
     seed: int | None,
     planted: str,
+    brokers: int | None,
     properties_file: Path | None,
     steps: int,
     mix: str,
@@ -150,6 +152,7 @@ def chaos(
             mode=mode,
             planted=planted,
             properties=properties_file,
+            brokers=brokers,
             free=free,
             own=tuple(map(parts_named, parts)),
         ),

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     help="With --judge: a topic that is there before the command; may be repeated.  [default: with "
     "--mix the topic t]",
 )
+@opt.topics_file
 @opt.plant
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @opt.runs_directory
@@ -92,6 +93,7 @@ def up(
     seed: int | None,
     for_s: float | None,
     topics: tuple[tuple[str, int, int], ...],
+    topics_file: Path | None,
     planted: str,
     command: tuple[str, ...],
     options: "RunOptions",
@@ -103,12 +105,9 @@ def up(
     and else the command's own.
     """
     from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-    from kchaos.harness.commands.playground import (
-        Beside,
-        judged_playground,
-        playground,
-        with_settings_of,
-    )
+    from kchaos.harness.commands.playground import Beside, judged_playground, playground
+    from kchaos.harness.run.own_settings import oldest_release, with_settings_of
+    from kchaos.harness.run.own_topics import own_topics, topic_on
     from kchaos.harness.run.scenario import cluster_planted
 
     of_brokers = kafkas * (brokers or 3) if len(kafkas) == 1 else kafkas
@@ -119,8 +118,10 @@ def up(
         )
     if judge != bool(command):
         raise click.UsageError("--judge and a command belong together: --judge -- ./my_test.sh")
-    if not judge and (topics or (mix, seed, for_s) != (None, None, None)):
-        raise click.UsageError("--mix, --seed, --for and --topic go with --judge -- COMMAND")
+    if not judge and (topics or (mix, seed, for_s, topics_file) != (None, None, None, None)):
+        raise click.UsageError(
+            "--mix, --seed, --for, --topic and --topics go with --judge -- COMMAND"
+        )
     if seed is not None and mix is None:
         raise click.UsageError("--seed is of the faults of --mix: give --mix too")
     spec = ClusterSpec(
@@ -133,21 +134,26 @@ def up(
         properties=dict(properties),
     )
     spec = cluster_planted(spec, planted)
-    if properties_file is not None:
-        spec = with_settings_of(properties_file, spec, options=options, say=opt.sayer())
+    say = opt.sayer()
+    spec = with_settings_of(properties_file, spec, options=options, say=say)
     if not judge:
-        playground(
-            spec, driver=options.driver, offline=options.offline, say=opt.sayer(), write=click.echo
-        )
+        playground(spec, options=options, say=say, write=click.echo)
         return None
     from kchaos.harness.campaign.schedules import any_seed
     from kchaos.harness.commands.show import result_lines
     from kchaos.harness.exits import exit_code_beside
 
+    ids = [broker.id for broker in spec.brokers]
+    made = [topic_on(ids, *topic) for topic in topics]
+    if topics_file is not None:
+        read = own_topics(topics_file, oldest_release(spec, options, say), ids)
+        for text in read.texts():
+            say(text)
+        made += read.topics
     beside = Beside(
-        topics=topics, mix=mix or "", seed=any_seed() if seed is None else seed, for_s=for_s
+        topics=made, mix=mix or "", seed=any_seed() if seed is None else seed, for_s=for_s
     )
-    results, status = judged_playground(spec, command, beside, options=options, say=opt.sayer())
+    results, status = judged_playground(spec, command, beside, options=options, say=say)
     for line in result_lines(results, is_expected=False):
         click.echo(line)
     return exit_code_beside(results, status)

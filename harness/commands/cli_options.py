@@ -245,6 +245,16 @@ properties_file = click.option(
     help="A server.properties of your own: brokers get its settings, without those that a test "
     "has to set.",
 )
+topics_file = click.option(
+    "--topics",
+    "topics_file",
+    type=LocalPath(exists=True, dir_okay=False, path_type=Path),
+    help="Topics of your own, with their partitions and settings: the output of "
+    "kafka-topics.sh --describe in a file.",
+)
+brokers = click.option(
+    "--brokers", type=click.IntRange(3, 30), help="How many.  [default: 3, or more by the mix]"
+)
 trust = click.option(
     "--trust",
     is_flag=True,

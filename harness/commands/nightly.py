@@ -96,6 +96,7 @@ def _keep(text: str) -> int | None:
 )
 @opt.plant
 @opt.acts_of_schedules
+@opt.brokers
 @opt.properties_file
 @opt.gates_of_schedules
 @opt.side_by_side
@@ -128,6 +129,7 @@ def nightly(
     seed: int | None,
     mixes: tuple[tuple[str, float], ...],
     planted: str,
+    brokers: int | None,
     properties_file: Path | None,
     steps: int,
     gates: bool,
@@ -165,6 +167,7 @@ def nightly(
             mode=mode,
             planted=planted,
             properties=properties_file,
+            brokers=brokers,
         ),
         folder=output,
         limits=Limits(for_s=for_s, runs=runs, keep=keep, max_bytes=max_bytes),

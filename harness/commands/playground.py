@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from kchaos.checkers.children import dying_with_parent
 from kchaos.checkers.results import Results
@@ -29,7 +28,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.play.workload import BOOTSTRAP, cannot_run
 from kchaos.harness.player.free import FreeRun, faults_beside, require_free
 from kchaos.harness.run.ending import ends_run
-from kchaos.harness.run.own_settings import own_settings
+from kchaos.harness.run.own_topics import MOST_REPLICAS, topic_on
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.settings import check_settings
@@ -40,17 +39,13 @@ from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
 _A_DAY_S = 24 * 3600.0
 _ENDING_S = 10.0
 _PROGRESS_S = 60.0
-_MOST_REPLICAS = 3
-_DEFAULT_TOPICS = (("t", 0, 0),)
-"""The topic that faults name where no other one is given; 0 for as many as brokers allow."""
 _NEVER: tuple[float, Step | None] = (math.inf, None)
 
 
 def playground(
     spec: ClusterSpec,
     *,
-    driver: str,
-    offline: bool,
+    options: RunOptions,
     say: Callable[[str], None],
     write: Callable[[str], None],
 ) -> None:
@@ -62,7 +57,9 @@ def playground(
     """
     with (
         work_directory("up") as work,
-        make_cluster(driver, spec, work_directory=work, offline=offline, say=say) as cluster,
+        make_cluster(
+            options.driver, spec, work_directory=work, offline=options.offline, say=say
+        ) as cluster,
     ):
         write(f"bootstrap servers: {','.join(cluster.bootstrap_servers)}")
         if spec.is_kraft:
@@ -96,13 +93,13 @@ class Beside:
     """What a judged cluster has beside a command.
 
     Attributes:
-        topics: Names with their numbers of partitions and of replicas, made before the command.
+        topics: Made before the command; with faults the topic t by default.
         mix: Faults that come by the seed's clock until the command ends; "" for none.
         seed: Theirs.
         for_s: The most seconds that the command may take; then it is stopped.
     """
 
-    topics: Sequence[tuple[str, int, int]] = ()
+    topics: Sequence[CreateTopic] = ()
     mix: str = ""
     seed: int = 0
     for_s: float | None = None
@@ -136,7 +133,7 @@ def judged_playground(
     if why := cannot_run(command):
         raise UsageError(f"nothing is started: {why}")
     ids = tuple(broker.id for broker in spec.brokers)
-    topics = [_topic(*topic, ids) for topic in beside.topics or _DEFAULT_TOPICS[: bool(beside.mix)]]
+    topics = [*beside.topics] or [topic_on(ids, "t")][: bool(beside.mix)]
     distributions = {
         kafka: fetch(kafka, driver=options.driver, offline=options.offline, say=say)
         for kafka in sorted(spec.kafkas)
@@ -194,40 +191,8 @@ def judged_playground(
     return results, status
 
 
-def _topic(name: str, partitions: int, replicas: int, brokers: Sequence[int]) -> CreateTopic:
-    """Return a topic whose preferred leaders are the brokers in turn."""
-    if replicas > len(brokers):
-        raise UsageError(f"topic {name}: {replicas} replicas, and {len(brokers)} brokers")
-    replicas = replicas or min(_MOST_REPLICAS, len(brokers))
-    in_turn = [*brokers, *brokers]
-    firsts = [number % len(brokers) for number in range(partitions or len(brokers))]
-    return CreateTopic(
-        topic=name, assignment=tuple(tuple(in_turn[first : first + replicas]) for first in firsts)
-    )
-
-
-def with_settings_of(
-    file: Path, spec: ClusterSpec, *, options: RunOptions, say: Callable[[str], None]
-) -> ClusterSpec:
-    """Return the cluster with settings of a server.properties, beneath its own; say what is taken.
-
-    Raises:
-        UsageError: The file cannot be read, or is of another role or mode.
-        ReleaseError, MachineError: A Kafka is not there.
-    """
-    kafkas = (
-        fetch(kafka, driver=options.driver, offline=options.offline, say=say)
-        for kafka in spec.kafkas
-    )
-    oldest = min(release_of(kafka.release) for kafka in kafkas)
-    own = own_settings(file, oldest, is_kraft=spec.is_kraft, brokers=len(spec.brokers))
-    for text in own.texts():
-        say(text)
-    return replace(spec, properties={**dict(own.taken), **spec.properties})
-
-
 def _judged_properties(spec: ClusterSpec) -> Mapping[str, str]:
-    replicas = min(_MOST_REPLICAS, len(spec.brokers))
+    replicas = min(MOST_REPLICAS, len(spec.brokers))
     return {
         **(QUICK_KRAFT if spec.is_kraft else QUICK),
         "replica.lag.time.max.ms": "10000",

@@ -77,6 +77,7 @@ def _of_brokers(_: Any, __: Any, values: tuple[str, ...]) -> dict[int, str]:
     "[default: from 400 runs on, where Spark is installed]",
 )
 @opt.mode
+@opt.properties_file
 @opt.side_by_side
 @opt.as_json
 @opt.runs_directory
@@ -89,6 +90,7 @@ def reproduce(
     runs: int,
     judged_as: str | None,
     mode: Mode | None,
+    properties_file: Path | None,
     spark: bool | None,
     side_by_side: int | None,
     as_json: bool,
@@ -128,6 +130,7 @@ def reproduce(
         runs=runs,
         judged_as=judged_as,
         mode=mode,
+        properties=properties_file,
         options=options,
         say=say,
     )

@@ -79,6 +79,8 @@ UPGRADE_MIXES = (
     metavar="CMD",
     help="A command of your own that runs beside it; brokers are in KCHAOS_BOOTSTRAP_SERVERS.",
 )
+@opt.brokers
+@opt.topics_file
 @opt.properties_file
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How many.")
 @click.option(
@@ -112,6 +114,8 @@ def upgrade(
     mix: str | None,
     stepped: bool,
     workload: str | None,
+    brokers: int | None,
+    topics_file: Path | None,
     properties_file: Path | None,
     runs: int,
     seed: int | None,
@@ -158,6 +162,8 @@ def upgrade(
         mode=mode,
         controllers=controllers,
         properties=properties_file,
+        topics=topics_file,
+        brokers=brokers or 3,
     )
     if plan:
         click.echo(plan_json(meant, seed) if as_json else "\n".join(plan_lines(meant, seed)))

@@ -97,13 +97,15 @@ def draw(
     mode: Mode | None = None,
     leaning: Mapping[str, float] | None = None,
     own: Sequence[OwnParts] = (),
+    brokers: int | None = None,
 ) -> Scenario:
     """Draw the schedule of a seed; the same arguments and version of kchaos give the same one.
 
     `kafka` is a release, or a path to a distribution of `release`. `steps` counts acts without the
     first topic and the gates, which follow each act if `gated`. `mix` is one of `MIXES` or of
     `WALKED`. `mode` is by default the release's usual one. `leaning` has factors of kinds of steps,
-    and `own` files and packages whose `DRAWN` adds kinds; walks ignore both.
+    and `own` files and packages whose `DRAWN` adds kinds; walks ignore both. `brokers` is how many
+    there are, None for as many as the mix draws.
 
     Raises:
         ReleaseError: The release has no such mode.
@@ -124,6 +126,7 @@ def draw(
         is_kraft=has_kraft(known, mode),
         own=own_kinds(own),
         leaning=leaning or {},
+        brokers=brokers,
     )
     acts = [drawing.first_topic(), *(drawing.next_step() for _ in range(steps))]
     return Scenario(
@@ -179,16 +182,17 @@ def _begin(
     is_kraft: bool,
     own: Mapping[str, "OwnKind"],
     leaning: Mapping[str, float],
+    brokers: int | None,
 ) -> tuple["Drawing", ClusterSpec]:
     """Return the drawing before its first step, and its cluster."""
     random = Random(seed)
-    cluster = _cluster(random, kafka, known, mix, is_kraft=is_kraft)
+    cluster = _cluster(random, kafka, known, mix, is_kraft=is_kraft, count=brokers)
     if mix == UPGRADES:
         cluster = _before_an_upgrade(cluster, known.text)
     weights = dict(step_weights_of(mix, is_kraft=is_kraft))
     wide = None
     if mix == RARE:
-        wide = draw_wide(random, kafka, known.text, cluster)
+        wide = draw_wide(random, kafka, known.text, cluster, count=brokers)
         cluster, weights = wide.cluster, swarm(random, weights)
     weights |= {name: kind.weight for name, kind in own.items()}
     drawing = Drawing(
@@ -296,9 +300,9 @@ def check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
 
 
 def _cluster(
-    random: Random, kafka: str, known: Release, mix: str, *, is_kraft: bool
+    random: Random, kafka: str, known: Release, mix: str, *, is_kraft: bool, count: int | None
 ) -> ClusterSpec:
-    brokers = tuple(range(random.choice((LEAST_BROKERS, LEAST_BROKERS + 1))))
+    brokers = tuple(range(count or random.choice((LEAST_BROKERS, LEAST_BROKERS + 1))))
     settings = draw_settings(random)
     first_broker = random.choice(brokers)
     has_folders = mix in SEVERAL_FOLDERS and not (

@@ -69,11 +69,12 @@ def draw_free(
     mix: str = "mixed",
     release: str = "",
     mode: Mode | None = None,
+    brokers: int | None = None,
 ) -> Scenario:
     """Draw the schedule of a seed; the same arguments and version of kchaos give the same one.
 
     `kafka` is a release, or a path to a distribution of `release`. `mix` is one of `FREE_MIXES`.
-    `mode` is by default the release's usual one.
+    `mode` is by default the release's usual one; `brokers` is as in `draw`.
 
     Raises:
         ReleaseError: There is no such release, or it has no such mode.
@@ -92,6 +93,7 @@ def draw_free(
         release=release,
         mode=mode,
         leaning={kind: 0.0 if kind in LEFT_OUT else 1.0 for kind in STEP_KINDS},
+        brokers=brokers,
     )
     topic, acts = drawn.steps[0], [*_acts(drawn)]
     assert isinstance(topic, CreateTopic)

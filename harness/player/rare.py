@@ -95,16 +95,18 @@ def swarm(
     return drawn
 
 
-def draw_wide(random: Random, kafka: str, release: str, narrow: ClusterSpec) -> Wide:
+def draw_wide(
+    random: Random, kafka: str, release: str, narrow: ClusterSpec, *, count: int | None = None
+) -> Wide:
     """Draw a cluster: up to five brokers, perhaps of two releases, tiered, with an ensemble.
 
     With KRaft all brokers have one release, and no log is tiered.
 
     `release` is that of a path `kafka`. `narrow` is the other mixes' cluster, whose settings are
-    kept.
+    kept. `count` is how many brokers there are, None for three to five.
     """
     number = release_of(release).number
-    ids = tuple(range(random.choice((3, 4, 5, 5))))
+    ids = tuple(range(count or random.choice((3, 4, 5, 5))))
     lag_ms = random.choice(("600000", "600000", "10000", "3000"))
     timeouts = {
         "replica.lag.time.max.ms": lag_ms,

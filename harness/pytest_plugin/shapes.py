@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,7 +40,8 @@ class Shape:
         controllers: How many KRaft controllers, 1 or 3.
         features: Feature levels by name, such as "eligible.leader.replicas.version"; those that a
             new cluster of the release has are the default.
-        properties: Broker properties, over those that make the gates quick.
+        properties: Broker properties, over those that make the gates quick; or the path of a
+            server.properties, whose settings come beneath them.
         first_broker: The broker that is started alone first, so that it is the first controller;
             None for the last one.
         linked: Whether broker-to-broker and ZooKeeper traffic goes through links.
@@ -60,7 +62,7 @@ class Shape:
     mode: "Mode | None" = None
     controllers: int = 1
     features: Mapping[str, int] | None = None
-    properties: Mapping[str, str] | None = None
+    properties: Mapping[str, str] | str | None = None
     first_broker: int | None = None
     linked: bool = True
     client_links: bool = True
@@ -154,6 +156,8 @@ def spec_for(node: pytest.Item, release: str, settings: PluginSettings) -> "Clus
     with quiet_imports():
         from kchaos.clusters.spec import BrokerSpec, ClusterSpec
         from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
+        from kchaos.harness.run.own_settings import with_settings_of
+        from kchaos.harness.run.runner import RunOptions
 
     shape = shape_of(node)
     if isinstance(shape.release, Mapping):
@@ -163,7 +167,8 @@ def spec_for(node: pytest.Item, release: str, settings: PluginSettings) -> "Clus
     first = max(kafkas) if shape.first_broker is None else shape.first_broker
     # An option is about what the options name, not about what a marker does.
     judged_as = shape.judged_as or (settings.judged_as if release in settings.releases else None)
-    properties = {name: str(value) for name, value in (shape.properties or {}).items()}
+    own = shape.properties or {}
+    properties = {} if isinstance(own, str) else {name: str(own[name]) for name in own}
     spec = ClusterSpec(
         brokers=tuple(
             BrokerSpec(
@@ -187,7 +192,11 @@ def spec_for(node: pytest.Item, release: str, settings: PluginSettings) -> "Clus
         tiered=shape.tiered,
     )
     quick = QUICK_KRAFT if spec.is_kraft else QUICK
-    return replace(spec, properties={**quick, **properties})
+    spec = replace(spec, properties={**quick, **properties})
+    options = RunOptions(driver=settings.driver, offline=settings.offline)
+    return with_settings_of(
+        Path(own) if isinstance(own, str) else None, spec, options=options, say=print
+    )
 
 
 def _mixed(release: str) -> list[str]:

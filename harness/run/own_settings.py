@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,11 +11,13 @@ from kchaos.checkers.formats.batches import CODECS
 from kchaos.checkers.formats.checkpoints import parse_properties
 from kchaos.checkers.settings import is_listed, not_followed
 from kchaos.clusters.ask.client import why_not_compressed
-from kchaos.clusters.releases import Release
+from kchaos.clusters.front.ready import fetch
+from kchaos.clusters.releases import Release, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
-from kchaos.clusters.spec import OWN_PROPERTIES
+from kchaos.clusters.spec import OWN_PROPERTIES, ClusterSpec
 from kchaos.clusters.start.broker_settings import unknown_setting
 from kchaos.harness.errors import UsageError
+from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario
 
 _ROLES, _COMPRESSION, _MAGIC = "process.roles", "compression.type", 2
@@ -27,6 +29,10 @@ _OWNED: Mapping[str, str] = {
 }
 _COUNTS = (".replication.factor", ".min.isr", "min.insync.replicas")
 """Endings of settings that count replicas."""
+_DESCRIBED = re.compile(
+    r"^\s+(\S+?)=(.*) sensitive=false synonyms=\{(?:STATIC|DYNAMIC)_", re.MULTILINE
+)
+"""A setting that somebody made, in the output of kafka-configs.sh --describe --all."""
 _CONTINUED = re.compile(r"(?<!\\)\\\r?\n[ \t]*")
 
 
@@ -70,15 +76,66 @@ def with_own_settings(scenario: Scenario, own: OwnSettings | None) -> Scenario:
     return replace(scenario, case=f"{scenario.case}-{own.case}", cluster=cluster)
 
 
-def own_settings(file: Path, release: Release, *, is_kraft: bool, brokers: int) -> OwnSettings:
+def with_settings_of(
+    file: Path | None, spec: ClusterSpec, *, options: RunOptions, say: Callable[[str], None]
+) -> ClusterSpec:
+    """Return the cluster with settings of a server.properties, beneath its own; say what is taken.
+
+    Raises:
+        UsageError: The file cannot be read, or is of another role or mode.
+        ReleaseError, MachineError: A Kafka is not there.
+    """
+    if file is None:
+        return spec
+    own = own_settings(
+        file,
+        oldest_release(spec, options, say),
+        is_kraft=spec.is_kraft,
+        brokers=len(spec.brokers),
+        owned=spec.properties.keys(),
+    )
+    for text in own.texts():
+        say(text)
+    return replace(spec, properties={**dict(own.taken), **spec.properties})
+
+
+def with_settings_beneath(
+    scenario: Scenario, file: Path | None, options: RunOptions, say: Callable[[str], None]
+) -> Scenario:
+    """Return the scenario with a file's settings beneath its own, if there is one.
+
+    The model then predicts the end. Raises as `with_settings_of`.
+    """
+    if file is None:
+        return scenario
+    cluster = with_settings_of(file, scenario.cluster, options=options, say=say)
+    return replace(scenario, cluster=cluster, expectation=None)
+
+
+def oldest_release(spec: ClusterSpec, options: RunOptions, say: Callable[[str], None]) -> Release:
+    """Return the oldest release of a cluster's brokers; raises as `fetch`."""
+    kafkas = (
+        fetch(kafka, driver=options.driver, offline=options.offline, say=say)
+        for kafka in spec.kafkas
+    )
+    return min(release_of(kafka.release) for kafka in kafkas)
+
+
+def own_settings(
+    file: Path, release: Release, *, is_kraft: bool, brokers: int, owned: Collection[str] = ()
+) -> OwnSettings:
     """Return the settings of a broker's file for a test on that many brokers.
+
+    The file is a server.properties, or the output of `kafka-configs.sh --describe --all` for a
+    broker. The test itself sets those that are `owned`.
 
     Raises:
         UsageError: It cannot be read, or is of another role or mode.
     """
     try:
         text = _CONTINUED.sub("", file.read_text(encoding="utf-8"))
-        settings = parse_properties(text, file=str(file))
+        described = dict(_DESCRIBED.findall(text))
+        settings = described or parse_properties(text, file=str(file))
     except (OSError, UnicodeDecodeError, CheckError) as error:
         raise UsageError(f"{file} is no server.properties: {error}") from error
     roles = {role.strip() for role in settings.get(_ROLES, "").split(",")} - {""}
@@ -87,7 +144,10 @@ def own_settings(file: Path, release: Release, *, is_kraft: bool, brokers: int) 
     if (roles or "zookeeper.connect" in settings) and is_kraft is not bool(roles):
         of, has = ("KRaft", "ZooKeeper") if roles else ("ZooKeeper", "KRaft")
         raise UsageError(f"{file} is of a broker with {of}, and the cluster has {has}: see --mode")
-    why = {name: _why_left_out(name, value, release, brokers) for name, value in settings.items()}
+    why = {
+        name: "the test sets it" if name in owned else _why_left_out(name, value, release, brokers)
+        for name, value in settings.items()
+    }
     return OwnSettings(
         file=str(file),
         taken=tuple((name, value) for name, value in settings.items() if not why[name]),

@@ -10,6 +10,7 @@ with KRaft after levels were lowered again and snapshots stand for what an old b
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from kchaos.checkers.acts import Mode
@@ -21,11 +22,12 @@ from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.workload import named_by
 from kchaos.harness.player.candidates import step_weights_of
-from kchaos.harness.player.drawing import Drawing, check_mix, played
+from kchaos.harness.player.drawing import LEAST_BROKERS, Drawing, check_mix, played
 from kchaos.harness.player.free import FREE_MIXES, LEFT_OUT
 from kchaos.harness.player.legal import after, refusal
 from kchaos.harness.player.view import new_view
 from kchaos.harness.run.own_settings import OwnSettings
+from kchaos.harness.run.own_topics import OwnTopics, topic_on
 from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import AwaitAnswer, Produce
 from kchaos.harness.steps.free_clients import StartClients, StartWorkload, StopClients
@@ -41,7 +43,6 @@ FEATURES, FEATURES_BACK = "features", "features-back"
 MIXES = (*FREE_MIXES, "disks", "topics")
 """The mixes of which faults may be drawn; the others need brokers that are set up for them."""
 TOPIC = "t"
-BROKERS = (0, 1, 2)
 _BALANCED: Mapping[str, str] = {
     # Kafka's default, which scenarios leave off: the controller gives partitions back.
     "auto.leader.rebalance.enable": "true",
@@ -96,6 +97,8 @@ class Upgrade:
         stepped: Whether clients write between the rolls alone, and not all the time.
         workload: A command of the user's own that runs beside it; empty for none.
         own: Settings of a file of the user's own, if any.
+        own_topics: Topics of a file of the user's own; None for one of kchaos's.
+        brokers: Their ids.
         mode: Where the cluster keeps its metadata.
         controllers: How many KRaft controllers there are.
     """
@@ -111,6 +114,8 @@ class Upgrade:
     stepped: bool = False
     workload: tuple[str, ...] = ()
     own: OwnSettings | None = None
+    own_topics: OwnTopics | None = None
+    brokers: tuple[int, ...] = tuple(range(LEAST_BROKERS))
     mode: Mode = "zookeeper"
     controllers: int = 1
 
@@ -124,6 +129,16 @@ class Upgrade:
         """The node ids of the KRaft controllers."""
         count = self.controllers if self.is_kraft else 0
         return tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + count))
+
+    @property
+    def topics(self) -> tuple[CreateTopic, ...]:
+        """The topics to which clients write."""
+        return self.own_topics.topics if self.own_topics else (topic_on(self.brokers, TOPIC),)
+
+    @property
+    def own_texts(self) -> list[str]:
+        """What a reader has to know of the files of the user's own, in sentences."""
+        return [text for own in (self.own, self.own_topics) if own for text in own.texts()]
 
     @property
     def names(self) -> tuple[str, str]:
@@ -149,7 +164,8 @@ class Upgrade:
         words += ["stepped"] * self.stepped + ["kraft"] * self.is_kraft
         words += [f"{self.controllers}-controllers"] * (self.controllers > 1)
         words += [named_by(self.workload)] if self.workload else []
-        words += [self.own.case] if self.own else []
+        words += [f"{len(self.brokers)}-brokers"] * (len(self.brokers) > LEAST_BROKERS)
+        words += [own.case for own in (self.own, self.own_topics) if own]
         return "-".join(words)
 
     @property
@@ -188,7 +204,7 @@ class Phase:
     title: str
     kafka: str = ""
     properties: tuple[tuple[str, str], ...] = ()
-    nodes: tuple[int, ...] = BROKERS
+    nodes: tuple[int, ...]
     levels: tuple[tuple[str, int], ...] = ()
     is_downgrade: bool = False
 
@@ -238,24 +254,25 @@ def phases(upgrade: Upgrade) -> tuple[Phase, ...]:
         return _phases_with_kraft(upgrade, older, newer)
     was, becomes = older.protocol_version, newer.protocol_version
     name = f"the binaries become {newer.text}"
+    of_brokers = partial(Phase, nodes=upgrade.brokers)
     if older.line == newer.line or newer.number < older.number or upgrade.one_roll:
         title = name + f", and speak protocol {becomes} at once" * upgrade.one_roll
-        binaries = Phase(name=BINARIES, title=title, kafka=upgrade.newer)
+        binaries = of_brokers(name=BINARIES, title=title, kafka=upgrade.newer)
         return (binaries, *_way_back(upgrade, older.text))
     keeps_format = older.number < _LEADER_EPOCHS
     pinned = [(PROTOCOL, was), *([(BROKER_FORMAT, was)] if keeps_format else [])]
     title = f"{name}, at protocol {was}" + (f" and message format {was}" if keeps_format else "")
-    binaries = Phase(name=BINARIES, title=title, kafka=upgrade.newer, properties=tuple(pinned))
+    binaries = of_brokers(name=BINARIES, title=title, kafka=upgrade.newer, properties=tuple(pinned))
     if upgrade.back:
         return (binaries, *_way_back(upgrade, older.text))
     # From protocol 3.0 on the format is ignored, and is to be cleared together with the protocol.
     with_protocol = keeps_format and newer.number >= _FORMATS_IGNORED
     raised = [(PROTOCOL, becomes), *([(BROKER_FORMAT, becomes)] if with_protocol else [])]
-    protocol = Phase(
+    protocol = of_brokers(
         name=PROTOCOL_PHASE, title=f"the protocol becomes {becomes}", properties=tuple(raised)
     )
     title = f"the message format becomes {becomes}"
-    formats = Phase(name=FORMAT, title=title, properties=((BROKER_FORMAT, becomes),))
+    formats = of_brokers(name=FORMAT, title=title, properties=((BROKER_FORMAT, becomes),))
     return (binaries, protocol, *[formats] * (keeps_format and not with_protocol))
 
 
@@ -269,7 +286,12 @@ def _phases_with_kraft(upgrade: Upgrade, older: Release, newer: Release) -> tupl
             kafka=upgrade.newer,
             nodes=upgrade.quorum,
         ),
-        Phase(name=BINARIES, title=f"the brokers' {becomes}", kafka=upgrade.newer),
+        Phase(
+            name=BINARIES,
+            title=f"the brokers' {becomes}",
+            kafka=upgrade.newer,
+            nodes=upgrade.brokers,
+        ),
     )
     features = _features(FEATURES, older, newer)
     order = (features, *reversed(rolls)) if newer.number < older.number else (*rolls, features)
@@ -311,7 +333,12 @@ def _way_back(upgrade: Upgrade, older: str) -> tuple[Phase, ...]:
     if not upgrade.back:
         return ()
     whose = "brokers' " if upgrade.is_kraft else ""
-    back = Phase(name=BACK, title=f"the {whose}binaries are {older} again", kafka=upgrade.older)
+    back = Phase(
+        name=BACK,
+        title=f"the {whose}binaries are {older} again",
+        kafka=upgrade.older,
+        nodes=upgrade.brokers,
+    )
     title = f"the controllers' binaries are {older} again"
     controllers = Phase(
         name=CONTROLLERS_BACK, title=title, kafka=upgrade.older, nodes=upgrade.quorum
@@ -322,7 +349,7 @@ def _way_back(upgrade: Upgrade, older: str) -> tuple[Phase, ...]:
 def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
     """Draw an upgrade's scenario: the orders, the controller's place and the faults."""
     random = Random(seed)
-    first_broker = random.choice(BROKERS)
+    first_broker = random.choice(upgrade.brokers)
     rolls = _Rolls(random=random, upgrade=upgrade, first_broker=first_broker)
     return Scenario(
         entry=ENTRY,
@@ -330,7 +357,7 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
         title=f"upgrade from {upgrade.pair}{_variation(upgrade)}, seed {seed}",
         release=upgrade.older,
         cluster=ClusterSpec(
-            brokers=tuple(BrokerSpec(id=broker, kafka=upgrade.older) for broker in BROKERS),
+            brokers=tuple(BrokerSpec(id=broker, kafka=upgrade.older) for broker in upgrade.brokers),
             first_broker=None if upgrade.is_kraft else first_broker,
             client_links=not upgrade.stepped or bool(upgrade.workload),
             mode="kraft" if upgrade.is_kraft else None,
@@ -382,7 +409,7 @@ class _Rolls:
         self._drawing = Drawing(
             random=random,
             view=new_view(
-                BROKERS,
+                upgrade.brokers,
                 first_broker=first_broker,
                 has_epochs=older.number >= _LEADER_EPOCHS,
                 unclean=settings_of(upgrade).get("unclean.leader.election.enable") == "true",
@@ -393,12 +420,11 @@ class _Rolls:
 
     def steps(self) -> Iterator[Step]:
         """Yield all steps."""
-        assignment = tuple(BROKERS[first:] + BROKERS[:first] for first in BROKERS)
-        yield self._done(CreateTopic(topic=TOPIC, assignment=assignment))
+        yield from map(self._done, self._upgrade.topics)
         if self._upgrade.stepped:
             yield from self._write()
         else:
-            yield self._start_clients(len(assignment))
+            yield from map(self._start_clients, self._upgrade.topics)
         if self._upgrade.workload:
             yield StartWorkload(command=self._upgrade.workload)
         for phase in phases(self._upgrade):
@@ -421,7 +447,7 @@ class _Rolls:
         if self._upgrade.workload:
             yield StopClients(name="workload")
         if not self._upgrade.stepped:
-            yield StopClients()
+            yield from (StopClients(name=_clients_of(topic)) for topic in self._upgrade.topics)
 
     def _act(self, fault: RollBroker | UpdateFeatures, *, name: str) -> Iterator[Step]:
         """Yield faults before a roll or a new level, writes meanwhile, and the way into the ISR."""
@@ -443,10 +469,15 @@ class _Rolls:
         if self._upgrade.stepped:
             yield from self._write()
 
-    def _start_clients(self, partitions: int) -> Step:
+    def _start_clients(self, topic: CreateTopic) -> Step:
         # A group's offsets are records of an internal topic, which the model is not told of.
         return StartClients(
-            topic=TOPIC, partitions=partitions, idempotent=self._idempotent, in_group=0, rate=RATE
+            name=_clients_of(topic),
+            topic=topic.topic,
+            partitions=len(topic.assignment),
+            idempotent=self._idempotent,
+            in_group=0,
+            rate=RATE / len(self._upgrade.topics),
         )
 
     def _heal_until_possible(self, act: RollBroker | UpdateFeatures) -> Iterator[Step]:
@@ -478,28 +509,34 @@ class _Rolls:
     def _under_way(self) -> Iterator[Step]:
         """Start writes whose responses a later step awaits."""
         self._writes += 1
-        for partition in BROKERS:
-            yield IfPossible(do=self._produce(partition, await_answer=False))
+        for produce in self._produces(await_answer=False):
+            yield IfPossible(do=produce)
 
     def _answered(self) -> Iterator[Step]:
-        for partition in BROKERS:
-            operation = f"w{self._writes}-{partition}"
-            yield IfPossible(do=AwaitAnswer(operation=operation, accept_error=True))
+        for produce in self._produces(await_answer=False):
+            yield IfPossible(do=AwaitAnswer(operation=produce.operation, accept_error=True))
 
     def _write(self) -> Iterator[Step]:
         self._writes += 1
-        for partition in BROKERS:
-            yield IfPossible(do=self._produce(partition, await_answer=True))
+        for produce in self._produces(await_answer=True):
+            yield IfPossible(do=produce)
         yield IfPossible(do=AwaitLevel())
 
-    def _produce(self, partition: int, *, await_answer: bool) -> Produce:
-        return Produce(
-            operation=f"w{self._writes}-{partition}",
-            topic=TOPIC,
-            partition=partition,
-            records=_RECORDS,
-            acks=-1,
-            await_answer=await_answer,
-            accept_error=True,
-            timeout_s=_WRITE_S,
-        )
+    def _produces(self, *, await_answer: bool) -> Iterator[Produce]:
+        """Yield a write to each partition."""
+        for topic in self._upgrade.topics:
+            for partition in range(len(topic.assignment)):
+                yield Produce(
+                    operation=f"w{self._writes}-{topic.topic}-{partition}",
+                    topic=topic.topic,
+                    partition=partition,
+                    records=_RECORDS,
+                    acks=-1,
+                    await_answer=await_answer,
+                    accept_error=True,
+                    timeout_s=_WRITE_S,
+                )
+
+
+def _clients_of(topic: CreateTopic) -> str:
+    return f"clients-{topic.topic}"

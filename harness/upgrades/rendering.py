@@ -18,7 +18,7 @@ from kchaos.harness.report.templates import templates
 from kchaos.harness.summary.rendering import write_whole
 from kchaos.harness.upgrades.notes import LEVELS
 from kchaos.harness.upgrades.pairs import OF_4, led_from
-from kchaos.harness.upgrades.procedure import BROKERS, RATE, settings_of
+from kchaos.harness.upgrades.procedure import RATE, settings_of
 from kchaos.harness.upgrades.sign_off import (
     GREEN,
     RED,
@@ -135,10 +135,11 @@ def not_covered(result: SignOff) -> list[str]:
     """Return what no run shows, in sentences."""
     upgrade = result.upgrade
     texts = [
-        f"Other sizes: {len(BROKERS)} brokers, one topic, and {RATE:g} records a second.",
+        f"Other sizes: {len(upgrade.brokers)} brokers, topics "
+        f"{', '.join(topic.topic for topic in upgrade.topics)}, and {RATE:g} records a second.",
         "Settings other than those below.",
         "Upgrades of clients.",
-        *(upgrade.own.texts() if upgrade.own else ()),
+        *upgrade.own_texts,
     ]
     if not upgrade.workload:
         texts.append("Transactions, consumer groups and share groups (--workload has its own).")

@@ -46,6 +46,20 @@ def test_what_a_test_has_to_set_and_what_names_files_or_classes_is_left_out(tmp_
     ClusterSpec(brokers=(BrokerSpec(id=0, kafka="4.0.2"),), properties=dict(own.taken))
 
 
+def test_the_settings_that_somebody_made_are_taken_from_a_description(tmp_path: Path) -> None:
+    own = read(
+        tmp_path,
+        "All configs for broker 1 are:\n"
+        "  num.io.threads=16 sensitive=false synonyms={STATIC_BROKER_CONFIG:num.io.threads=16, "
+        "DEFAULT_CONFIG:num.io.threads=8}\n"
+        "  log.flush.interval.messages=9 sensitive=false synonyms={DEFAULT_CONFIG:a=9}\n"
+        "  ssl.key.password=null sensitive=true synonyms={STATIC_BROKER_CONFIG:b=null}\n"
+        "  log.cleaner.threads=2 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:c=2}\n",
+    )
+    assert own.taken == (("num.io.threads", "16"), ("log.cleaner.threads", "2"))
+    assert own.left_out == ()
+
+
 @pytest.mark.parametrize("codec", ["lz4", "producer"])
 def test_what_no_client_of_a_test_could_read_is_left_out(
     codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

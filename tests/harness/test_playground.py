@@ -11,6 +11,7 @@ import pytest
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.harness.commands import playground
 from kchaos.harness.exits import FINDING, INTERNAL, UNKNOWN, exit_code_beside
+from kchaos.harness.run import own_settings
 from kchaos.harness.run.runner import RunOptions
 
 
@@ -39,16 +40,19 @@ def test_what_was_judged_comes_before_what_the_command_says(
 def test_a_cluster_to_try_gets_the_settings_of_a_file_beneath_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(playground, "fetch", lambda kafka, **_: SimpleNamespace(release=kafka))
+    monkeypatch.setattr(own_settings, "fetch", lambda kafka, **_: SimpleNamespace(release=kafka))
     file = tmp_path / "server.properties"
     file.write_text("process.roles=broker\nnum.io.threads=16\nmin.insync.replicas=3\n")
     spec = ClusterSpec(brokers=brokers_of("4.1.2"), properties={"min.insync.replicas": "2"})
     said: list[str] = []
 
-    after = playground.with_settings_of(file, spec, options=RunOptions(), say=said.append)
+    after = own_settings.with_settings_of(file, spec, options=RunOptions(), say=said.append)
 
     assert after.properties == {"num.io.threads": "16", "min.insync.replicas": "2"}
-    assert said[1] == "Left out (kchaos sets it): process.roles."
+    assert said[1:] == [
+        "Left out (kchaos sets it): process.roles.",
+        "Left out (the test sets it): min.insync.replicas.",
+    ]
 
 
 _DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); "

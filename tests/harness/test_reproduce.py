@@ -186,6 +186,30 @@ def test_a_play_that_was_killed_is_an_unknown_run_among_the_others(
     assert (killed.conforms, killed.safe) == (None, None)
 
 
+def test_settings_of_a_file_come_beneath_those_of_a_bug_and_leave_the_end_to_the_model(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.io.threads=16\nreplica.lag.time.max.ms=5\n")
+    plain, own = (
+        due_cases(
+            entry_named("KIP-101-1"),
+            cases=("clean-elections",),
+            kafkas=("0.10.2.2",),
+            of_brokers={},
+            runs=1,
+            judged_as=None,
+            mode=None,
+            properties=properties,
+            options=RunOptions(offline=True),
+            say=lambda _text: None,
+        )[0].scenario
+        for properties in (None, file)
+    )
+    assert own.cluster.properties == {"num.io.threads": "16", **plain.cluster.properties}
+    assert (plain.expectation is None, own.expectation) == (False, None)
+
+
 def test_a_killed_play_of_a_measurement_is_unknown_and_is_played_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

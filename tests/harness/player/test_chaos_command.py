@@ -257,3 +257,23 @@ def test_brokers_get_the_settings_of_a_file(tmp_path: Path) -> None:
     file.write_text("process.roles=broker\n")
     with pytest.raises(UsageError, match="is of a broker with KRaft"):
         plan.require("2.8.2")
+
+
+@pytest.mark.parametrize("mix", ["mixed", "rare"])
+def test_clusters_have_as_many_brokers_as_are_wanted(mix: str) -> None:
+    plan = DrawnSchedules(
+        kafkas=("3.9.1",), seed=3, mixes={mix: 1.0}, steps=8, gated=True, brokers=6
+    )
+    due = next(plan.due({"3.9.1": "3.9.1"}))
+    scenario = plan.draw(due)
+    assert len(scenario.cluster.brokers) == 6
+    assert scenario.case == plan.line_of(due).case
+    assert scenario.case.endswith("-6-brokers")
+
+
+def test_walks_have_brokers_of_their_own() -> None:
+    plan = DrawnSchedules(
+        kafkas=("2.0.1",), seed=3, mixes={"walks": 1.0}, steps=8, gated=True, brokers=6
+    )
+    with pytest.raises(UsageError, match="leave --brokers out"):
+        plan.require("2.0.1")

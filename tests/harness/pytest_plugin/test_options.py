@@ -298,6 +298,22 @@ def test_a_marker_may_ask_for_folders_a_tier_and_the_first_controller(
         spec_for(nobody, "2.8.2", settings)
 
 
+def test_a_marker_may_name_a_file_of_settings(pytester: pytest.Pytester) -> None:
+    file = pytester.path / "server.properties"
+    file.write_text("num.io.threads=16\nbroker.id=4\n")
+    (test,) = pytester.getitems(
+        f"""
+        import pytest
+
+        @pytest.mark.kafka_cluster(release="2.8.2", properties={str(file)!r})
+        def test_own(): pass
+        """
+    )
+    properties = spec_for(test, "2.8.2", _settings(pytester)).properties
+    assert properties["num.io.threads"] == "16"
+    assert "broker.id" not in properties
+
+
 def test_a_marker_may_ask_for_a_kraft_cluster(pytester: pytest.Pytester) -> None:
     newest, both, wrong = pytester.getitems(
         """

@@ -19,14 +19,9 @@ from kchaos.harness.steps.free_clients import StartClients, StartWorkload, StopC
 from kchaos.harness.steps.if_possible import AwaitInSync, IfPossible
 from kchaos.harness.steps.observing import AwaitMetadataSnapshots
 from kchaos.harness.steps.scenario_steps import Heal, Inject
-from kchaos.harness.upgrades.procedure import (
-    BROKERS,
-    MIXES,
-    Upgrade,
-    draw_upgrade,
-    phases,
-    require_upgrade,
-)
+from kchaos.harness.upgrades.procedure import MIXES, Upgrade, draw_upgrade, phases, require_upgrade
+
+BROKERS = (0, 1, 2)
 
 
 def upgrade(
@@ -307,7 +302,7 @@ def test_a_command_of_ones_own_runs_beside_all_rolls(*, stepped: bool) -> None:
     mine = replace(upgrade("2.1.1", "2.2.2", stepped=stepped), workload=("./my_test.sh", "--fast"))
     scenario = draw_upgrade(1, mine)
     workload = StartWorkload(command=("./my_test.sh", "--fast"))
-    ends = [StopClients(name="workload"), *[StopClients()] * (not stepped)]
+    ends = [StopClients(name="workload"), *[StopClients(name="clients-t")] * (not stepped)]
     rolls = [number for number, step in enumerate(scenario.steps) if isinstance(step, Inject)]
 
     assert scenario.steps.index(workload) < min(rolls)

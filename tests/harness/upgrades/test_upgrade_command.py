@@ -23,6 +23,8 @@ from kchaos.harness.campaign.upgrade import (
 from kchaos.harness.commands.cli import cli
 from kchaos.harness.errors import UsageError
 from kchaos.harness.seeds import seed_text
+from kchaos.harness.steps.free_clients import StartClients
+from kchaos.harness.steps.scenario_steps import CreateTopic
 from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade
 from tests.golden.stored import unpacked
 
@@ -46,6 +48,8 @@ def meant(
     workload: str | None = None,
     unsupported: bool = False,
     properties: Path | None = None,
+    topics: Path | None = None,
+    brokers: int = 3,
 ) -> Upgrade:
     return upgrade_of(
         older,
@@ -60,6 +64,8 @@ def meant(
         options=OPTIONS,
         say=print,
         properties=properties,
+        topics=topics,
+        brokers=brokers,
     )
 
 
@@ -220,6 +226,30 @@ def test_brokers_get_the_settings_of_a_file_and_the_plan_names_the_others(tmp_pa
     assert "broker.id" not in properties
     assert "  Left out (kchaos sets it): broker.id." in plan_lines(of, None)
     assert f"--properties {file} --seed" in command_of(of, runs=1, seed=1)
+
+
+def test_clients_write_to_the_topics_of_a_file_on_as_many_brokers_as_are_wanted(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "topics.txt"
+    row = "Topic: {}\tTopicId: x\tPartitionCount: {}\tReplicationFactor: 3\tConfigs: \n"
+    file.write_text(
+        row.format("orders", 2) + row.format("__consumer_offsets", 50) + row.format("u", 1)
+    )
+    of = meant(("4.0.2",), ("4.1.2",), topics=file, brokers=5)
+    assert of.case.startswith("4.0.2-to-4.1.2-kraft-5-brokers-topics-")
+    scenario = draw_upgrade(1, of)
+    assert len(scenario.cluster.brokers) == 5
+    made = [step.topic for step in scenario.steps if isinstance(step, CreateTopic)]
+    clients = [
+        (step.name, step.topic, step.partitions)
+        for step in scenario.steps
+        if isinstance(step, StartClients)
+    ]
+    assert made == ["orders", "u"]
+    assert clients == [("clients-orders", "orders", 2), ("clients-u", "u", 1)]
+    assert "  Left out: __consumer_offsets (Kafka makes it itself)." in plan_lines(of, None)
+    assert f"--topics {file} --brokers 5 --seed" in command_of(of, runs=1, seed=1)
 
 
 @pytest.mark.cluster
