@@ -14,7 +14,7 @@ from kchaos.checkers.store import Place
 from kchaos.harness.commands import cli_options as opt
 from kchaos.harness.commands.bisect import bisect
 from kchaos.harness.commands.chaos import chaos
-from kchaos.harness.commands.cli_complete import entries
+from kchaos.harness.commands.cli_complete import entries, remember_entries
 from kchaos.harness.commands.cli_machine import MACHINE_COMMANDS
 from kchaos.harness.commands.cli_releases import versions
 from kchaos.harness.commands.many_runs import pack, summary, tables, unpack
@@ -343,6 +343,7 @@ def run(arguments: Sequence[str]) -> int:
 
     try:
         _require_working_directory()
+        remember_entries()
         code = cli.main(args=list(arguments), prog_name="kchaos", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except SystemExit as done:

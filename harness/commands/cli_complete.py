@@ -51,6 +51,12 @@ def releases(_context: click.Context, _parameter: click.Parameter, begun: str) -
     return [release for release in TESTED_RELEASES if release.startswith(begun)]
 
 
+def remember_entries() -> None:
+    """Where a shell sets up completion, write down what Tab offers, if that is not done."""
+    if os.environ.get("_KCHAOS_COMPLETE", "").endswith("_source"):
+        _listed()
+
+
 def _listed() -> Mapping[str, Any]:
     """Return title and cases of each entry by its name, from the cache if that is of this kchaos.
 
