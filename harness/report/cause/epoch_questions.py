@@ -93,11 +93,11 @@ def question_text(each: AskedRound, story: Story) -> str:
         return f"{asked}; broker {each.leader} answered that it does not know that epoch."
     if each.answered_epoch is None:
         # Version 0 of OffsetForLeaderEpoch names no epoch in its answer.
-        return f"{asked}; broker {each.leader} answered {each.end_offset}{_beyond(each, story)}."
+        return f"{asked}; broker {each.leader} answered {each.end_offset}{beyond(each, story)}."
     return f"{asked}; broker {each.leader} answered that {end}."
 
 
-def _beyond(each: AskedRound, story: Story) -> str:
+def beyond(each: AskedRound, story: Story) -> str:
     """Return why an answer is the start of another leader epoch, if the leader's log shows it."""
     log = [
         batch

@@ -6,6 +6,7 @@ from kchaos.checkers.acts import LoseTail, WipeLogDirectory
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.model.values.prediction import Truncation
 from kchaos.checkers.observations import Act
 from kchaos.checkers.outcome import brokers_text
 from kchaos.checkers.rules.offsets import in_words
@@ -17,6 +18,7 @@ from kchaos.harness.report.cause.story import (
     MOST_STEPS,
     CauseStep,
     Story,
+    Term,
     batches_of,
     own_term,
 )
@@ -66,7 +68,11 @@ def loss(story: Story) -> Iterator[CauseStep]:
         cut
         for cut in story.truncations
         if cut.target_offset <= story.finding.last_offset < cut.log_end_offset_before
-    ][:MOST_CUTS]
+    ]
+    elected = [] if is_told else others
+    bereft = [cut for term in elected for cut in cut_off if _is_bereft_by(cut, term, story)][-1:]
+    decided = [] if bereft else decided
+    cut_off = [*bereft, *(cut for cut in cut_off if cut not in bereft)][:MOST_CUTS]
     besides = [*taken_from_disk(story), *joined]
     # Where not all have room, unclean elections come first.
     others_told = len(promised) + len(cut_off) + len(besides)
@@ -76,11 +82,27 @@ def loss(story: Story) -> Iterator[CauseStep]:
     # What has no time of its own stays behind the last of these.
     yield from sorted([*promised, *besides, *elections], key=lambda step: step.time or 0.0)
     for cut in cut_off:
-        yield cut_step(story, cut, "; with that it lost the records")
+        rest = f"{_mark(cut, story)}; with that it lost the records"
+        yield cut_step(story, cut, rest, is_fatal=cut in bereft)
     if "retention" in story.finding.evidence:
         yield from let_go(story)
     else:
         yield _left_of(story)
+
+
+def _is_bereft_by(cut: Truncation, term: Term, story: Story) -> bool:
+    """Return whether a leader was elected without the lost records because of its truncation."""
+    time, elected = story.cut_at(cut), story.replica_at(term.leader, term.time)
+    if cut.broker != term.leader or time is None or time > term.time or elected is None:
+        return False
+    return elected.log_end_offset <= story.finding.first_offset
+
+
+def _mark(cut: Truncation, story: Story) -> str:
+    """Return that a truncation went to the high watermark, where no answer named its offset."""
+    answers = {each.end_offset for each in story.rounds if each.follower == cut.broker}
+    is_at_mark = cut.target_offset == cut.high_watermark and cut.target_offset not in answers
+    return ", its high watermark" if is_at_mark else ""
 
 
 def _left_of(story: Story) -> CauseStep:

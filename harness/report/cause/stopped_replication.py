@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from kchaos.checkers.evidence.epoch_rounds import AskedRound
 from kchaos.checkers.evidence.run import log_time
+from kchaos.checkers.findings import Finding
 from kchaos.harness.report.cause.control_requests import not_accepted, obeyed_before
 from kchaos.harness.report.cause.elections import election_step
-from kchaos.harness.report.cause.epoch_questions import repeated_questions
+from kchaos.harness.report.cause.epoch_questions import beyond, repeated_questions
 from kchaos.harness.report.cause.isr_changes import dropped, isr_not_changed
 from kchaos.harness.report.cause.registrations import not_registered, untold_broker
 from kchaos.harness.report.cause.story import MOST_STEPS, CauseStep, Story
@@ -60,6 +62,8 @@ def stopped_replication(story: Story) -> Iterator[CauseStep]:
         *_logged(story, concerned),
         *dropped(story),
     ]
+    if not any(step.is_fatal for step in steps):
+        steps = [*_ended_by_an_answer(story, asked, steps)]
     # A loop whose beginning nothing else explains is decided by the answers that it goes round on.
     is_loop = story.finding.kind == "fetch-loop" and not any(step.is_fatal for step in steps)
     steps.append(replace(finding_step(story.finding), is_fatal=is_loop))
@@ -67,6 +71,20 @@ def stopped_replication(story: Story) -> Iterator[CauseStep]:
     room = max(0, MOST_STEPS - len(steps))
     yield from [election_step(story, term) for term in terms[len(terms) - min(room, len(terms)) :]]
     yield from steps
+
+
+def _ended_by_an_answer(
+    story: Story, asked: Sequence[AskedRound], steps: Sequence[CauseStep]
+) -> Iterator[CauseStep]:
+    """Yield the steps; the last answer with the start of another epoch decides, or a dead thread.
+
+    A follower keeps what lies below such an answer, and its thread ends by what it fetches next.
+    """
+    answers = {each.time for each in asked if beyond(each, story)}
+    last = max((step.time for step in steps if step.time in answers and step.time), default=None)
+    for step in steps:
+        is_last = step.section == "rounds" and step.time == last
+        yield replace(step, is_fatal=is_last if last else step.section == "brokers")
 
 
 def offline_partition(story: Story) -> Iterator[CauseStep]:
@@ -147,6 +165,16 @@ def _unread(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
             )
 
 
+def _logged_at(story: Story, finding: Finding) -> float | None:
+    """Return the time of the log line that a finding names, if a broker's clock has the run's."""
+    file, _, number = str(finding.evidence.get("place", "")).rpartition(":")
+    lines = story.loaded.evidence.server_logs.get(finding.brokers[0], ())
+    if not file.endswith("/server.log") or not number.isdecimal() or int(number) > len(lines):
+        return None
+    time = log_time(lines[int(number) - 1])
+    return time if time is not None and story.loaded.is_within(time) else None
+
+
 def _logged(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
     """Yield the lines of a broker's log about giving up the partition's replica."""
     told = [
@@ -157,7 +185,7 @@ def _logged(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
     if story.finding in told:
         return  # It is told as the finding.
     if told:
-        yield finding_step(told[0])
+        yield replace(finding_step(told[0]), time=_logged_at(story, told[0]), section="brokers")
         return
     topic, number = story.partition
     name = f"(?:{re.escape(f'{topic}-{number}')}|{re.escape(f'[{topic},{number}]')})"

@@ -1,6 +1,7 @@
 """Causes of a finding, in sentences made from the evidence."""
 
 import re
+from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,9 +58,18 @@ def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own
         "message": "broker 1 has not caught up",
     }
     ended = stopped | {"kind": "fetcher-ended", "message": "an error ended a fetcher thread"}
-    run = judge_as(diverged(tmp_path / "run").seal(), findings=[ended, stopped])
+    ended |= {"evidence": {"place": "brokers/1/server.log:1"}}
+    build = diverged(tmp_path / "run")
+    at = build.tick() - 3
+    stamp = f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S},000"
+    build.server_log(1, f"[{stamp}] ERROR Error due to (kafka.server.ReplicaFetcherThread)\n")
+    run = judge_as(build.seal(), findings=[ended, stopped])
 
     *elected, question, logged, finding = told(run)
+    # An answer with the start of another epoch decides; the thread's end has its log line's time.
+    steps = cause_of_run(load(run))
+    assert [step.text for step in steps if step.is_fatal] == [question]
+    assert [step.time for step in steps if step.text == logged] == [int(at)]
     assert (
         elected[-1]
         == "Broker 0 was elected leader in leader epoch 3, with ISR [0], while CutLink acted."
