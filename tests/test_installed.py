@@ -14,12 +14,16 @@ from pathlib import Path
 import pytest
 
 from tests.golden.stored import unpacked
+from tests.harness.test_ci_recipes import ALL, shell_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("git")]
 
 ROOT = Path(__file__).parent.parent
 NAMES = ("harness", "tests", "checkers", "clusters", "faults", "studies")
 INSTALLS = ("wheel", "editable")
+INSTALL_LINES = sorted(
+    {line for recipe in ALL for line in shell_lines(recipe) if "pip install" in line}
+)
 RELEASED = "7.8.9"
 """The tag of the copy of the checkout that becomes a wheel."""
 # What an environment without Spark lacks, and kchaos itself.
@@ -315,6 +319,26 @@ def test_the_wheel_of_a_tag_has_its_version(
     there = environment("wheel")
     printed = there.run([str(there.commands / "kchaos"), "--version"], cwd=tmp_path).stdout
     assert printed == f"kchaos, version {RELEASED}\n"
+
+
+@pytest.mark.parametrize("line", INSTALL_LINES)
+def test_the_line_by_which_a_recipe_installs_kchaos_does_so_from_a_git_address(
+    environment: Callable[[str], Environment], line: str, tmp_path: Path
+) -> None:
+    there = environment("recipe")
+    checkout = _copy_of_the_checkout(tmp_path)
+    _commit(checkout, tag="v7.8.10")
+    pip = tmp_path / "pip"
+    pip.write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python {there.python} "$@"\n')
+    pip.chmod(0o755)
+    # By these pip takes what the environment borrows, and fetches nothing.
+    settings = {"PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
+    settings |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    settings["KCHAOS"] = f"git+file://{checkout}@main"
+    _git(checkout, "branch", "--move", "main")
+    subprocess.run(["bash", "-ec", line], cwd=tmp_path, env=settings, check=True)
+    printed = there.run([str(there.commands / "kchaos"), "--version"], cwd=tmp_path).stdout
+    assert printed == "kchaos, version 7.8.10\n"
 
 
 def _sources(folder: Path) -> Path:

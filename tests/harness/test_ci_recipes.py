@@ -72,6 +72,8 @@ def test_each_command_of_a_recipe_is_one_of_kchaos(
     (tmp_path / "baseline.jsonl").touch()
     lines = kchaos_lines(recipe)
     assert [words[0] for words in lines] == ["nightly", "summary"]
+    # Each night first runs again what the nights before found, so that "gone" is a fact.
+    assert all(words[words.index("--baseline") + 1] == "baseline.jsonl" for words in lines)
     for name, *arguments in lines:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
