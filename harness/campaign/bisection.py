@@ -423,8 +423,9 @@ def confirmed_borders(
         known.append(line)
 
     def run_kafka(kafka: str) -> bool | None:
-        left = search.most_runs(runs) - len(known.lines)
-        say(f"running {Path(kafka).name}; about {max(1, left)} runs are left with it")
+        left = max(1, search.most_runs(runs) - len(known.lines))
+        runs_are = "run is" if left == 1 else "runs are"
+        say(f"running {Path(kafka).name}; about {left} {runs_are} left with it")
         Campaign(player=player).run([kafka], scenario, keep)
         return shows_bug(known.lines[-1], kinds)
 

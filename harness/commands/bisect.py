@@ -89,11 +89,13 @@ def bisect(
         options=options,
         say=say,
     )
-    code = AS_EXPECTED
+    code, borders = AS_EXPECTED, list[str]()
     for border, shown in confirmed_borders(search, runs=runs, options=options, say=say):
         code = code if border.is_sure(shown) else FINDING
         if as_json:
             click.echo(json.dumps(border.to_json() | {"shown": shown}))
         else:
-            click.echo(border.with_runs(shown))
+            borders.append(border.with_runs(shown))
+            say(borders[-1])
+    click.echo("\n".join(borders), nl=bool(borders))
     return code
