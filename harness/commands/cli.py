@@ -259,7 +259,7 @@ def judge(
             click.echo(text if as_json else printable(text))
         return exit_code_for_histories(run.valid for run in judged)
 
-    def told() -> Iterator["RunLine"]:
+    def judged_lines() -> Iterator["RunLine"]:
         for line in judge_paths(
             runs,
             spark=spark,
@@ -273,7 +273,7 @@ def judge(
             click.echo(json.dumps(line.to_json()) if as_json else printable(answers))
             yield line
 
-    return exit_code_for_lines(told())
+    return exit_code_for_lines(judged_lines())
 
 
 @cli.command(

@@ -33,8 +33,8 @@ def versions(fetch: bool, older: str | None, newer: str | None, as_json: bool) -
         changes = rules_between(older, newer)
         if as_json:
             notes = changes_between(release_of(older), release_of(newer))
-            told = [change.to_json() for change in changes]
-            lines = [json.dumps(each) for each in (*told, *(note.to_json() for note in notes))]
+            objects = [change.to_json() for change in changes]
+            lines = [json.dumps(each) for each in (*objects, *(note.to_json() for note in notes))]
         else:
             lines = difference_lines(older, newer, changes)
     else:

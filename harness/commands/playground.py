@@ -217,8 +217,8 @@ def _run(
     """
     with Control(chaos) as control:
         variables = {**dict.fromkeys(BOOTSTRAP, chaos.bootstrap), VARIABLE: control.address}
-        told = " ".join(f"{name}={variables[name]}" for name in (BOOTSTRAP[0], VARIABLE))
-        say(f"{shlex.join(command)} with {told}")
+        settings = " ".join(f"{name}={variables[name]}" for name in (BOOTSTRAP[0], VARIABLE))
+        say(f"{shlex.join(command)} with {settings}")
         try:
             child = subprocess.Popen(
                 command,

@@ -215,10 +215,10 @@ def history_lines(judged: HistoryJudgement) -> list[str]:
             if is_bad
             else f"({finding.kind}) {finding.message}"
         )
-    told = Counter(finding.evidence["what"] for finding in judged.findings)
+    shown = Counter(finding.evidence["what"] for finding in judged.findings)
     for name, count in judged.counts.items():
-        if count > told[name]:
-            lines += wrapped(f"{name}: {count - told[name]:,} more like these")
+        if count > shown[name]:
+            lines += wrapped(f"{name}: {count - shown[name]:,} more like these")
     if judged.unknown:
         lines += wrapped(f"not known: {judged.unknown}")
     lines.append(f"valid: {ANSWERS[judged.valid]}")

@@ -88,7 +88,7 @@ def shrink(
     if shrunk is None or search.line is None:
         say(f"run {search.played} times, it does not show that again: see --tries")
         return UNKNOWN
-    told = {
+    result = {
         "scenario": str(search.file),
         "steps": len(shrunk.steps),
         "of": len(scenario.steps),
@@ -98,10 +98,10 @@ def shrink(
         "run": search.line.run,
     }
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(result))
     else:
         how = "no step can be left out" if shrunk.is_minimal else "the runs were used up"
         times = "1 run" if search.played == 1 else f"{search.played} runs"
-        click.echo(f"{told['steps']} of {told['of']} steps after {times}: {how}")
+        click.echo(f"{result['steps']} of {result['of']} steps after {times}: {how}")
         click.echo(f"{search.file}: kchaos replay runs it\nrun: {search.line.run}")
     return exit_code_for_lines([search.line])

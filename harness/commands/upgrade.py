@@ -168,7 +168,7 @@ def upgrade(
     if plan:
         click.echo(plan_json(meant, seed) if as_json else "\n".join(plan_lines(meant, seed)))
         return 0
-    told, page = play_upgrade(
+    result, page = play_upgrade(
         meant,
         runs=runs,
         seed=any_seed() if seed is None else seed,
@@ -178,5 +178,5 @@ def upgrade(
         say=say,
         done=lambda line: click.echo(json.dumps(line.to_json())) if as_json else None,
     )
-    click.echo(json.dumps(json_of(told)) if as_json else "\n".join(result_lines(told, page)))
-    return exit_code_of_upgrade(told)
+    click.echo(json.dumps(json_of(result)) if as_json else "\n".join(result_lines(result, page)))
+    return exit_code_of_upgrade(result)

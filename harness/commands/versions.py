@@ -87,9 +87,9 @@ def difference_lines(older: str, newer: str, changes: Sequence[RuleChange]) -> l
     ):
         same = [change.rule for change in changes if change.is_gained is is_gained]
         of_zookeeper = [rule.name for rule in same if ends_zookeeper and rule.is_of_zookeeper]
-        told = [rule for rule in same if rule.name not in of_zookeeper]
-        lines += [heading, *([] if told else ["  nothing that the model knows"])]
-        for rule in told:
+        others = [rule for rule in same if rule.name not in of_zookeeper]
+        lines += [heading, *([] if others else ["  nothing that the model knows"])]
+        for rule in others:
             protocol = f", at protocol {rule.protocol} or later" if rule.protocol else ""
             lines += wrapped(f"{rule.name} ({rule.releases}{protocol}): {rule.meaning}")
         if of_zookeeper:

@@ -84,17 +84,17 @@ def headline(loaded: Loaded) -> str:
     if loaded.judgement is None:
         return "not judged yet"
     conforms, safe, expected = answers_of(loaded)
-    said = [conforms.words, safe.words]
+    notes = [conforms.words, safe.words]
     if conforms.answer == safe.answer == "unknown":
-        said = ["unknown"]
-    return f"{', '.join(said)}; {expected.words}"
+        notes = ["unknown"]
+    return f"{', '.join(notes)}; {expected.words}"
 
 
 def unknown_reasons(loaded: Loaded) -> tuple[str, ...]:
     """Return why questions have no answer, a sentence or a traceback each."""
     results, outcome = loaded.results, loaded.evidence.outcome
-    said = (results.unknown if results is not None else None, outcome.unknown)
-    reasons = [reason for reason in said if reason]
+    notes = (results.unknown if results is not None else None, outcome.unknown)
+    reasons = [reason for reason in notes if reason]
     if results is not None and not reasons:
         missing = [q for q in ("conforms", "safe") if getattr(results, q) is None]
         if missing:
@@ -138,24 +138,24 @@ def _size_bytes(file: Path) -> int:
 
 def warnings(loaded: Loaded) -> tuple[str, ...]:
     """Return warnings to read first, a sentence each."""
-    said = []
+    notes = []
     if not loaded.directory.is_sealed:
-        said.append(
+        notes.append(
             "This run is not sealed: it was interrupted, or it is still going on. Its evidence is "
             "incomplete, and nothing below is a verdict on it."
         )
     else:
-        said += _not_as_sealed(loaded.directory)
+        notes += _not_as_sealed(loaded.directory)
     if loaded.judgement is None:
-        said.append(
+        notes.append(
             "Nobody has judged this run yet. What follows is what was found, with nothing beside "
             f"it. To judge it: kchaos judge {loaded.directory.name}"
         )
     elif loaded.prediction is None:
-        said.append("This judgement has no prediction, so every replica stands alone below.")
+        notes.append("This judgement has no prediction, so every replica stands alone below.")
     not_checked = () if loaded.results is None else loaded.results.not_checked
-    said += [f"Not checked: {each}" for each in not_checked if each not in NOT_COMPARED]
-    return tuple(said)
+    notes += [f"Not checked: {each}" for each in not_checked if each not in NOT_COMPARED]
+    return tuple(notes)
 
 
 def not_compared(loaded: Loaded) -> tuple[str, ...]:

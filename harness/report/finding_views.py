@@ -84,8 +84,8 @@ def _in_a_line(finding: Finding) -> str:
     where = [partition_of(finding)]
     where += [f"offsets {offsets_text(finding)}"] if finding.first_offset >= 0 else []
     where += [f"in snapshot {finding.snapshot}"] if finding.snapshot else []
-    said = " ".join(each for each in where if each)
-    return f"{said}: {finding.message}" if said else finding.message
+    place = " ".join(each for each in where if each)
+    return f"{place}: {finding.message}" if place else finding.message
 
 
 def in_order(findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -31,11 +31,11 @@ def lagging_looks(loaded: Loaded) -> Iterator[tuple[float, str]]:
             told_at[(view.leader, view.partition)] = view.time
             if view.time - before < _SAME_LOOK_S:
                 continue
-            told = "; ".join(_follower_text(evidence, view, follower) for follower in behind)
+            views = "; ".join(_follower_text(evidence, view, follower) for follower in behind)
             yield (
                 view.time,
                 f"leader {view.leader} looks who is in sync of {view.partition.topic}-"
-                f"{view.partition.partition}, where its log ends at {view.log_end_offset}: {told}",
+                f"{view.partition.partition}, where its log ends at {view.log_end_offset}: {views}",
             )
 
 

@@ -199,12 +199,12 @@ def _domain(view: PartitionView) -> tuple[int, int]:
 
 
 def _state(replica: ReplicaView) -> str:
-    said = []
+    notes = []
     if replica.is_running is False:
-        said.append("stopped")
+        notes.append("stopped")
     if replica.foreseen is not None and replica.foreseen.fetcher in ("failed", "dead-thread"):
-        said.append(f"predicted fetcher: {replica.foreseen.fetcher}")
-    return ", ".join(said)
+        notes.append(f"predicted fetcher: {replica.foreseen.fetcher}")
+    return ", ".join(notes)
 
 
 def lanes_of(replica: ReplicaView) -> list[tuple[str, LogLane]]:

@@ -297,12 +297,12 @@ def _of_late_requests(loaded: Loaded) -> Iterable[Moment]:
 
 def _of_told(loaded: Loaded) -> Iterable[Moment]:
     """Yield metadata responses to a client: of the asked broker, and of the named leader."""
-    for line, told in lines_of(loaded.evidence.observed, LeaderTold):
-        text = f"client {told.operation} asks broker {told.by}: "
-        text += f"leader {told.leader} of brokers {[*told.brokers]}"
-        if told.fetch_error_code is not None:
-            text += f"; there a read gets error {told.fetch_error_code}, "
-            text += f"a write {told.produce_error_code}"
+    for line, look in lines_of(loaded.evidence.observed, LeaderTold):
+        text = f"client {look.operation} asks broker {look.by}: "
+        text += f"leader {look.leader} of brokers {[*look.brokers]}"
+        if look.fetch_error_code is not None:
+            text += f"; there a read gets error {look.fetch_error_code}, "
+            text += f"a write {look.produce_error_code}"
         yield Moment(time=line.time, kind="told", text=text)
 
 

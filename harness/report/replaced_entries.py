@@ -39,11 +39,11 @@ def replaced_entries(log: Sequence[str], partition: TopicPartition) -> list[Repl
     for line in log:
         if (cut := _CUT_NOTHING.search(line)) and cut[1] == partition.name:
             cut_nothing_at = int(cut[2])
-        elif cache in line and (told := _REPLACED.search(line)):
+        elif cache in line and (replacing := _REPLACED.search(line)):
             replaced.append(
                 Replaced(
-                    entry=_entry(told[1], told[2]),
-                    removed=tuple(_entry(*each) for each in re.findall(_ENTRY, told[3])),
+                    entry=_entry(replacing[1], replacing[2]),
+                    removed=tuple(_entry(*each) for each in re.findall(_ENTRY, replacing[3])),
                     cut_nothing_at=cut_nothing_at,
                 )
             )

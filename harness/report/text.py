@@ -138,8 +138,8 @@ def _head(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None:
         paper.add(answers.expectation_of(loaded), style="quiet")
     for witness in answers.witnesses_of(loaded):
         verdict = "found" if witness.found else "NOT FOUND"
-        said = f"witness {verdict}: {witness_text(witness.wanted)}; {witness.seen}"
-        paper.add(said, indent=2, hang=2, style="quiet" if witness.found else "no")
+        words = f"witness {verdict}: {witness_text(witness.wanted)}; {witness.seen}"
+        paper.add(words, indent=2, hang=2, style="quiet" if witness.found else "no")
 
 
 def _cause(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> None:
@@ -197,11 +197,11 @@ def _replicas(paper: Paper, loaded: Loaded, views: Sequence[PartitionView]) -> N
         paper.add("No snapshot was taken.", indent=2)
     for view in views[:MOST_PARTITIONS]:
         state = view.state
-        said = ""
+        words = ""
         if state is not None:
             isr = ",".join(map(str, state.isr))
-            said = f": leader {state.leader} epoch {state.leader_epoch} ISR {isr}"
-        paper.add(f"{view.name}, snapshot {view.snapshot}{said}", indent=1, style="bold")
+            words = f": leader {state.leader} epoch {state.leader_epoch} ISR {isr}"
+        paper.add(f"{view.name}, snapshot {view.snapshot}{words}", indent=1, style="bold")
         for replica in view.replicas:
             _replica(paper, loaded, view, replica)
     if len(views) > MOST_PARTITIONS:
@@ -297,14 +297,14 @@ def _rounds(paper: Paper, loaded: Loaded) -> None:
     if not pairs:
         return
     paper.heading("Epoch questions (follower -> leader)")
-    told = [
+    distinct = [
         (text, len([*alike]))
         for text, alike in groupby(_round(pair, bool(loaded.prediction)) for pair in pairs)
     ]
-    for text, times in told[:MOST_MOMENTS]:
+    for text, times in distinct[:MOST_MOMENTS]:
         paper.add(f"{text}  ({times} times)" if times > 1 else text, indent=2, hang=4)
-    if len(told) > MOST_MOMENTS:
-        left = sum(times for _, times in told[MOST_MOMENTS:])
+    if len(distinct) > MOST_MOMENTS:
+        left = sum(times for _, times in distinct[MOST_MOMENTS:])
         paper.add(f"{left} more are in the HTML report", indent=2)
 
 
@@ -317,17 +317,17 @@ def _round(pair: Pair, has_prediction: bool) -> str:
     elif each.end_offset is not None:
         epoch = "" if each.answered_epoch is None else f"epoch {each.answered_epoch}, "
         answer = f"{epoch}end offset {each.end_offset}"
-    said = f"{each.follower} -> {each.leader} {each.topic}-{each.partition} "
-    said += f"epoch {each.requested_epoch}? {answer}"
+    words = f"{each.follower} -> {each.leader} {each.topic}-{each.partition} "
+    words += f"epoch {each.requested_epoch}? {answer}"
     if each.by_fetch:
-        said += " (by Fetch)"
+        words += " (by Fetch)"
     if each.fate:
-        said += f" (first {each.fate} at the link)" if each.is_answered else f" ({each.fate})"
+        words += f" (first {each.fate} at the link)" if each.is_answered else f" ({each.fate})"
     if pair.agree:
-        return f"{said}  as predicted"
+        return f"{words}  as predicted"
     if pair.observed is None:
-        return f"{said}  * predicted, not seen"
-    return f"{said}  * not in the prediction" if has_prediction and each.is_answered else said
+        return f"{words}  * predicted, not seen"
+    return f"{words}  * not in the prediction" if has_prediction and each.is_answered else words
 
 
 def _time(paper: Paper, loaded: Loaded) -> None:

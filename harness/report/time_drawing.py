@@ -134,8 +134,8 @@ def draw_time(
     ended_at = max([loaded.ended_at, *(moment.time for moment in moments)])
     axis = time_axis([moment.time for moment in moments] + [ended_at])
     drawing = _Drawing(axis=axis, zero=loaded.started_at, ended_at=ended_at)
-    told = [moment for moment in moments if moment.kind == "story"]
-    drawing.track("story", [_dot(m, axis, str(n)) for n, m in enumerate(told, start=1)])
+    story_moments = [moment for moment in moments if moment.kind == "story"]
+    drawing.track("story", [_dot(m, axis, str(n)) for n, m in enumerate(story_moments, start=1)])
     drawing.track("faults", [_fault_box(f, axis, ended_at, loaded.started_at) for f in faults])
     numbered = {step.brokers[0] for step in cause if step.time is not None and step.brokers}
     _draw_brokers(drawing, loaded, partition, decisions, rounds, names, numbered)

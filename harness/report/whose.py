@@ -55,13 +55,13 @@ def spared(loaded: Loaded) -> str:
 
 def lead_of(loaded: Loaded) -> tuple[str, ...]:
     """Return the sentences at the head of a report: whose the run is, and those of sections."""
-    said = (
+    sentences = (
         _planted(loaded),
         whose(loaded),
         spared(loaded),
         *(section.lead for section in sections_of(loaded)),
     )
-    return tuple(filter(None, said))
+    return tuple(filter(None, sentences))
 
 
 def _planted(loaded: Loaded) -> str:

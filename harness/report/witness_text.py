@@ -7,16 +7,16 @@ from typing import Any
 def witness_text(wanted: Mapping[str, Any]) -> str:
     """Describe a witness; `checkers.witness` lists the forms."""
     ((form, fields),) = wanted.items()
-    told = _TELLERS.get(form, _others)(fields)
-    return told[:1].upper() + told[1:]
+    sentence = _TELLERS.get(form, _others)(fields)
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _broker(fields: Mapping[str, Any], name: str, other: str = "a broker") -> str:
     return f"broker {fields[name]}" if name in fields else other
 
 
-def _rest(fields: Mapping[str, Any], *told: str) -> str:
-    left = {name: value for name, value in fields.items() if name not in told}
+def _rest(fields: Mapping[str, Any], *sentence: str) -> str:
+    left = {name: value for name, value in fields.items() if name not in sentence}
     return "".join(f", {name.replace('_', ' ')} {_value(value)}" for name, value in left.items())
 
 

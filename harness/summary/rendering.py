@@ -222,16 +222,16 @@ def _add_failure(case: ET.Element, line: RunLine, why: list[str]) -> None:
 def headline(summary: Summary) -> str:
     """Return the most important sentence, in a few words."""
     counts = _counts(summary)
-    said = [f"{counts[name]} {name}" for name in ("unsafe", "not conforming", "unknown")]
-    said = [words for words in said if not words.startswith("0 ")]
+    counted = [f"{counts[name]} {name}" for name in ("unsafe", "not conforming", "unknown")]
+    counted = [words for words in counted if not words.startswith("0 ")]
     runs = "1 run" if len(summary.lines) == 1 else f"{len(summary.lines)} runs"
     predicted = [line for line in summary.lines if line.conforms is not None]
     unpredicted = len(summary.lines) - len(predicted)
     new = ""
     if summary.baseline is not None:
         new = f"{counts['new']} new {'bug' if counts['new'] == 1 else 'bugs'}"
-    if said:
-        return f"{runs}: {', '.join(filter(None, [new, *said]))}"
+    if counted:
+        return f"{runs}: {', '.join(filter(None, [new, *counted]))}"
     new = f"; {new}" if new else ""
     if not unpredicted:
         return f"{runs}: all conform and are safe{new}"
@@ -273,10 +273,10 @@ def _when(summary: Summary) -> str:
 
 def _bug(bug: Bug, folder: Path) -> dict[str, Any]:
     runs = [(line.run, _link(line, folder)) for line in bug.runs[:_MOST_RUNS]]
-    told = {
+    rows = {
         name: getattr(bug, name) for name in ("status", "history", "release", "kind", "question")
     }
-    return told | {
+    return rows | {
         "fingerprint": bug.fingerprint,
         "message": bug.message,
         "runs": runs,
@@ -314,22 +314,22 @@ def _of_service(
 
     What is 0.0 for people has no run.
     """
-    told: list[tuple[str, tuple[str, str, str | None] | None]] = []
+    rows: list[tuple[str, tuple[str, str, str | None] | None]] = []
     for name in summary.measured:
         seconds = service.seconds[name]
         if seconds is None:
-            told.append(("not measured", None))
+            rows.append(("not measured", None))
             continue
         words = f"{'' if service.runs == 1 else 'median '}{seconds.median_s:.1f}"
         if seconds.runs < service.runs:
             words += f" ({seconds.runs} of {service.runs} runs)"
         if seconds.longest_s < _SHOWN_S:
-            told.append((words, None))
+            rows.append((words, None))
             continue
         run = seconds.longest_run
         most = f"{seconds.longest_s:.1f}", run.run, _link(run, folder)
-        told.append(("" if service.runs == 1 else words, most))
-    return told
+        rows.append(("" if service.runs == 1 else words, most))
+    return rows
 
 
 def _not_measured(summary: Summary) -> str:
@@ -339,8 +339,8 @@ def _not_measured(summary: Summary) -> str:
 
 
 def _service_json(service: Service) -> dict[str, Any]:
-    told = {name: getattr(service, name) for name in ("release", "mode", "mix", "runs")}
-    return told | {
+    rows = {name: getattr(service, name) for name in ("release", "mode", "mix", "runs")}
+    return rows | {
         name: None
         if seconds is None
         else {

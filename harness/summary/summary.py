@@ -220,13 +220,13 @@ def reasons_to_fail(
 ) -> list[str]:
     """Which of `fail_on` a run is; `new` are the fingerprints and releases of new findings."""
     release = line.release
-    said = {
+    applies = {
         UNSAFE: line.safe is False,
         NOT_CONFORMING: line.conforms is False,
         IS_UNKNOWN: is_unknown(line),
         NEW: any((finding.fingerprint, release) in new for finding in line.bugs),
     }
-    return [name for name in fail_on if said[name]]
+    return [name for name in fail_on if applies[name]]
 
 
 def _bugs(lines: Iterable[RunLine]) -> dict[tuple[str, str], Bug]:
@@ -235,8 +235,10 @@ def _bugs(lines: Iterable[RunLine]) -> dict[tuple[str, str], Bug]:
         for finding in line.bugs:
             key = finding.fingerprint, line.release
             if key not in bugs:
-                told = {name: getattr(finding, name) for name in ("kind", "question", "message")}
-                bugs[key] = Bug(fingerprint=key[0], release=key[1], **told)
+                seconds_of = {
+                    name: getattr(finding, name) for name in ("kind", "question", "message")
+                }
+                bugs[key] = Bug(fingerprint=key[0], release=key[1], **seconds_of)
             bugs[key].runs.append(line)
     return bugs
 
@@ -260,8 +262,8 @@ def _service(rates: Iterable[Rate]) -> list[Service]:
 
 
 def _seconds(name: str, lines: Iterable[RunLine]) -> Seconds | None:
-    told = [(line.service[name], line) for line in lines]
-    measured = [(seconds, line) for seconds, line in told if seconds is not None]
+    seconds_of = [(line.service[name], line) for line in lines]
+    measured = [(seconds, line) for seconds, line in seconds_of if seconds is not None]
     if not measured:
         return None
     longest_s, longest_run = max(measured, key=lambda pair: pair[0])

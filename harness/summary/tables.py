@@ -330,8 +330,8 @@ def _add_evidence(
         rows["runs"][0]["rolled_from"] = " and ".join(evidence.started_as)
         rows["runs"][0]["rolled_to"] = " and ".join(evidence.rolled_to)
     for broker, ran in sorted(evidence.description.brokers.items()):
-        told = {"release": ran.release, "judged_as": ran.judged_as, "build": ran.build}
-        rows["brokers"].append({"broker": broker, **told})
+        versions = {"release": ran.release, "judged_as": ran.judged_as, "build": ran.build}
+        rows["brokers"].append({"broker": broker, **versions})
     for operation in evidence.operations:
         # Of what a test says of its own clients nobody knows when it began.
         began = None if operation.is_said else operation.invoked_at

@@ -169,14 +169,14 @@ def _why_no_downgrade(older: Release, newer: Release) -> str:
     notes = NOTES.get(older.line.line)
     if newer.line == older.line or notes is None:
         return f"{newer.text} is older than {older.text}, and no notes say that one may go back"
-    said = (
+    why = (
         f"{notes.source} say that there is no way back once the brokers speak protocol "
         f"{older.protocol_version}"
         if notes.has_way_back
         else f"{notes.source} say nothing of a way back"
     )
     way = f"--from {newer.text} --to {older.text} --back takes the binaries back before that"
-    return f"{newer.text} is older than {older.text}: {said}; {way}"
+    return f"{newer.text} is older than {older.text}: {why}; {way}"
 
 
 def led_from(newer: Release, mode: Mode = "zookeeper") -> str:

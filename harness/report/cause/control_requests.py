@@ -83,15 +83,15 @@ def _ids_text(story: Story, request: ControlSent, error: int) -> str:
     if error != ErrorCode.INCONSISTENT_TOPIC_ID:
         return ""
     evidence = story.loaded.evidence
-    told = request.topic_ids.get(story.finding.topic, "")
+    requested = request.topic_ids.get(story.finding.topic, "")
     label = evidence.snapshots[-1].label if evidence.snapshots else ""
     try:
         own = evidence.copied.topic_id(label, request.broker, story.partition)
     except CheckpointError:
         own = ""
-    if not told or own in ("", told):
+    if not requested or own in ("", requested):
         return ""
-    return f": the request names topic id {told}, and its partition.metadata {own}"
+    return f": the request names topic id {requested}, and its partition.metadata {own}"
 
 
 def _leader_and_isr(story: Story) -> Iterator[tuple[float, ControlSent, PartitionState, int]]:

@@ -128,7 +128,7 @@ def _followers(story: Story, began: float) -> Sequence[int]:
     return [broker for broker in story.finding.brokers if broker != leader]
 
 
-def _appended(story: Story, told: Collection[int]) -> Iterator[CauseStep]:
+def _appended(story: Story, led_epochs: Collection[int]) -> Iterator[CauseStep]:
     """Yield the leaders that appended to the finding's offsets, by their responses.
 
     Those of the leader epochs that were told already are left out.
@@ -138,13 +138,13 @@ def _appended(story: Story, told: Collection[int]) -> Iterator[CauseStep]:
         if done.function != "produce" or done.outcome != "ok":
             continue
         own = own_term(done, story)
-        if own is None or own.leader_epoch in told:
+        if own is None or own.leader_epoch in led_epochs:
             continue
         if story.covers(done.base_offset, done.last_offset):
             of_term.setdefault(own, []).append(done)
     for own, operations in [*of_term.items()][:MOST_OPERATIONS]:
         first, last = operations[0], max(each.last_offset for each in operations)
-        without = " Its batch names no leader epoch." if told else ""
+        without = " Its batch names no leader epoch." if led_epochs else ""
         yield CauseStep(
             time=first.ended_at or first.invoked_at,
             section="time",

@@ -77,8 +77,8 @@ def loss(story: Story) -> Iterator[CauseStep]:
     # Where not all have room, unclean elections come first.
     others_told = len(promised) + len(cut_off) + len(besides)
     room = max(1, min(_MOST_ELECTIONS, MOST_STEPS - 1 - others_told))
-    told = sorted(later, key=lambda term: not uncleanly(story, term))[:room]
-    elections = [election_step(story, term, is_fatal=term in decided) for term in told]
+    shown = sorted(later, key=lambda term: not uncleanly(story, term))[:room]
+    elections = [election_step(story, term, is_fatal=term in decided) for term in shown]
     # What has no time of its own stays behind the last of these.
     yield from sorted([*promised, *besides, *elections], key=lambda step: step.time or 0.0)
     for cut in cut_off:

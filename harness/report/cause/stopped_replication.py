@@ -177,15 +177,15 @@ def _logged_at(story: Story, finding: Finding) -> float | None:
 
 def _logged(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
     """Yield the lines of a broker's log about giving up the partition's replica."""
-    told = [
+    ended = [
         each
         for each in story.loaded.findings
         if each.kind in ("fetcher-ended", "thread-ended") and set(each.brokers) & set(concerned)
     ]
-    if story.finding in told:
+    if story.finding in ended:
         return  # It is told as the finding.
-    if told:
-        yield replace(finding_step(told[0]), time=_logged_at(story, told[0]), section="brokers")
+    if ended:
+        yield replace(finding_step(ended[0]), time=_logged_at(story, ended[0]), section="brokers")
         return
     topic, number = story.partition
     name = f"(?:{re.escape(f'{topic}-{number}')}|{re.escape(f'[{topic},{number}]')})"

@@ -94,7 +94,7 @@ def _remote(story: Story, time: float | None) -> CauseStep:
         for segment in story.remote
         if segment.start_offset <= last and segment.end_offset >= first
     ]
-    told = [
+    held = [
         f"{in_words(segment.start_offset, segment.end_offset)} from broker {segment.broker}"
         f"{_epochs(segment) if story.finding.kind == 'tier-other-lineage' else ''}"
         f"{'' if segment.state == 'COPY_SEGMENT_FINISHED' else ', a copy that did not end'}"
@@ -103,8 +103,8 @@ def _remote(story: Story, time: float | None) -> CauseStep:
     return CauseStep(
         time=time,
         section="replicas",
-        text=f"The remote tier has {listed(told)}."
-        if told
+        text=f"The remote tier has {listed(held)}."
+        if held
         else f"The remote tier has no segment with {in_words(first, last)}.",
     )
 

@@ -55,14 +55,14 @@ def transaction(story: Story) -> Iterator[CauseStep]:
             f"{producer}.{by_itself}",
         )
     for asked, answer in ends[-MOST_ROUNDS:]:
-        told = "got no answer" if answer is None else "got the answer that it would be so"
+        outcome = "got no answer" if answer is None else "got the answer that it would be so"
         if answer is not None and answer.error_code:
-            told = f"was answered {error_name(answer.error_code)}"
+            outcome = f"was answered {error_name(answer.error_code)}"
         yield CauseStep(
             time=asked.time,
             section="time",
             brokers=(asked.broker,),
             text=f"The client asked its coordinator, broker {asked.broker}, to "
-            f"{'commit' if asked.committed else 'abort'} the transaction, and {told}.",
+            f"{'commit' if asked.committed else 'abort'} the transaction, and {outcome}.",
         )
     yield finding_step(finding)
