@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -197,7 +198,10 @@ def line_of_run(path: Path) -> RunLine:
         )
         judgements = run.judgements()
         if not judgements and not run.is_sealed:
-            return replace(line, unknown=KILLED)
+            line = replace(line, unknown=KILLED)
+            with suppress(CheckError):  # It may have no scenario yet.
+                line = replace(line, mode="kraft" if evidence.is_kraft else "zookeeper")
+            return line
         line = replace(line, mode="kraft" if evidence.is_kraft else "zookeeper")
         if not judgements:
             return replace(line, unknown=_NOT_JUDGED)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kchaos.checkers.run_line import WITHOUT_SERVICE, RunLine, is_unknown
+from kchaos.checkers.run_line import KILLED, WITHOUT_SERVICE, RunLine, is_unknown
 from kchaos.harness.summary.exercised import Exercised, exercised_by
 from kchaos.harness.summary.rates import Rate, rates_of, totals_of
 
@@ -218,7 +218,10 @@ def _history(bug: Bug, nights: Sequence[float]) -> str:
 def reasons_to_fail(
     line: RunLine, fail_on: Sequence[str], *, new: frozenset[tuple[str, str]] = frozenset()
 ) -> list[str]:
-    """Which of `fail_on` a run is; `new` are the fingerprints and releases of new findings."""
+    """Which of `fail_on` a run is; `new` are the fingerprints and releases of new findings.
+
+    What was killed is unknown, whatever is asked: no night that did not end may pass.
+    """
     release = line.release
     applies = {
         UNSAFE: line.safe is False,
@@ -226,7 +229,8 @@ def reasons_to_fail(
         IS_UNKNOWN: is_unknown(line),
         NEW: any((finding.fingerprint, release) in new for finding in line.bugs),
     }
-    return [name for name in fail_on if applies[name]]
+    was_killed = (line.unknown or "").endswith(KILLED)
+    return [name for name in fail_on if applies[name]] or [IS_UNKNOWN] * was_killed
 
 
 def _bugs(lines: Iterable[RunLine]) -> dict[tuple[str, str], Bug]:

@@ -269,9 +269,11 @@ def test_a_night_that_was_killed_is_unknown_whether_it_left_a_run_or_not(
     night: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def unknown() -> dict[str, str]:
-        kchaos(["summary", str(night)])
+        # Whatever a night is to fail on, one that was killed is never green.
+        code = kchaos(["summary", str(night), "--fail-on", "not-conforming"])
         told = json.loads((night / "summary.json").read_text())
         assert told["counts"]["unknown"] == len([line for line in told["lines"] if line["unknown"]])
+        assert code == (2 if told["counts"]["unknown"] else 0)
         return {line["run"]: line["unknown"] for line in told["lines"] if line["unknown"]}
 
     for run in night.glob("run of *"):
