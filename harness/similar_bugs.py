@@ -14,8 +14,8 @@ from kchaos.harness.report.loading import Loaded
 from kchaos.harness.report.sections import Section, SectionRow
 
 _NOTE = (
-    "They have the same kind of finding and of decisive fact on a release of the same line. That "
-    "one of them is the cause of this run is not proved."
+    "They have the same kind of finding and of decisive fact, on this release line or on a later "
+    "one. That one of them is the cause of this run is not proved."
 )
 DECISIVE: dict[str, str] = tomllib.loads(
     files("kchaos.harness.catalogue").joinpath("decisive.toml").read_text("utf-8")
@@ -24,7 +24,7 @@ DECISIVE: dict[str, str] = tomllib.loads(
 
 
 def alike_section(loaded: Loaded) -> Section | None:
-    """Return known bugs of the release line with such a finding and the same decisive fact.
+    """Return known bugs that the release may have, with such a finding and the same decisive fact.
 
     Each has the first release after the last one on which it shows, if such a release is known.
     None if there are none.
@@ -56,10 +56,14 @@ def alike_section(loaded: Loaded) -> Section | None:
 
 
 def _is_red(entry: Entry, line: tuple[int, ...], kinds: set[str]) -> bool:
-    return any(
-        parse_version(release)[:2] == line and kinds & {found[0] for found in expectation.findings}
+    """Return whether an entry has such a finding on the line, or on a later one and not on this."""
+    known = {parse_version(release)[:2] for _, release in entry.expectations}
+    red = {
+        parse_version(release)[:2]
         for (_, release), expectation in entry.expectations.items()
-    )
+        if kinds & {found[0] for found in expectation.findings}
+    }
+    return line in red or (line not in known and line < max(red, default=line))
 
 
 def _was_seen(entry: Entry, decided: list[str]) -> bool:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.run_directory import RunDirectory
+from kchaos.harness import similar_bugs
 from kchaos.harness.catalogue import CATALOGUE
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.report import text_report
@@ -52,6 +54,17 @@ def test_known_bugs_of_the_release_line_with_that_finding_and_fact_are_named(
     commands = {purpose: command for command, purpose in next_commands(load(run))}
     assert commands["list known bugs that end so"] == "kchaos list divergence"
     assert commands["make one small file to attach"] == f"kchaos pack {run.path}"
+
+
+@pytest.mark.parametrize(
+    ("release", "is_named"), [("1.1.1", True), ("2.1.1", True), ("2.2.2", False), ("2.8.2", False)]
+)
+def test_a_bug_is_named_on_releases_before_the_first_that_shows_it_but_not_after(
+    release: str, is_named: bool
+) -> None:
+    entry = CATALOGUE["KIP-380-missed-bounce"]
+    kinds = {"generation-not-initialised"}
+    assert similar_bugs._is_red(entry, parse_version(release)[:2], kinds) == is_named
 
 
 @pytest.mark.slow
