@@ -110,6 +110,14 @@ def _unaware(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
     for finding in story.loaded.findings:
         if finding.kind == "generation-not-initialised" and {*finding.brokers} & {*concerned}:
             yield from untold_broker(story, finding)
+            last = story.states[-1][1]
+            if finding.brokers[0] in last.isr and last.leader not in finding.brokers:
+                yield CauseStep(
+                    section="time",
+                    brokers=(last.leader,),
+                    text=f"Broker {finding.brokers[0]} fetches nothing and is in the ISR "
+                    f"{isr_text(last.isr)}, so writes with acks=all wait for it.",
+                )
             return
 
 

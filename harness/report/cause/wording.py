@@ -45,14 +45,18 @@ def isr_text(isr: Iterable[int]) -> str:
 def acting_text(story: Story, time: float) -> str:
     """Describe what faults did at a time, those on the finding's brokers first.
 
-    Of a fault of somebody's own only its name is known.
+    A controller that stands still counts as one of them: it decides about every broker. Of a fault
+    of somebody's own only its name is known.
     """
     acting = [
         (fault.what.partition("(")[0], fault)
         for fault in story.faults
         if fault.lasts and fault.acted_at(time)
     ]
-    acting.sort(key=lambda each: not set(story.finding.brokers) & set(_aimed_at(each[1])))
+    concerned = set(story.finding.brokers)
+    acting.sort(
+        key=lambda each: each[0] != "HoldController" and not concerned & {*_aimed_at(each[1])}
+    )
     effects = [*dict.fromkeys(_effect(name, fault) for name, fault in acting)]
     if len(effects) > _MOST_FAULTS:
         effects[_MOST_FAULTS - 1 :] = [f"{len(effects) - _MOST_FAULTS + 1} other faults acted"]
@@ -84,6 +88,7 @@ _EFFECTS = {
     "CutLink": ("was cut off", "could not reach each other"),
     "CutZooKeeper": ("could not reach ZooKeeper", "could not reach ZooKeeper"),
     "ExpireSession": ("had lost its session", "had lost their sessions"),
+    "HoldController": ("stood still as controller", "stood still as controllers"),
     "KillBroker": ("was down", "were down"),
     "PauseBroker": ("was paused", "were paused"),
     "StopBroker": ("was down", "were down"),

@@ -17,8 +17,10 @@ from kchaos.harness.report.cause.causes import NOT_KNOWN, cause_of_run
 from kchaos.harness.report.cause.elections import uncleanly
 from kchaos.harness.report.cause.story import Term
 from kchaos.harness.report.cause.unavoidable import no_way_back
+from kchaos.harness.report.cause.wording import acting_text
 from kchaos.harness.report.leadership import decisions_of
 from kchaos.harness.report.loading import load
+from kchaos.harness.report.moments import FaultSpan
 from tests.golden.stored import ENTRIES, OTHERS, unpacked
 from tests.support.kraft_runs import kraft_run, kraft_snapshot
 from tests.support.report_runs import (
@@ -93,6 +95,32 @@ def test_replication_that_stopped_since_nobody_informed_a_broker_names_that_brok
     (decisive,) = [step.text for step in steps if step.is_fatal]
     assert decisive == "Broker 1 registered as generation 8, while CutLink acted."
     assert [step.text for step in steps][-2:] == ["No LeaderAndIsr.", "It stands."]
+
+
+def test_a_controller_that_stands_still_comes_before_faults_on_other_brokers() -> None:
+    spans = [
+        FaultSpan(name=name, what=f"{name}(broker={broker})", injected=0.0, ended=None, healed=None)
+        for name, broker in (("KillBroker", 4), ("PauseBroker", 5), ("HoldController", 3))
+    ]
+    story = SimpleNamespace(finding=SimpleNamespace(brokers=[1]), faults=spans)
+    assert acting_text(cast(Any, story), 1.0) == (
+        ", while broker 3 stood still as controller, broker 4 was down and broker 5 was paused"
+    )
+
+
+def test_acks_all_waits_for_a_broker_of_the_isr_that_nobody_informed(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run", release="1.1.1")
+    build.register(0, 0x10).register(1, 0x11)
+    build.topic("t", [0, 1]).state(0, 0, [0, 1]).register(1, 0x12)
+    build.snapshot("final", {0: [BOTH], 1: [BOTH]}, probed=False)
+    stopped = DIVERGENCE | {"kind": "replication-stopped", "brokers": [0], "message": "it stands"}
+    uninformed = stopped | {"kind": "generation-not-initialised", "brokers": [1]}
+
+    steps = told(judge_as(build.seal(), findings=[stopped, uninformed]))
+    waits = (
+        "Broker 1 fetches nothing and is in the ISR [0, 1], so writes with acks=all wait for it."
+    )
+    assert steps[-2:] == [waits, "It stands."]
 
 
 def test_an_answer_above_what_was_cut_off_is_not_told(tmp_path: Path) -> None:
