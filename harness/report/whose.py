@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kchaos.checkers.errors import CheckError
@@ -88,10 +89,24 @@ def next_commands(loaded: Loaded) -> Sequence[tuple[str, str]]:
     return commands
 
 
-def last_words(places: Iterable[str | None]) -> Iterator[str]:
-    """Yield lines for the end of a command's output: whose the first unsafe runs are, what is next.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What a summary says about an unsafe run.
 
-    `places` are run directories; None, or one that cannot be read any more, has no words.
+    Attributes:
+        lead: Whose the run is, and which known bugs have the same decisive fact.
+        commands: Those that come next, the likeliest first.
+    """
+
+    run: str
+    lead: str
+    commands: tuple[str, ...]
+
+
+def advice(places: Iterable[str | None]) -> Iterator[Advice]:
+    """Yield whose the first unsafe runs are, and what is next.
+
+    `places` are run directories; None, or one that cannot be read any more, is passed over.
     """
     shown = 0
     for place in filter(None, places):
@@ -101,8 +116,18 @@ def last_words(places: Iterable[str | None]) -> Iterator[str]:
             continue
         if whose(loaded) and shown < _MOST_RUNS:
             shown += 1
-            yield f"{loaded.name}: {' '.join(lead_of(loaded))}"
-            yield f"next: {' · '.join(command for command, _ in next_commands(loaded))}"
+            yield Advice(
+                run=loaded.name,
+                lead=" ".join(lead_of(loaded)),
+                commands=tuple(command for command, _ in next_commands(loaded)),
+            )
+
+
+def last_words(places: Iterable[str | None]) -> Iterator[str]:
+    """Yield the same as lines for the end of a command's output."""
+    for each in advice(places):
+        yield f"{each.run}: {each.lead}"
+        yield f"next: {' · '.join(each.commands)}"
 
 
 def jira_text(loaded: Loaded) -> str:

@@ -7,7 +7,8 @@ import shlex
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +18,7 @@ import jinja2
 from kchaos.checkers.run_line import ANSWERS, WITHOUT_SERVICE, RunLine, is_unknown
 from kchaos.harness.printable import printable
 from kchaos.harness.report.templates import templates
-from kchaos.harness.report.whose import last_words
+from kchaos.harness.report.whose import Advice, advice, last_words
 from kchaos.harness.summary.rates import ALL_MIXES, Rate, mix_of, mode_of, release_of
 from kchaos.harness.summary.summary import IS_UNKNOWN, Bug, Service, Summary
 
@@ -45,12 +46,13 @@ def write_summary(summary: Summary, folder: Path) -> list[Path]:
     Raises:
         OSError: The disk refuses.
     """
+    given = tuple(advice(group[0].place for group in _alike(summary)))
     return write_whole(
         folder,
         {
-            PAGE: html_of(summary, folder),
-            MARKDOWN: markdown_of(summary, folder),
-            JSON: json.dumps(json_of(summary, folder), indent=1) + "\n",
+            PAGE: html_of(summary, folder, given),
+            MARKDOWN: markdown_of(summary, folder, given),
+            JSON: json.dumps(json_of(summary, folder, given), indent=1) + "\n",
             JUNIT: junit_of(summary),
         },
     )
@@ -73,14 +75,14 @@ def write_whole(folder: Path, contents: Mapping[str, str]) -> list[Path]:
     return [folder / name for name in contents]
 
 
-def html_of(summary: Summary, folder: Path) -> str:
+def html_of(summary: Summary, folder: Path, given: Sequence[Advice] = ()) -> str:
     """Return the summary as an HTML page for this folder."""
-    return _template(PAGE).render(_shown(summary, folder))
+    return _template(PAGE).render(_shown(summary, folder), advice=given)
 
 
-def markdown_of(summary: Summary, folder: Path) -> str:
+def markdown_of(summary: Summary, folder: Path, given: Sequence[Advice] = ()) -> str:
     """Return the summary as Markdown, for a job's page or a chat."""
-    return _template(MARKDOWN).render(_shown(summary, folder)).rstrip() + "\n"
+    return _template(MARKDOWN).render(_shown(summary, folder), advice=given).rstrip() + "\n"
 
 
 def _template(name: str) -> jinja2.Template:
@@ -118,7 +120,7 @@ def _shown(summary: Summary, folder: Path) -> dict[str, Any]:
     }
 
 
-def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
+def json_of(summary: Summary, folder: Path, given: Sequence[Advice] = ()) -> dict[str, Any]:
     """Return the summary as plain JSON values; its `lines` can be a later night's baseline."""
     return {
         "headline": headline(summary),
@@ -140,6 +142,7 @@ def json_of(summary: Summary, folder: Path) -> dict[str, Any]:
             }
             for bug in summary.bugs
         ],
+        "advice": [asdict(each) for each in given],
         "rates": [{name: getattr(rate, name) for name in _RATE} for rate in summary.rates],
         "totals": [{name: getattr(rate, name) for name in _RATE} for rate in summary.totals],
         "service": [_service_json(service) for service in summary.service],

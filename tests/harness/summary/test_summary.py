@@ -1,6 +1,7 @@
 """The summary of a night: what is new, gone and still there, rates, and four forms of it."""
 
 import fcntl
+import html
 import json
 import shutil
 import xml.etree.ElementTree as ET
@@ -339,6 +340,11 @@ def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Pa
     assert "Kafka's own: Kafka 1.1.1 does this by its rules" in words
     assert f"[[ATTACHMENT|{night / 'run of 1.1.1' / 'report.html'}]]" in words
     assert "kchaos replay" in words
+    (advice,) = told["advice"]
+    assert advice["run"] == "run of 1.1.1"
+    for text in ((night / "summary.md").read_text(), html.unescape(page)):
+        assert advice["lead"] in text
+        assert advice["commands"][0] in text
     assert "**divergence**" in (night / "summary.md").read_text()
 
 
