@@ -79,6 +79,13 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 120
 
 
+@pytest.mark.parametrize(
+    "page", ["nightly", "entry", "upgrades", "pytest", "clients", "scenario", "own-settings"]
+)
+def test_the_page_of_a_job_has_under_a_hundred_lines(page: str) -> None:
+    assert len((ROOT / f"docs/{page}.md").read_text().splitlines()) < 100
+
+
 @pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_links_between_pages_lead_somewhere(page: str) -> None:
     targets = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text())
