@@ -5,9 +5,9 @@ it names, and of the shape of the schedule. The shape is what the scenario does,
 waits or tells. Brokers, topics and names of faults are numbered as they come up; counts and times
 are left out, and what is done several times in a row counts once.
 
-A drawn schedule is chance, so its steps say nothing of a bug. Such a run's findings have the roles
-that brokers have at the end (leader, in sync, not in sync) in place of a shape. Two bugs that look
-alike so share a fingerprint until `kchaos shrink` has found the steps that one of them needs.
+The steps of a random run say nothing about a bug. Its findings have the roles that brokers have at
+the end (leader, in sync, not in sync) in place of a shape. Two bugs that look alike so
+share a fingerprint until `kchaos shrink` has found the steps that one of them needs.
 """
 
 import hashlib

@@ -47,7 +47,7 @@ class PluginSettings:
             that is unknown or not as predicted) or "always".
         seed: None for a new one in every test.
         offline: Never fetch anything.
-        settle_bound_s: For how long nothing may change before replication counts as stopped; None
+        settle_bound_s: Seconds without progress after which replication counts as stopped; None
             for what the brokers' time-outs need.
         judged_as: The release whose rules those of `releases` are judged by; None for their own,
             or the nearest to a build that was not published.

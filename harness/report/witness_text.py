@@ -7,7 +7,7 @@ from typing import Any
 def witness_text(wanted: Mapping[str, Any]) -> str:
     """Describe a witness; `checkers.witness` lists the forms."""
     ((form, fields),) = wanted.items()
-    sentence = _TELLERS.get(form, _others)(fields)
+    sentence = _SENTENCES.get(form, _others)(fields)
     return sentence[:1].upper() + sentence[1:]
 
 
@@ -45,13 +45,15 @@ def _log(fields: Mapping[str, Any]) -> str:
 
 def _link(fields: Mapping[str, Any]) -> str:
     # A link has the source and the target of the request; its answer goes back.
-    direction = fields.get("direction", "message")
-    begin, end = ("target", "source") if direction == "response" else ("source", "target")
-    route = ""
-    if "source" in fields or "target" in fields:
-        route = f" from {_broker(fields, begin)} to {_broker(fields, end)}"
-    rest = _rest(fields, "direction", "source", "target", "api")
-    return f"{fields.get('api', 'a')} {direction}{route}{rest}"
+    api = fields.get("api", "")
+    asked = f"an {api} request" if api[:1] in ("A", "E", "I", "O", "U") else f"a {api} request"
+    asked += f" of {_broker(fields, 'source')}" if "source" in fields else ""
+    target = _broker(fields, "target", "")
+    sentence = f"{asked} to {target}" if target else asked
+    if fields.get("direction") == "response":
+        sentence = f"{target}'s answer to {asked}" if target else f"the answer to {asked}"
+    fate = f", {fields['fate']} by kchaos" if fields.get("fate") else ""
+    return f"{sentence}{fate}{_rest(fields, 'direction', 'source', 'target', 'api', 'fate')}"
 
 
 def _hit(fields: Mapping[str, Any]) -> str:
@@ -97,7 +99,7 @@ def _others(fields: Mapping[str, Any]) -> str:
     return _rest(fields).removeprefix(", ")
 
 
-_TELLERS = {
+_SENTENCES = {
     "round": _round,
     "log": _log,
     "link": _link,

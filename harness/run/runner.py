@@ -54,7 +54,7 @@ class RunOptions:
         runs_directory: Where run directories go; a link `latest` names the newest.
         offline: Never fetch anything.
         driver: One of `clusters.front.drivers.DRIVERS`.
-        settle_bound_s: For how long nothing may change before replication counts as stopped; None
+        settle_bound_s: Seconds without progress after which replication counts as stopped; None
             for what the brokers' time-outs need.
         command: What the user typed, for the record; the replay command is made from the run.
         sign_with: A key of OpenSSH that signs the seal of each run; None for no signature.

@@ -27,7 +27,7 @@ from kchaos.harness.report.rounds import observed_rounds
 NOT_KNOWN = (
     "The cause is not known: no evidence of this run links a message or a decision to the finding."
 )
-"""Told of a finding without a cause; after it stands what is known, the finding itself."""
+"""The sentence of a finding without a cause; after it stands what is known, the finding itself."""
 
 
 def cause_of(
@@ -51,14 +51,14 @@ def cause_of(
     of_partition = [view for view in views if (view.topic, view.partition) == partition]
     if finding.kind == "metadata-lost":
         return _explained(finding, metadata_lost(loaded, finding))
-    teller = _TELLERS.get(finding.kind)
-    needs_offsets = teller in _OF_OFFSETS
-    if teller is None or not of_partition or (needs_offsets and finding.first_offset < 0):
+    explain = _EXPLAINED_BY.get(finding.kind)
+    needs_offsets = explain in _OF_OFFSETS
+    if explain is None or not of_partition or (needs_offsets and finding.first_offset < 0):
         return _unexplained(finding)
     story = story_of(
         loaded, finding, of_partition[-1], decisions=decisions, rounds=rounds, faults=faults
     )
-    return _explained(finding, teller(story), decisive_step(loaded))
+    return _explained(finding, explain(story), decisive_step(loaded))
 
 
 def cause_of_run(loaded: Loaded) -> tuple[CauseStep, ...]:
@@ -91,7 +91,7 @@ def _with_one_fatal(
     """Return the steps with one decisive fact: the first, or the last until the harm was done.
 
     Where no evidence names one, that is the step before the model's clusters could be healed no
-    more. Where the model does not tell either, none is decisive.
+    more. Where the model does not know it either, none is decisive.
     """
     fatal = [step for step in steps if step.is_fatal]
     if not fatal and since is not None and since.time is not None:
@@ -118,7 +118,7 @@ def _by_time(steps: Iterable[CauseStep]) -> tuple[CauseStep, ...]:
 
 
 _OF_OFFSETS = (difference, loss, below_high_watermark, tier_reads, contradicted_batches)
-_TELLERS: Mapping[str, Callable[[Story], Iterator[CauseStep]]] = {
+_EXPLAINED_BY: Mapping[str, Callable[[Story], Iterator[CauseStep]]] = {
     "committed-loss": loss,
     "stale-request-accepted": late_request,
     "epoch-cache-mismatch": contradicted_batches,

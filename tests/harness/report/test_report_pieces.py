@@ -252,15 +252,20 @@ def test_late_requests_are_left_out_last() -> None:
         ),
         (
             {"link": {"api": "Fetch", "direction": "response", "detail": {"error_code": 6}}},
-            "Fetch response, detail with error code 6",
+            "The answer to a Fetch request, detail with error code 6",
         ),
         (
-            {"link": {"api": "Fetch", "direction": "response", "source": 2, "target": 1}},
-            "Fetch response from broker 1 to broker 2",
+            {
+                "link": {
+                    **{"api": "Fetch", "direction": "response"},
+                    **{"source": 2, "target": 1, "fate": "held"},
+                }
+            },
+            "Broker 1's answer to a Fetch request of broker 2, held by kchaos",
         ),
         (
             {"link": {"api": "Fetch", "direction": "request", "source": 2, "target": 1}},
-            "Fetch request from broker 2 to broker 1",
+            "A Fetch request of broker 2 to broker 1",
         ),
         (
             {"epochs": {"snapshot": "final", "broker": 0, "partition": "t-0", "starts": [0, 5]}},
