@@ -79,15 +79,18 @@ def joined_offsets(
 ) -> dict[tuple[str, int], int]:
     """Return what one checkpoint file says in all log directories of a broker.
 
-    Where two of them name a partition, that one counts in which its replica lies.
+    That one counts in which a partition's replica lies, whether it names it or not: no broker reads
+    another (kafka.cluster.Partition, 1.1.1 and 2.8.2). Where it lies in none, any may name it.
 
     Args:
         directories: Of each the offsets in the file, and the names of the folders that lie there.
     """
     joined: dict[tuple[str, int], int] = {}
-    for offsets, names in directories:
+    read = tuple(directories)
+    for offsets, names in read:
         for (topic, partition), offset in offsets.items():
-            if (topic, partition) not in joined or f"{topic}-{partition}" in names:
+            name = f"{topic}-{partition}"
+            if name in names or not any(name in others for _, others in read):
                 joined[topic, partition] = offset
     return joined
 

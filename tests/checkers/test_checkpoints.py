@@ -37,7 +37,8 @@ def test_of_two_log_directories_that_one_says_an_offset_in_which_the_replica_lie
     stale, own = {("t", 0): 3, ("u", 0): 1}, {("t", 0): 5}
     for directories in ([(stale, ["u-0"]), (own, ["t-0"])], [(own, ["t-0"]), (stale, ["u-0"])]):
         assert joined_offsets(directories) == {("t", 0): 5, ("u", 0): 1}
-    assert joined_offsets([({}, ["t-0"]), (stale, [])]) == stale
+    # A replica that has moved is in the file of its new directory with the next checkpoint.
+    assert joined_offsets([({}, ["t-0"]), (stale, [])]) == {("u", 0): 1}
 
 
 def test_offsets_are_read_by_topic_and_partition() -> None:

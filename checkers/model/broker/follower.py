@@ -30,6 +30,7 @@ from kchaos.checkers.model.values.replica import (
     Role,
 )
 from kchaos.checkers.model.values.requests import LATEST, EpochAnswer, FetchAnswer, PartitionRequest
+from kchaos.checkers.model.values.shared import Shared
 
 
 def become_follower(
@@ -169,8 +170,8 @@ def move(world: World, moved: ReplicaMoved) -> str:
     epochs without a batch are gone (KAFKA-15608), and the first one begins at the log start
     (kafka.server.ReplicaAlterLogDirsThread.processPartitionData and
     kafka.log.LogManager.replaceCurrentWithFutureLog, 1.1.1, 2.8.2, 3.8.0 and 4.1.2). It takes over
-    the high watermark. Up to 2.1.0 the replica goes on with the epochs of the log before
-    (`rules.kafka_7897`).
+    the high watermark, which that directory's checkpoint file may not have yet. Up to 2.1.0 the
+    replica goes on with the epochs of the log before (`rules.kafka_7897`).
     """
     replica = world.replica(moved.broker, moved.partition)
     broker = world.broker(moved.broker)
@@ -193,6 +194,9 @@ def move(world: World, moved: ReplicaMoved) -> str:
         epochs_before_move=replica.epochs if generation.keeps_epochs_over_moves else None,
     )
     world.put_replica(moved.broker, moved.partition, after)
+    checkpoint = world.checkpoint(moved.broker, moved.partition)
+    unnamed = replace(checkpoint, possible=Shared((0, *checkpoint.possible)))
+    world.put(("checkpoint", moved.broker, moved.partition), unnamed)
     return ""
 
 

@@ -14,7 +14,7 @@ from kchaos.checkers.model.broker.leader import become_leader, end_of_epoch, pro
 from kchaos.checkers.model.follow.observations import Record, Seen
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.epoch_cache import EpochQuestion, latest_epoch
-from kchaos.checkers.model.values.events import ReplicaMoved
+from kchaos.checkers.model.values.events import HighWatermarkObserved, ReplicaMoved
 from kchaos.checkers.model.values.replica import FetcherState, FetchState, Role
 from kchaos.checkers.model.values.requests import FetchAnswer, LeaderAndIsr, Received
 from tests.golden.stored import OTHERS, recorded
@@ -144,6 +144,21 @@ def test_where_an_election_is_noted_in_the_directory_before_it_fails(
     after = world.known_replica(1, T)
     assert (after.role, after.leader_epoch) == (role, 1)
     assert [tuple(entry) for entry in after.epochs.entries] == epochs
+
+
+@pytest.mark.parametrize("checkpointed", [{}, {T: 1}])
+def test_a_process_that_is_killed_after_a_move_may_leave_no_high_watermark(
+    checkpointed: dict[TopicPartition, int],
+) -> None:
+    """The checkpoint file of the new directory names the replica when it is written next."""
+    seen = HighWatermarkObserved(broker=0, topic="t", partition=0, high_watermark=1)
+    world = World(left_alone([*pair("2.8.2"), write("a", 0, acks=-1), seen]))
+    assert move(world, MOVED) == ""
+
+    process.stop(world, 0, is_clean=False, checkpointed=checkpointed)
+
+    assert world.notes == []
+    assert world.checkpoint(0, T).known == checkpointed.get(T, 0)
 
 
 def test_a_broker_without_the_replica_cannot_have_moved_it() -> None:
