@@ -63,6 +63,7 @@ def test_of_a_connection_frames_are_whole_up_to_a_size_and_begin_with_their_head
     stream = FrameStream(here, largest_whole_bytes=2 << 20)
     for sent in frames:
         frame = stream.next_frame(lambda: False)
+        assert frame is not None
         stream.taken(frame)
         read = bytes(frame.head)
         assert frame.rest_bytes == 0 or len(sent) > 2 << 20
