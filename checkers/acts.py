@@ -486,6 +486,47 @@ class StaleRequest:
     live: tuple[int, ...] = ()
 
 
+ClientEffect = Literal["disconnect", "hold", "delay"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisturbClients:
+    """Requests of clients to brokers, or the answers to them, do not arrive as they were sent.
+
+    A request that is disconnected reaches no broker. The broker has handled one whose answer is
+    disconnected, and the client does not know.
+
+    Attributes:
+        name: Names it for `EndDisturbance`.
+        api: Kafka's name of the API, such as "Produce"; None for each.
+        client_id: The beginning of the clients' ids; "" for all clients.
+        broker: Who serves them; None for any.
+        direction: "request" or "response".
+        effect: "disconnect", the connection is reset when such a message comes; "hold", it is kept
+            back until the end, and with it all that follows on the connection; "delay", it is late.
+        delay_ms: By how much it is late, in milliseconds.
+        topic: With `partition`, only a message that names this partition; None for any.
+        partition: See `topic`.
+    """
+
+    name: str
+    api: str | None = None
+    client_id: str = ""
+    broker: int | None = None
+    direction: Direction = "response"
+    effect: ClientEffect = "disconnect"
+    delay_ms: int = 0
+    topic: str | None = None
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndDisturbance:
+    """The disturbance of that name is over; what it held passes in order."""
+
+    name: str
+
+
 ModelledAct = (
     StartBroker
     | StopBroker
@@ -513,6 +554,8 @@ Act = (
     ModelledAct
     | CutZooKeeper
     | HealZooKeeper
+    | DisturbClients
+    | EndDisturbance
     | LoseFile
     | EndZooKeeper
     | StartZooKeeper
@@ -524,7 +567,8 @@ Act = (
     | PreferredElection
     | MoveController
 )
-"""Any of them. What acts on metadata alone is seen in ZooKeeper's log, or in the controllers'."""
+"""Any of them. What acts on metadata alone is seen in ZooKeeper's log, or in the controllers', and
+the effect on clients at their links."""
 
 _Kind = TypeVar("_Kind", bound=Act)
 

@@ -350,6 +350,14 @@ class RecordsDeleted(_OfReplica):
     low_watermark: int
 
 
+@_kind("disturbed")
+class Disturbed(Observation):
+    """A disturbance of clients is over; so many messages met it."""
+
+    name: str
+    messages: int
+
+
 @_kind("released")
 class Released(Observation):
     """A hold is gone; the messages, or threads, that it kept, each in words."""

@@ -32,6 +32,7 @@ from kchaos.faults.process.stop_broker import StopBroker as StopBroker
 from kchaos.faults.wire.cut_controllers import CutControllers as CutControllers
 from kchaos.faults.wire.cut_link import CutLink as CutLink
 from kchaos.faults.wire.disconnect_network import DisconnectNetwork as DisconnectNetwork
+from kchaos.faults.wire.disturb_clients import DisturbClients as DisturbClients
 from kchaos.faults.wire.forge_answers import ForgeAnswers as ForgeAnswers
 from kchaos.faults.wire.hold_requests import HoldRequests as HoldRequests
 from kchaos.faults.wire.isolate_broker import IsolateBroker as IsolateBroker

@@ -4,11 +4,18 @@ Every check returns why not, in one sentence, or "". A random player asks them b
 injection asks the same ones before it begins.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kchaos.checkers.acts import CutLink, CutZooKeeper, ForgeAnswers, Hold, HoldPoint
+from kchaos.checkers.acts import (
+    CutLink,
+    CutZooKeeper,
+    DisturbClients,
+    ForgeAnswers,
+    Hold,
+    HoldPoint,
+)
 from kchaos.clusters.api import Broker, Cluster, Collectable, Disconnectable, ZooKeeperNode
 from kchaos.clusters.start.log_directories import has_failed
 from kchaos.faults.observation import observe_broker
@@ -69,6 +76,8 @@ class ClusterView:
         holds: What is held at the links, by the hold's name.
         point_holds: What is held at points inside brokers, by the hold's name.
         forgeries: What replaces answers, by the forgery's name.
+        disturbances: What disturbs clients, by the disturbance's name.
+        client_links: Brokers with links for clients.
         why_unlinked: Why there are no links, and what to do about it; "" where there are.
     """
 
@@ -80,6 +89,8 @@ class ClusterView:
     holds: Mapping[str, Hold] = field(default_factory=dict)
     point_holds: Mapping[str, HoldPoint] = field(default_factory=dict)
     forgeries: Mapping[str, ForgeAnswers] = field(default_factory=dict)
+    disturbances: Mapping[str, DisturbClients] = field(default_factory=dict)
+    client_links: Collection[int] = ()
     why_unlinked: str = ""
 
     @property
@@ -104,6 +115,8 @@ def view_of(cluster: Cluster) -> ClusterView:
         holds={} if cluster.links is None else cluster.links.holds,
         point_holds={} if cluster.gate is None else cluster.gate.holds,
         forgeries={} if cluster.links is None else cluster.links.forgeries,
+        disturbances={} if cluster.links is None else cluster.links.disturbances,
+        client_links=() if cluster.links is None else cluster.links.client_addresses.keys(),
         why_unlinked=cluster.why_unlinked if cluster.links is None else "",
     )
 
@@ -235,8 +248,8 @@ def unlinked(view: ClusterView) -> str:
 
 
 def name_in_use(view: ClusterView, name: str) -> str:
-    """Return a sentence if a cut or a hold of that name lasts."""
-    lasting = (view.cuts, view.holds, view.point_holds, view.forgeries)
+    """Return a sentence if a cut, a hold or the like of that name lasts."""
+    lasting = (view.cuts, view.holds, view.point_holds, view.forgeries, view.disturbances)
     if all(name not in fault for fault in lasting):
         return ""
     return f"a cut or hold named {name!r} lasts already: heal it, or name this one otherwise"

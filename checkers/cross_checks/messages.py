@@ -11,7 +11,7 @@ from kchaos.checkers.evidence.zookeeper import controller_epochs
 from kchaos.checkers.model.follow.observations import ControlSent
 from kchaos.checkers.model.values.events import PartitionState
 
-_ENDED = ("passed", "released", "delayed", "abandoned", "forged")
+_ENDED = ("passed", "released", "abandoned", "forged")
 _METADATA = "UpdateMetadata"
 _CONTROL = ("LeaderAndIsr", _METADATA, "StopReplica")
 _AT_LINKS = (CutLink, HealLink, Hold, ReleaseHold, ForgeAnswers, EndForgery)

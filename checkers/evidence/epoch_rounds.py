@@ -22,7 +22,7 @@ class AskedRound:
         answered_epoch: None where the answer has none, or none came.
         end_offset: None while no answer reached the follower.
         error_code: Of the answer; 0 if all was well.
-        fate: "", or how a link treated it: "cut", "held", "delayed", "abandoned",
+        fate: "", or how a link treated it: "cut", "held", "abandoned",
             "forged".
         by_fetch: Whether the answer came as a diverging epoch in a Fetch response.
     """

@@ -40,7 +40,7 @@ from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.requests import StopReplica
 
 LINKS = "links.jsonl"
-ARRIVED = ("passed", "released", "delayed")
+ARRIVED = ("passed", "released")
 """Fates of a message that went on."""
 _Detail = Mapping[str, Any]
 _FETCHERS = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from kchaos.checkers.acts import Direction
 from kchaos.checkers.json_form import NOT_WRITTEN
 
-Fate = Literal["passed", "held", "released", "cut", "delayed", "abandoned", "replaced", "forged"]
+Fate = Literal["passed", "held", "released", "cut", "abandoned", "replaced", "forged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class LinkRecord:
 
     A message that waits at a hold or a cut has a record when it begins to wait (``held``,
     ``cut``), and every message that goes on has one, written before its first byte is sent:
-    ``passed``, ``released`` or ``delayed``. What reaches nobody is ``abandoned`` instead: what
+    ``passed`` or ``released``. What reaches nobody is ``abandoned`` instead: what
     waited at a cut when its sender had hung up or died by the time the cut healed, with all that
     followed it on its connection; what waited when its connection was reset; a response whose
     client had hung up by then (a fetcher whose request timed out, say); and a request whose target

@@ -5,12 +5,12 @@ from kchaos.checkers.formats.link_record import Fate, LinkRecord
 from kchaos.clusters.errors import LinkError, RuleRefused
 from kchaos.clusters.links.links import Links
 from kchaos.clusters.links.records import LinkCounts, LinkKey
-from kchaos.clusters.links.rules import Cut, Delay, Forgery, Hold, Match
+from kchaos.clusters.links.rules import Cut, Disturbance, Forgery, Hold, Match, disturbance_refused
 
 __all__ = [
     "ApiKey",
     "Cut",
-    "Delay",
+    "Disturbance",
     "Fate",
     "Forgery",
     "Hold",
@@ -21,4 +21,5 @@ __all__ = [
     "Links",
     "Match",
     "RuleRefused",
+    "disturbance_refused",
 ]

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kchaos.checkers.acts import Direction
+from kchaos.checkers.acts import Direction, DisturbClients
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.clusters.errors import LinkError
 from kchaos.clusters.links import wire
 from kchaos.clusters.links.client_layouts import CLIENT_LAYOUTS, GROUP_LAYOUTS
@@ -154,6 +155,7 @@ class Passing:
         place: Its place in the order, None for a message that decides nothing.
         why_unread: Why its bytes are not kept, or "".
         kept: What has come of a frame that is larger than the relay's buffer, None for another.
+        has_waited: Whether a disturbance has kept it back.
     """
 
     talk: ClientTalk
@@ -166,6 +168,29 @@ class Passing:
     place: tuple[int, int, float] | None = None
     why_unread: str = ""
     kept: bytearray | None = None
+    has_waited: bool = False
+
+    def is_meant(self, act: DisturbClients, head: memoryview) -> bool:
+        """Return whether a disturbance is about this message, of which `head` is the beginning."""
+        return (
+            self.direction == act.direction
+            and (act.api is None or self.api_key == ApiKey(act.api))  # type: ignore[arg-type]
+            and act.broker in (None, self.talk.endpoint.target)
+            and (self.client_id or "").startswith(act.client_id)
+            and (act.topic is None or (act.topic, act.partition) in self._partitions(head))
+        )
+
+    def _partitions(self, head: memoryview) -> set[tuple[str | None, int]]:
+        """Return the partitions that it names, as far as its head has them."""
+        layout = CLIENT_LAYOUTS.get(self.api_key)
+        if layout is None:
+            return set()
+        values, _why = _read(bytes(head), layout, self.api_version, self.direction)
+        return {
+            (topic.get("topic") or self.talk.name_of(topic["topic_id"]), partition["partition"])
+            for topic in values.get("topics", ())
+            for partition in topic["partitions"]
+        }
 
     def goes_on(self) -> None:
         """Give it its place in the order: its first byte goes on now."""
@@ -220,6 +245,7 @@ class ClientTalk:
     endpoint: Endpoint
     journal: ClientJournal
     address: tuple[str, int]
+    name_of: Callable[[str | bytes], str | None]
     source: int | None = None
     is_dumb: bool = False
     _unanswered: deque[_Header] = field(default_factory=lambda: deque(maxlen=_MOST_UNANSWERED))

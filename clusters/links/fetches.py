@@ -9,7 +9,7 @@ from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.link_record import LinkRecord
 
 _MOST_FAILED = 100
-_ARRIVED = ("passed", "released", "delayed")
+_ARRIVED = ("passed", "released")
 Ends = tuple[int | None, int | None]
 """A follower and its leader."""
 

@@ -20,7 +20,7 @@ from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.fetches import Fetches
 from kchaos.clusters.links.records import LinkCounts, LinkJournal, LinkKey
 from kchaos.clusters.links.relay import Connection
-from kchaos.clusters.links.rules import Cut, Delay, Forgery, Hold, Match, Rule, Rules
+from kchaos.clusters.links.rules import Cut, Disturbance, Forgery, Hold, Match, Rule, Rules
 from kchaos.clusters.system.standstill import awake_s
 
 _BARRIER_S = 1.0
@@ -38,8 +38,8 @@ class Links:
     do not come from ``guests`` are closed at once; None takes all.
 
     Every method may be called from any thread. When a method that installs a rule has returned,
-    no message that it matches passes any more. Rules: cuts first, then holds and delays in the
-    order in which they were installed; the first that matches decides.
+    no message that it matches passes any more. Rules: cuts first, then holds in the order in which
+    they were installed; the first that matches decides.
 
     The pumps are threads of this process: one that computes beside them without a pause delays each
     message by up to the interpreter's switch interval (5 ms). Where the process may, as root may,
@@ -215,7 +215,7 @@ class Links:
     @property
     def holds(self) -> dict[str, acts.Hold]:
         """The named holds that last, by name."""
-        rules = [rule.act for rule in self._rules.holds_and_delays if isinstance(rule, Hold)]
+        rules = [rule.act for rule in self._rules.holds]
         return {act.name: act for act in rules if act is not None}
 
     def forge(self, act: ForgeAnswers) -> Forgery:
@@ -237,12 +237,23 @@ class Links:
         """The forgeries that last, by name."""
         return {forgery.act.name: forgery.act for forgery in self._rules.forgeries}
 
-    def delay(self, match: Match, delay_ms: int) -> Delay:
-        """Delay every message that matches by so many milliseconds until the rule is removed."""
-        self._check_brokers(match.source, match.target)
-        delay = Delay(rules=self._rules, match=match, delay_ms=delay_ms)
-        with self._installing(delay):
-            return delay
+    def disturb(self, act: acts.DisturbClients) -> Disturbance:
+        """Disturb clients until ended.
+
+        Raises RuleRefused where there are no links for clients, for an unknown broker, and as
+        `Disturbance` does.
+        """
+        if not self._clients or act.broker not in (None, *self._clients):
+            raise RuleRefused(f"links for clients lead to the brokers {sorted(self._clients)}")
+        rules = self._client_context.rules
+        disturbance = Disturbance(rules=rules, act=act)
+        with self._installing(disturbance, rules):
+            return disturbance
+
+    @property
+    def disturbances(self) -> dict[str, acts.DisturbClients]:
+        """The disturbances that last, by name."""
+        return {each.act.name: each.act for each in self._client_context.rules.disturbances}
 
     def may_keep_back(self, source: int, target: int | None) -> bool:
         """Return whether a cut, hold or forgery may affect requests or responses of this pair.
@@ -258,8 +269,8 @@ class Links:
             )
             or any(
                 rule.match.source in (None, source) and rule.match.target in (None, target)
-                for rule in self._rules.holds_and_delays
-                if isinstance(rule, Hold) and target is not None
+                for rule in self._rules.holds
+                if target is not None
             )
             or any(
                 (forgery.act.source, forgery.act.target) == (source, target)
@@ -362,17 +373,18 @@ class Links:
             _by(deadline, connection.join)
 
     @contextlib.contextmanager
-    def _installing(self, rule: Rule) -> Iterator[None]:
+    def _installing(self, rule: Rule, rules: Rules | None = None) -> Iterator[None]:
         """Install the rule, which stays after the block; remove it if the block raises.
 
         Ctrl-C may come before the caller has the rule in hand: then nobody else could remove it.
         """
-        self._rules.install(rule)
+        rules = rules or self._rules
+        rules.install(rule)
         try:
             self._await_senders()
             yield
         except BaseException:
-            self._rules.remove(rule)
+            rules.remove(rule)
             raise
 
     def _await_senders(self) -> None:
@@ -445,6 +457,7 @@ class Links:
                 endpoint=endpoint,
                 journal=self._client_journal,
                 address=address,
+                name_of=self._topics.name_of,
             )
         else:
             talk = Conversation(number=self._last_number, endpoint=endpoint, context=context)

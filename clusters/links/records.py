@@ -41,7 +41,6 @@ class LinkCounts:
     passed: int = 0
     held: int = 0
     cut: int = 0
-    delayed: int = 0
     abandoned: int = 0
     forged: int = 0
     undecided: int = 0
@@ -49,7 +48,7 @@ class LinkCounts:
 
 
 _WATCH_S = 0.2
-_COUNTERS = ("passed", "held", "cut", "delayed", "abandoned", "forged", "undecided", "unread")
+_COUNTERS = ("passed", "held", "cut", "abandoned", "forged", "undecided", "unread")
 
 
 class LinkJournal:
@@ -112,11 +111,9 @@ class LinkJournal:
 
     def add(self, message: Message, fate: Fate, connection: int) -> LinkRecord:
         """Record and count a message; return its record."""
-        counter: str = {"released": "passed", "delayed": "passed"}.get(fate, fate)
-        if fate == "replaced":
-            counters: tuple[str, ...] = ()  # The forged one that follows counts.
-        else:
-            counters = (counter, "delayed") if fate == "delayed" else (counter,)
+        counter = "passed" if fate == "released" else fate
+        # The forged one that follows counts.
+        counters = () if fate == "replaced" else (counter,)
         key = api_key_of(message.api_key)
         with self._changed:
             self._count(message, counters)

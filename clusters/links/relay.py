@@ -29,7 +29,7 @@ from kchaos.clusters.links.frames import (
     FrameStream,
 )
 from kchaos.clusters.links.messages import Message
-from kchaos.clusters.links.rules import Cut, Delay, HeldPlace, Hold
+from kchaos.clusters.links.rules import Cut, Disturbance, HeldPlace, Hold
 from kchaos.clusters.links.wire import MalformedMessage
 
 
@@ -72,7 +72,7 @@ _CONNECT_TIMEOUT_S = 10.0
 _SMALL_BYTES = 64 * 1024
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
-Blocker = Cut | Hold | Delay
+Blocker = Cut | Hold
 """Rules that can stop a message."""
 
 
@@ -113,7 +113,7 @@ class Connection:
 
     @property
     def _conversation(self) -> Conversation:
-        assert isinstance(self._talk, Conversation)  # No rule concerns a client.
+        assert isinstance(self._talk, Conversation)  # Rules of brokers concern no client.
         return self._talk
 
     def start(self) -> None:
@@ -228,9 +228,7 @@ class Connection:
         if isinstance(message, Message):
             self._send_message(flow, message, frame.head)
         else:
-            if message is not None:
-                message.goes_on()
-            self._send_bytes(flow, frame.head)
+            self._send_head(flow, message, frame.head)
         was_abandoned = flow.is_abandoned
         if frame.rest_bytes:
             self._pass_rest(flow, message, frame, stream)
@@ -239,6 +237,29 @@ class Connection:
         elif message is not None and flow.is_abandoned and not was_abandoned:
             # Its head has passed, and the rest never does.
             self._conversation.record(message, "abandoned")
+
+    def _send_head(self, flow: Flow, message: Passing | None, head: memoryview) -> None:
+        """Send the head of a client's message once no disturbance keeps it back."""
+        while message is not None:
+            with flow.lock:
+                disturbance = self._disturbance(message, head)
+                if disturbance is None:
+                    message.goes_on()
+                    self._write(flow, head)
+                    return
+            if disturbance.meet(self._is_over):
+                raise LinkOver
+            self._check_alive()
+            if flow.direction == "response" and _has_hung_up(self._client):
+                raise LinkOver
+            message.has_waited = True
+        self._send_bytes(flow, head)
+
+    def _disturbance(self, message: Passing, head: memoryview) -> Disturbance | None:
+        if message.has_waited:
+            return None
+        rules = self._context.rules.disturbances
+        return next((rule for rule in rules if message.is_meant(rule.act, head)), None)
 
     def _pass_rest(
         self, flow: Flow, message: Message | Passing | None, frame: Frame, stream: FrameStream
@@ -318,9 +339,6 @@ class Connection:
             delivery.place = blocker.enter(held)
             delivery.fate = "released"
             delivery.place.wait(self._is_over)
-        elif isinstance(blocker, Delay):
-            delivery.fate = "delayed"
-            blocker.wait(self._is_over)
         else:
             if not delivery.was_cut:
                 self._conversation.record(message, "cut")
@@ -352,8 +370,8 @@ class Connection:
                 return cut
         return None
 
-    def _rule(self, message: Message) -> Hold | Delay | None:
-        for rule in self._context.rules.holds_and_delays:
+    def _rule(self, message: Message) -> Hold | None:
+        for rule in self._context.rules.holds:
             if rule.match.decides(message):
                 return rule
         return None
@@ -363,7 +381,7 @@ class Connection:
         return any(
             cut.covers(self.source, self.endpoint.target, flow.direction) is None
             for cut in rules.cuts
-        ) or any(rule.match.decides(message) is None for rule in rules.holds_and_delays)
+        ) or any(rule.match.decides(message) is None for rule in rules.holds)
 
     def _await_uncut(self, flow: Flow) -> bool:
         """Return when no cut stops this direction; one that resets ends the connection.

@@ -1,8 +1,9 @@
 """The rules that a link obeys, and those in force.
 
-Cuts come first: nothing passes a cut. Then holds and delays are asked in the order in which they
-were installed, and the first that matches decides; a message that a hold let go is not asked
-again. What a forgery is about is replaced when nothing stops it any more.
+Cuts come first: nothing passes a cut. Then holds are asked in the order in which they were
+installed, and the first that matches decides; a message that a hold let go is not asked again.
+What a forgery is about is replaced when nothing stops it any more. Disturbances are of clients,
+whose links have rules of their own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import FORGED_ERRORS, Direction, ForgeAnswers
@@ -145,8 +146,9 @@ class Rules:
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.cuts: tuple[Cut, ...] = ()
-        self.holds_and_delays: tuple[Hold | Delay, ...] = ()
+        self.holds: tuple[Hold, ...] = ()
         self.forgeries: tuple[Forgery, ...] = ()
+        self.disturbances: tuple[Disturbance, ...] = ()
 
     def install(self, rule: Rule) -> None:
         """Put a rule in force, after those that are."""
@@ -155,8 +157,10 @@ class Rules:
                 self.cuts = (*self.cuts, rule)
             elif isinstance(rule, Forgery):
                 self.forgeries = (*self.forgeries, rule)
+            elif isinstance(rule, Disturbance):
+                self.disturbances = (*self.disturbances, rule)
             else:
-                self.holds_and_delays = (*self.holds_and_delays, rule)
+                self.holds = (*self.holds, rule)
 
     def remove(self, rule: Rule) -> None:
         """Take a rule away and wake whatever waits at it; doing it twice does no harm."""
@@ -164,10 +168,9 @@ class Rules:
             if isinstance(rule, Cut) and rule in self.cuts:
                 rule.look_at_senders()
             self.cuts = tuple(cut for cut in self.cuts if cut is not rule)
-            self.holds_and_delays = tuple(
-                other for other in self.holds_and_delays if other is not rule
-            )
+            self.holds = tuple(other for other in self.holds if other is not rule)
             self.forgeries = tuple(other for other in self.forgeries if other is not rule)
+            self.disturbances = tuple(other for other in self.disturbances if other is not rule)
             self.changed.notify_all()
 
     def wake(self) -> None:
@@ -282,7 +285,7 @@ class Hold(_Removable):
     @property
     def is_released(self) -> bool:
         """Whether the rule is gone."""
-        return self not in self._rules.holds_and_delays
+        return self not in self._rules.holds
 
     def await_held(self, count: int = 1, *, timeout_s: float, waiting_for: str) -> None:
         """Return once at least ``count`` messages are held; raise AwaitTimeout otherwise."""
@@ -319,10 +322,7 @@ class HeldPlace:
             rules.changed.wait_for(
                 lambda: (
                     is_over()
-                    or (
-                        self.hold not in rules.holds_and_delays
-                        and self.ticket == min(waiting, default=None)
-                    )
+                    or (self.hold not in rules.holds and self.ticket == min(waiting, default=None))
                 )
             )
 
@@ -333,26 +333,45 @@ class HeldPlace:
                 self.hold._rules.changed.notify_all()
 
 
-class Delay(_Removable):
-    """Delays every message that matches; what follows it on its connection waits behind it."""
+class Disturbance(_Removable):
+    """Resets connections of clients, or keeps their messages back, until it is ended."""
 
-    def __init__(self, *, rules: Rules, match: Match, delay_ms: int) -> None:
-        if delay_ms <= 0:
-            raise RuleRefused(f"delay_ms is {delay_ms}; it must be positive")
+    def __init__(self, *, rules: Rules, act: acts.DisturbClients) -> None:
+        if refused := disturbance_refused(act):
+            raise RuleRefused(refused)
         self._rules = rules
-        self.match = match
-        self.delay_ms = delay_ms
+        self.act = act
+        self.met = 0
 
-    def remove(self) -> None:
-        """End the delay, also for what is being delayed now. Safe to call twice."""
+    def end(self) -> None:
+        """Let messages pass again. Safe to call twice."""
         self._rules.remove(self)
 
-    def wait(self, is_over: Callable[[], bool]) -> None:
-        """Return after the delay, or as soon as the rule or the link is over."""
+    def meet(self, is_over: Callable[[], bool]) -> bool:
+        """Keep a message back as long as it says; return whether the connection is to be reset."""
         with self._rules.changed:
-            self._rules.changed.wait_for(
-                lambda: is_over() or self not in self._rules.holds_and_delays, self.delay_ms / 1000
-            )
+            self.met += 1
+            if self.act.effect != "disconnect":
+                timeout_s = self.act.delay_ms / 1000 if self.act.effect == "delay" else None
+                self._rules.changed.wait_for(
+                    lambda: is_over() or self not in self._rules.disturbances, timeout_s
+                )
+        return self.act.effect == "disconnect"
+
+
+def disturbance_refused(act: acts.DisturbClients) -> str:
+    """Return why there is no such disturbance, or ""."""
+    if act.api is not None and (unknown := unknown_api(act.api)):
+        return unknown
+    if act.effect not in get_args(acts.ClientEffect):
+        return f"effect is {act.effect!r}; use {' or '.join(get_args(acts.ClientEffect))}"
+    if (act.effect == "delay") is not (act.delay_ms > 0):
+        return f"effect is {act.effect!r}, and delay_ms is {act.delay_ms}: they belong together"
+    if (act.topic is None) != (act.partition is None):
+        return f"disturbance {act.name!r} names a topic or a partition: name both, or neither"
+    if act.topic is not None and act.api not in ("Produce", "Fetch"):
+        return "a partition is read in messages of Produce and Fetch: name one of these APIs"
+    return ""
 
 
 class Forgery(_Removable):
@@ -375,4 +394,4 @@ class Forgery(_Removable):
         return (message.source, message.target) == (self.act.source, self.act.target)
 
 
-Rule = Cut | Hold | Delay | Forgery
+Rule = Cut | Hold | Forgery | Disturbance

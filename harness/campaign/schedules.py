@@ -17,7 +17,7 @@ from kchaos.harness.campaign.campaign import Campaign, player_in, time_left
 from kchaos.harness.campaign.results_file import ResultsFile
 from kchaos.harness.errors import UsageError
 from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
-from kchaos.harness.player.candidates import fault_kinds_of
+from kchaos.harness.player.candidates import CLIENTS, fault_kinds_of
 from kchaos.harness.player.drawing import (
     LEAST_BROKERS,
     case_drawn,
@@ -126,6 +126,10 @@ class DrawnSchedules:
         for mix in self.mixes_of(release):
             if self.brokers is not None and mix in WALKED:
                 raise UsageError(f"the mix {mix} has brokers of its own: leave --brokers out")
+            if self.free is None and mix == CLIENTS:
+                raise UsageError(
+                    f"the mix {mix} disturbs clients that run freely: add --free, or run kchaos up"
+                )
             if self.free is None:
                 require_drawable(mix, release, mode=self.mode, own=self.own)
             else:

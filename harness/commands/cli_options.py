@@ -148,12 +148,14 @@ SEED = ReadBy("SEED", seed_in)
 """A seed, which may name the version of kchaos for which it holds."""
 DURATION = ReadBy("DURATION", seconds_in)
 # Those of harness.player.candidates, free and walks, which import too much for `--help`.
-MIX_NAMES = (
-    *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "formats"),
-    *("disks", "throttles", "topics", "logs", "admin", "rare", "upgrades", "slow-disks"),
-    *("walks", "wide-walks"),
+FREE_MIX_NAMES = (
+    *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "clients"),
 )
-FREE_MIX_NAMES = ("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds")
+MIX_NAMES = (
+    *FREE_MIX_NAMES,
+    *("formats", "disks", "throttles", "topics", "logs", "admin", "rare", "upgrades"),
+    *("slow-disks", "walks", "wide-walks"),
+)
 kafkas_of_schedules = click.option(
     "--kafka",
     "kafkas",

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from kchaos.harness.run.runner import RunOptions
 
 # Those of harness.upgrades.procedure, which imports too much for `--help`.
-UPGRADE_MIXES = (
-    *("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "disks", "topics"),
-)
+UPGRADE_MIXES = (*opt.FREE_MIX_NAMES, "disks", "topics")
 
 
 @click.command(

@@ -22,7 +22,7 @@ from kchaos.harness.play.play import Play
 
 GATE_S = 45.0
 """Seconds that a step's gate may take unless the step says otherwise."""
-GONE_ON = ("passed", "released", "delayed")
+GONE_ON = ("passed", "released")
 _OF_CONTROLLERS = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA)
 _MOST_LOOKS = 20
 """Most readings of a disk that loses files meanwhile."""

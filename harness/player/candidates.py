@@ -10,8 +10,10 @@ there, and during `bounce` the controller stands still there. `pause` is in list
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
+from typing import Any
 
+from kchaos.checkers.model.values.events import NO_LEADER
 from kchaos.clusters.links.details import METADATA_TOPIC
 from kchaos.clusters.settings import PROTOCOL
 from kchaos.faults import (
@@ -19,6 +21,7 @@ from kchaos.faults import (
     CutControllers,
     CutLink,
     CutZooKeeper,
+    DisturbClients,
     ExpireSession,
     FailLogDirectory,
     FastBounce,
@@ -64,6 +67,8 @@ UPGRADES = "upgrades"
 """The mix that begins on the release line before, and rolls its brokers to the newer one."""
 LOGS = "logs"
 """The mix whose brokers have two log directories, and logs so small that retention deletes."""
+CLIENTS = "clients"
+"""The mix that disturbs clients, which have to run freely."""
 ADMIN = "admin"
 """The mix in which somebody administers topics, whose brokers have two log directories."""
 SEVERAL_FOLDERS = (ADMIN, LOGS)
@@ -222,6 +227,10 @@ def _fetch_holds(direction: str, kind: str) -> Candidates:
     return candidates
 
 
+_OF_GROUPS = ("OffsetCommit", "Heartbeat")
+_LATE_MS = 700
+
+
 def _quorum_holds(api: str, kind: str, topic: str | None) -> Candidates:
     """Return holds of a broker's requests to controllers: heartbeats, ISRs or metadata fetches."""
 
@@ -236,6 +245,18 @@ def _quorum_holds(api: str, kind: str, topic: str | None) -> Candidates:
                 yield Inject(name=name, fault=fault)
 
     return make
+
+
+def _disturbances(kind: str, **fields: Any) -> Candidates:
+    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+        name = f"{kind}-{draw.number}"
+        leaders = {partition.leader for partition in view.partitions} - {NO_LEADER}
+        asked = [*product(sorted(leaders), ("Produce", "Fetch")), *product((None,), _OF_GROUPS)]
+        for broker, api in asked:
+            fault = DisturbClients(name=name, api=api, broker=broker, **fields)
+            yield Inject(name=name, fault=fault)
+
+    return candidates
 
 
 def _by_controller(kind: str, make: Callable[[int], Fault]) -> Candidates:
@@ -405,6 +426,10 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "await-retention": _retentions,
     "fail-directory": of_each_replica("fail-directory", FailLogDirectory),
     "snapshot": _snapshots,
+    "lose-answers": _disturbances("lose-answers"),
+    "lose-client-requests": _disturbances("lose-client-requests", direction="request"),
+    "hold-answers": _disturbances("hold-answers", effect="hold"),
+    "late-answers": _disturbances("late-answers", effect="delay", delay_ms=_LATE_MS),
     **RARE_CANDIDATES,
     "upgrade": _upgrades,
     "go-back": _ways_back,

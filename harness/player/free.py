@@ -29,7 +29,7 @@ from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
 
 FREE = "free"
 """With what the case of such a schedule begins."""
-FREE_MIXES = ("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds")
+FREE_MIXES = ("mixed", "cuts", "restarts", "shutdowns", "zombies", "elections", "holds", "clients")
 """Mixes whose acts leave clients their topic and its records."""
 SHORTEST_S = 10.0
 _STEADY_S = 3.0

@@ -19,6 +19,7 @@ from kchaos.faults import (
     CutControllers,
     CutLink,
     CutZooKeeper,
+    DisturbClients,
     ExpireSession,
     FailLogDirectory,
     FastBounce,
@@ -199,6 +200,13 @@ def _forge(view: View, fault: ForgeAnswers) -> str:
         return "answers are forged already"
     ends = {fault.source, fault.target}
     return "" if ends <= view.running else f"one of brokers {sorted(ends)} does not run"
+
+
+def _disturb(view: View, fault: DisturbClients) -> str:
+    if any(getattr(acts, "broker", None) == fault.broker for acts in view.faults(DisturbClients)):
+        return f"clients of broker {fault.broker} are disturbed already"
+    is_up = fault.broker is None or fault.broker in view.running
+    return "" if is_up else f"broker {fault.broker} does not run"
 
 
 def _configure(view: View, fault: ConfigureTopic) -> str:
@@ -425,6 +433,7 @@ _FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
     ExpireSession: _expire,
     CutLink: _cut,
     HoldRequests: _hold,
+    DisturbClients: _disturb,
     ForgeAnswers: _forge,
     ConfigureTopic: _configure,
     RollBroker: lambda view, fault: (

@@ -36,7 +36,7 @@ def check_left_as_found(cluster: LocalCluster) -> None:
     assert cluster.metadata.controller() == 0
     if cluster.links is not None:
         rules = cluster.links._rules
-        assert (rules.cuts, rules.holds_and_delays, rules.forgeries) == ((), (), ())
+        assert (rules.cuts, rules.holds, rules.forgeries) == ((), (), ())
     await_until(
         lambda: not out_of_sync(cluster),
         timeout_s=60,

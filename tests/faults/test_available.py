@@ -1,7 +1,7 @@
 """Clusters that can take a fault; an injection elsewhere is refused with the same sentence."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -28,6 +28,7 @@ METADATA_TAIL = replace(TAIL, broker=100, topic="__cluster_metadata", log_end_of
 FAILED = k.FailLogDirectory(broker=1, topic="t", partition=0)
 TWO_DISKS = replace(UP, log_directories=2)
 HOLD = k.HoldRequests(name="h", api="Fetch", source=1)
+LOST = k.DisturbClients(name="d", api="Produce", broker=1)
 FORGE = k.ForgeAnswers(name="f", source=1, target=0, error="REQUEST_TIMED_OUT")
 OLD = (("log.message.format.version", "0.10.2"),)
 TOPIC_OLD = (("message.format.version", "0.10.2"),)
@@ -68,6 +69,8 @@ LEGAL: list[tuple[k.Fault, k.ClusterView]] = [
     (k.FastBounce(broker=1), view()),
     (HOLD, view()),
     (FORGE, view()),
+    (LOST, view(client_links=(0, 1))),
+    (LOST, kraft(client_links=(0, 1))),
     (k.IsolateBroker(broker=1, zookeeper=True), view()),
     (k.FreezeFollower(broker=0), view()),
     (k.HoldController(broker=0), view()),
@@ -275,6 +278,14 @@ AGAINST: list[tuple[k.Fault, k.ClusterView, str]] = [
     (CUT_AGAIN := k.CutZooKeeper(broker=1), view(cuts={CUT.name: CUT}), "name this one other"),
     (k.CutLink(source=0, target=1, name=CUT.name), view(cuts={CUT.name: CUT}), "name this one"),
     (HOLD, view(holds={"h": acts.Hold(name="h", api="Fetch")}), "hold named 'h' lasts alread"),
+    (LOST, view(), "no client is behind a link"),
+    (LOST, view(why_unlinked="no loopback"), "runs without links: no loopback"),
+    (
+        replace(LOST, effect=cast(Any, "late")),
+        view(client_links=(1,)),
+        "use disconnect or hold or delay",
+    ),
+    (LOST, view(client_links=(1,), disturbances={"d": LOST}), "named 'd' lasts already"),
     (FORGE, view(holds={"f": acts.Hold(name="f", api="Fetch")}), "named 'f' lasts already"),
     (FORGE, view(why_unlinked="no loopback"), "runs without links: no loopback"),
     (replace(FORGE, error="NONE"), view(), "known: UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR"),
@@ -437,6 +448,7 @@ def test_a_cluster_is_seen_as_it_is():
         controller=1,
         cuts={"0-1": acts.CutLink(source=0, target=1)},
         holds={"h": acts.Hold(name="h", api="Fetch")},
+        client_links={0: 0, 1: 0}.keys(),
     )
 
 

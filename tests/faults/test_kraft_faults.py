@@ -30,7 +30,7 @@ def cluster(
     )
     assert made.links is not None
     rules = made.links._rules
-    assert (rules.cuts, rules.holds_and_delays) == ((), ())
+    assert (rules.cuts, rules.holds) == ((), ())
     assert all(node.is_running for node in (*made.brokers.values(), *made.controllers.values()))
 
 

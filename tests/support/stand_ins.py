@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from kchaos.checkers.acts import Act, ForgeAnswers, Hold
+from kchaos.checkers.acts import Act, CutLink, CutZooKeeper, DisturbClients, ForgeAnswers, Hold
 from kchaos.checkers.observations import Observation
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.agent import POINTS
@@ -200,6 +200,7 @@ class Rule:
     held: tuple[Any, ...] = ()
     waiting: tuple[Any, ...] = ()
     error_code: int = 7
+    met: int = 0
 
     def heal(self) -> None:
         with self.cluster.moments.around():
@@ -246,22 +247,31 @@ class StandInLinks:
         self.cluster.rules.add(id(self.kept[-1]))
         return self.kept[-1]
 
-    cut = hold = forge = _install
+    cut = hold = forge = disturb = _install
+
+    def _lasting(self, *kinds: type[Any]) -> dict[str, Any]:
+        lasting = [rule.act for rule in self.kept if not rule.is_healed]
+        return {act.name: act for act in lasting if isinstance(act, kinds)}
 
     @property
     def cuts(self) -> dict[str, Any]:
-        lasting = [rule.act for rule in self.kept if not rule.is_healed]
-        return {act.name: act for act in lasting if not isinstance(act, Hold | ForgeAnswers)}
+        return self._lasting(CutLink, CutZooKeeper)
 
     @property
     def forgeries(self) -> dict[str, Any]:
-        lasting = [rule.act for rule in self.kept if not rule.is_healed]
-        return {act.name: act for act in lasting if isinstance(act, ForgeAnswers)}
+        return self._lasting(ForgeAnswers)
+
+    @property
+    def disturbances(self) -> dict[str, Any]:
+        return self._lasting(DisturbClients)
+
+    @property
+    def client_addresses(self) -> dict[int, tuple[str, int]]:
+        return dict.fromkeys(self.cluster.brokers, ("127.0.0.1", 1))
 
     @property
     def holds(self) -> dict[str, Any]:
-        lasting = [rule.act for rule in self.kept if not rule.is_healed]
-        return {act.name: act for act in lasting if isinstance(act, Hold)}
+        return self._lasting(Hold)
 
     def counts(self) -> dict[Any, Any]:
         return {}

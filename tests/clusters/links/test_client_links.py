@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import CutLink
+from kchaos.checkers.acts import CutLink, DisturbClients
+from kchaos.clusters.errors import RuleRefused
 from kchaos.clusters.links import Links, client_talk
 from kchaos.clusters.links.client_talk import NOT_KAFKA, ClientMessage, values_of
 from kchaos.clusters.system.waiting import await_until
@@ -235,3 +236,94 @@ def test_pumps_work_where_the_process_may_not_raise_them(
     client, server = lab.pair()
     client.send(produce(1))
     assert frame(server.read_frame()) == produce(1)
+
+
+def test_a_lost_answer_is_none_that_a_client_got(lab: ClientLab) -> None:
+    act = DisturbClients(name="lost", api="Produce", client_id="mi", broker=0)
+    disturbance = lab.links.disturb(act)
+    assert lab.links.disturbances == {"lost": act}
+    client, server = lab.pair()
+    client.send(produce(1))
+    assert server.read_frame()
+    server.send(produced(1))
+    with pytest.raises(ConnectionResetError):
+        client.read_frame()
+    assert disturbance.met == 1
+    disturbance.end()
+    assert lab.links.disturbances == {}
+    client, server = lab.pair()
+    client.send(produce(2))
+    server.read_frame()
+    server.send(produced(2))
+    assert client.read_frame()[:4] == struct.pack(">i", 2)
+    # The broker has handled the first one, and nobody was told so.
+    told = [(message.direction, message.correlation_id) for message in lab.await_told(3)]
+    assert told == [("request", 1), ("request", 2), ("response", 2)]
+
+
+def test_a_lost_request_reaches_no_broker_and_others_pass(lab: ClientLab) -> None:
+    act = DisturbClients(name="lost", api="Produce", direction="request", topic="t", partition=1)
+    with lab.links.disturb(act):
+        client, server = lab.pair()
+        client.send(produce(1))
+        server.read_frame()
+    act = DisturbClients(name="lost", api="Produce", direction="request", topic="t", partition=0)
+    with lab.links.disturb(act):
+        client.send(produce(2))
+        with pytest.raises(ConnectionResetError):
+            client.read_frame()
+    assert [message.correlation_id for message in lab.told] == [1]
+
+
+@pytest.mark.parametrize("effect", ["hold", "delay"])
+def test_what_is_kept_back_passes_in_order_when_the_disturbance_ends(
+    lab: ClientLab, effect: Any
+) -> None:
+    delay_ms = 3_600_000 if effect == "delay" else 0
+    act = DisturbClients(name="late", direction="request", effect=effect, delay_ms=delay_ms)
+    client, server = lab.pair()
+    with lab.links.disturb(act):
+        client.send(produce(1))
+        client.send(produce(2))
+        assert server.has_nothing_to_read()
+        assert lab.told == []
+    for number in (1, 2):
+        assert server.read_frame()[4:8] == struct.pack(">i", number)
+    assert [message.correlation_id for message in lab.await_told(2)] == [1, 2]
+
+
+def test_an_answer_that_was_kept_back_until_its_client_had_gone_was_given_to_nobody(
+    lab: ClientLab,
+) -> None:
+    client, server = lab.pair()
+    with lab.links.disturb(DisturbClients(name="late", api="Produce", effect="hold")) as rule:
+        client.send(produce(1))
+        server.read_frame()
+        server.send(produced(1))
+        await_until(
+            lambda: rule.met == 1,
+            timeout_s=10,
+            waiting_for="the answer at the link",
+            last_seen=lambda: rule.met,
+        )
+        client.sock.close()
+    lab.links.close()
+    assert [message.direction for message in lab.told] == ["request"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"api": "Produced"}, "Produced"),
+        ({"effect": "loose"}, "use disconnect or hold or delay"),
+        ({"effect": "delay"}, "they belong together"),
+        ({"topic": "t"}, "name both, or neither"),
+        ({"topic": "t", "partition": 0, "api": "Heartbeat"}, "name one of these APIs"),
+        ({"broker": 1}, r"lead to the brokers \[0\]"),
+    ],
+)
+def test_a_disturbance_that_no_link_could_make_is_refused(
+    lab: ClientLab, fields: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(RuleRefused, match=why):
+        lab.links.disturb(DisturbClients(name="wrong", **fields))

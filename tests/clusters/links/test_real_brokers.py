@@ -160,16 +160,6 @@ def test_a_held_answer_to_a_fetch_keeps_the_follower_from_fetching_on(release_cl
     assert answers[0].error_code == 0
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_a_delayed_fetch_still_acknowledges(release_cluster, release):
-    cluster = release_cluster(release)
-    replicas = Replicas(cluster, "delayed", (1, 0)).await_started()
-    with cluster.links.delay(Match(api_keys=FETCH, source=0, target=1), 20):
-        assert replicas.produce(1, acks=-1).error_code == 0
-    fates = {r.fate for r in cluster.links.log(replicas.mark) if r.api_key == ApiKey.FETCH}
-    assert "delayed" in fates
-
-
 @pytest.mark.parametrize("release", ["1.1.1"])
 def test_a_follower_whose_epoch_request_is_held_does_not_fetch(release_cluster, release):
     cluster = release_cluster(release)

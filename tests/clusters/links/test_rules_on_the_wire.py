@@ -142,27 +142,6 @@ def test_a_hold_that_meets_nothing_says_so(lab):
         hold.await_held(timeout_s=0.05, waiting_for="a fetch of broker 1")
 
 
-def test_a_delayed_request_arrives_and_is_recorded_as_delayed(lab, make_request):
-    client, server = lab.pair()
-    delay = lab.links.delay(FROM_1_TO_0, 30)
-    client.send(make_request(1))
-    assert server.read_frame()[4:8] == struct.pack(">i", 1)
-    assert lab.links.log()[-1].fate == "delayed"
-    delay.remove()
-    client.send(make_request(2))
-    server.read_frame()
-    assert lab.links.log()[-1].fate == "passed"
-
-
-@pytest.mark.slow
-def test_removing_a_delay_ends_the_wait_of_what_it_delays(lab, make_request):
-    client, server = lab.pair()
-    with lab.links.delay(FROM_1_TO_0, 3_600_000):
-        client.send(make_request(1))
-        assert server.has_nothing_to_read()
-    assert server.read_frame()[4:8] == struct.pack(">i", 1)
-
-
 @pytest.mark.slow
 def test_a_silent_cut_keeps_bytes_back_both_ways_and_healing_lets_them_flow(
     lab, make_request, make_frame

@@ -271,6 +271,13 @@ def test_clusters_have_as_many_brokers_as_are_wanted(mix: str) -> None:
     assert scenario.case.endswith("-6-brokers")
 
 
+def test_the_mix_that_disturbs_clients_needs_clients_that_run_freely() -> None:
+    plan = DrawnSchedules(kafkas=("2.0.1",), seed=3, mixes={"clients": 1.0}, steps=8, gated=True)
+    with pytest.raises(UsageError, match="add --free"):
+        plan.require("2.0.1")
+    replace(plan, free=FreeRun(for_s=30)).require("2.0.1")
+
+
 def test_walks_have_brokers_of_their_own() -> None:
     plan = DrawnSchedules(
         kafkas=("2.0.1",), seed=3, mixes={"walks": 1.0}, steps=8, gated=True, brokers=6
