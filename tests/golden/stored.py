@@ -126,7 +126,8 @@ def judged_as_stored(name: str, folder: Path, *, runs: Path = RUNS) -> Results:
     """Judge a stored run once, in `folder`, and require that all who speak of it say what they did.
 
     The judge and the model say what is in its expected.json. Where it has a cause.txt, the report
-    tells that as the cause of its finding; a sentence that changed: read it, and set it there.
+    has that as the cause of its finding, with one decisive fact and its time. A sentence that
+    changed: read it, and set it there.
     """
     run = unpacked(name, folder, runs=runs)
     read: list[RunEvidence] = []
@@ -147,6 +148,9 @@ def judged_as_stored(name: str, folder: Path, *, runs: Path = RUNS) -> Results:
         steps = cause_of_run(load(run))
         told = [f"{'decisive: ' if step.is_fatal else ''}{step.text}" for step in steps]
         _require_alike(cause.read_text().rstrip("\n"), "\n".join(told), "")
+        if results.safe is False:
+            (decisive,) = (step for step in steps if step.is_fatal)
+            assert decisive.time is not None or decisive.section == "replicas", decisive.text
     return results
 
 

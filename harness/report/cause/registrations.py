@@ -8,7 +8,7 @@ from kchaos.checkers.findings import Finding
 from kchaos.checkers.observations import Broker
 from kchaos.harness.report.cause.elections import election_step
 from kchaos.harness.report.cause.story import CauseStep, Story
-from kchaos.harness.report.cause.wording import acting_text, finding_step
+from kchaos.harness.report.cause.wording import acting_text, finding_step, logged_at
 
 _NOT_EMPTY = "Controller to broker state change requests batch is not empty"
 """Of ControllerBrokerRequestBatch.newBatch, which ends what the controller was about to send."""
@@ -73,8 +73,10 @@ def _batch_not_sent(story: Story) -> Iterator[CauseStep]:
     """Yield a controller's log line about requests that it could not begin (KAFKA-12315)."""
     for controller in dict.fromkeys(broker for _, broker in story.controllers):
         lines = story.loaded.evidence.server_logs.get(controller, ())
-        if any(_NOT_EMPTY in line for line in lines):
+        first = [number for number, line in enumerate(lines, start=1) if _NOT_EMPTY in line][:1]
+        for number in first:
             yield CauseStep(
+                time=logged_at(story, controller, number),
                 section="brokers",
                 brokers=(controller,),
                 is_fatal=True,

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
-from kchaos.checkers.evidence.run import log_time
 from kchaos.checkers.findings import Finding
 from kchaos.harness.report.cause.control_requests import not_accepted, obeyed_before
 from kchaos.harness.report.cause.elections import election_step
@@ -15,7 +14,7 @@ from kchaos.harness.report.cause.registrations import not_registered, untold_bro
 from kchaos.harness.report.cause.story import MOST_STEPS, CauseStep, Story
 from kchaos.harness.report.cause.tiers import rebuilt_from_tier
 from kchaos.harness.report.cause.topics import made_again
-from kchaos.harness.report.cause.wording import acting_text, finding_step, isr_text
+from kchaos.harness.report.cause.wording import acting_text, finding_step, isr_text, logged_at
 
 _OWN_WORDS = (
     r"Exiting because log truncation is not allowed for partition {name}\b[^(]*",
@@ -66,7 +65,9 @@ def stopped_replication(story: Story) -> Iterator[CauseStep]:
         steps = [*_ended_by_an_answer(story, asked, steps)]
     # A loop whose beginning nothing else explains is decided by the answers that it goes round on.
     is_loop = story.finding.kind == "fetch-loop" and not any(step.is_fatal for step in steps)
-    steps.append(replace(finding_step(story.finding), is_fatal=is_loop))
+    began_at = story.finding.evidence.get("from")
+    time = began_at if isinstance(began_at, float) and is_loop else None
+    steps.append(replace(finding_step(story.finding), is_fatal=is_loop, time=time))
     # Where not all have room, what was only decided is left out first.
     room = max(0, MOST_STEPS - len(steps))
     yield from [election_step(story, term) for term in terms[len(terms) - min(room, len(terms)) :]]
@@ -173,14 +174,12 @@ def _unread(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
             )
 
 
-def _logged_at(story: Story, finding: Finding) -> float | None:
-    """Return the time of the log line that a finding names, if a broker's clock has the run's."""
+def _found_at(story: Story, finding: Finding) -> float | None:
+    """Return the time of the log line that a finding names."""
     file, _, number = str(finding.evidence.get("place", "")).rpartition(":")
-    lines = story.loaded.evidence.server_logs.get(finding.brokers[0], ())
-    if not file.endswith("/server.log") or not number.isdecimal() or int(number) > len(lines):
+    if not file.endswith("/server.log") or not number.isdecimal():
         return None
-    time = log_time(lines[int(number) - 1])
-    return time if time is not None and story.loaded.is_within(time) else None
+    return logged_at(story, finding.brokers[0], int(number))
 
 
 def _logged(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
@@ -193,25 +192,22 @@ def _logged(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
     if story.finding in ended:
         return  # It is told as the finding.
     if ended:
-        yield replace(finding_step(ended[0]), time=_logged_at(story, ended[0]), section="brokers")
+        yield replace(finding_step(ended[0]), time=_found_at(story, ended[0]), section="brokers")
         return
     topic, number = story.partition
     name = f"(?:{re.escape(f'{topic}-{number}')}|{re.escape(f'[{topic},{number}]')})"
     wanted = re.compile("|".join(words.format(name=name) for words in _OWN_WORDS))
     for broker in concerned:
         lines = [
-            (line, match.group().strip())
-            for line in story.loaded.evidence.server_logs.get(broker, ())
+            (number, match.group().strip())
+            for number, line in enumerate(story.loaded.evidence.server_logs.get(broker, ()), 1)
             if (match := wanted.search(line))
         ]
-        if lines:
-            time = log_time(lines[-1][0])
-            # A broker writes its own zone's time.
-            is_of_run = time is not None and story.loaded.is_within(time)
+        for number, words in lines[-1:]:
             yield CauseStep(
-                time=time if is_of_run else None,
+                time=logged_at(story, broker, number),
                 section="brokers",
                 brokers=(broker,),
                 is_fatal=True,
-                text=f'Broker {broker} says in its own log: "{lines[-1][1]}".',
+                text=f'Broker {broker} says in its own log: "{words}".',
             )

@@ -10,7 +10,7 @@ from kchaos.checkers.rules.offsets import in_words
 from kchaos.checkers.segments.tier import STARTED
 from kchaos.harness.report.cause.elections import election_step
 from kchaos.harness.report.cause.story import CauseStep, Story, batches_of
-from kchaos.harness.report.cause.wording import finding_step, listed
+from kchaos.harness.report.cause.wording import finding_step, listed, logged_at
 from kchaos.harness.report.tier_drawing import RemoteView
 
 _REBUILT = re.compile(r"Updated the epoch cache from remote tier till offset: (\d+)")
@@ -68,7 +68,11 @@ def rebuilt_from_tier(story: Story) -> Iterator[CauseStep]:
     log = story.loaded.evidence.server_logs.get(reply.follower, ())
     named = f"Topic: {partition.topic}; Partition: {partition.partition};"
     ended = [line for line in log if _REBUILT.search(line) and named in line]
-    failed = [line for line in log if _NOT_REBUILT.search(line) and f"{partition.name}," in line]
+    failed = [
+        (number, why[1])
+        for number, line in enumerate(log, 1)
+        if (why := _NOT_REBUILT.search(line)) and f"{partition.name}," in line
+    ]
     if ended:
         (offset,) = _REBUILT.findall(ended[-1])
         yield CauseStep(
@@ -77,12 +81,13 @@ def rebuilt_from_tier(story: Story) -> Iterator[CauseStep]:
             f"offset {offset}, and fetched from there on.",
         )
     elif failed:
-        (why,) = _NOT_REBUILT.findall(failed[-1])
+        number, words = failed[-1]
         yield CauseStep(
+            time=logged_at(story, reply.follower, number),
             section="brokers",
             is_fatal=True,
             text=f"Broker {reply.follower} could not rebuild its log from the remote tier: its own "
-            f'log says "{why}".',
+            f'log says "{words}".',
         )
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from kchaos.checkers.evidence.run import log_time
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.values.prediction import Truncation
 from kchaos.checkers.outcome import brokers_text
@@ -35,6 +36,17 @@ def finding_step(finding: Finding) -> CauseStep:
     """Return the finding as the last sentence of a cause."""
     message = finding.message[:1].upper() + finding.message[1:]
     return CauseStep(section="findings", text=message if message.endswith("…") else f"{message}.")
+
+
+def logged_at(story: Story, broker: int, number: int) -> float | None:
+    """Return the time of a line of a broker's own log, or of the last one before it that has one.
+
+    Lines count from 1; those of an exception have no time. A broker writes its own zone's time:
+    None if that lies outside of the run.
+    """
+    lines = story.loaded.evidence.server_logs.get(broker, ())[:number]
+    time = next(filter(None, map(log_time, reversed(lines))), None)
+    return time if time is not None and story.loaded.is_within(time) else None
 
 
 def isr_text(isr: Iterable[int]) -> str:
