@@ -60,6 +60,7 @@ class _MessagePartition:
     coordinator_epoch: int = -1
     current_leader_epoch: int | None = None
     delete_partition: bool = False
+    directory: str = ""
     diverging_epoch: _Diverging | None = None
     end_offset: int = -1
     error_code: int = -1
@@ -87,6 +88,7 @@ class _MessagePartition:
     records_size_bytes: int = -1
     removing_replicas: tuple[int, ...] = ()
     replicas: tuple[int, ...] = ()
+    rest: tuple[tuple[int, int, int | None], ...] = ()
     timestamp: int = -1
     topic_id: str = ""
     transaction_result: bool = False

@@ -3,7 +3,8 @@
 The file has a line when an operation is invoked and one when it ends: "ok", "fail" (it had no
 effect) or "info" (nobody knows). "keys" are those of the "records", where they have any. The
 invocation of a produce has what the model is told of it besides: "zxid", the last one before,
-"step", and "codec", with which the batch was sent.
+"step", and "codec", with which the batch was sent; "has_headers" is true where its records have
+headers.
 A read's "ok" line has "records", the values that it got, and "base_offset", the offset of the
 first; "promised" there means that they lay below the leader's high watermark, as every record that
 a consumer gets does. A produce has "timestamp_ms", the time that each of its records says, in
@@ -61,6 +62,7 @@ class Operation:
             in one of them, or in an earlier one of that broker's.
         codec: What its batch was compressed with when it was sent.
         timestamp_ms: Of each of its records as it was sent; None where the history does not say.
+        has_headers: Whether its records have headers.
         is_probe: Whether settling wrote it to see if the partition still works: the scenario did
             not ask for it.
         fetch_version: Of a "fetch"; else None.
@@ -98,6 +100,7 @@ class Operation:
     leader_epochs: tuple[int, ...] = ()
     codec: str = "none"
     timestamp_ms: int | None = None
+    has_headers: bool = False
     is_probe: bool = False
     fetch_version: int | None = None
     magics: tuple[int, ...] = ()
@@ -144,6 +147,7 @@ class HistoryLine:
     zxid: int | None = field(default=None, metadata=SOMETIMES)
     step: int | None = field(default=None, metadata=SOMETIMES)
     codec: str | None = field(default=None, metadata=SOMETIMES)
+    has_headers: bool = field(default=False, metadata=SOMETIMES)
     base_offset: int | None = field(default=None, metadata=SOMETIMES)
     promised: bool | None = field(default=None, metadata=SOMETIMES)
     error: str | None = field(default=None, metadata=SOMETIMES)
@@ -314,6 +318,7 @@ def _invoked(line: HistoryLine, place: str) -> Operation:
         invoked_at=line.time,
         codec=line.codec or "none",
         timestamp_ms=line.timestamp_ms,
+        has_headers=line.has_headers,
         is_probe=bool(line.probe),
         read_at=line.read_at,
     )

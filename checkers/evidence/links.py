@@ -77,8 +77,24 @@ def read_links(files: EvidenceFiles) -> tuple[LinkMessage, ...] | None:
     """
     if not files.has(LINKS):
         return None
-    read = (_with_meaning(files, line) for line in files.lines(LinkMessage, LINKS))
-    return tuple(_without_rebuilds(read))
+    lines = _completed(files.lines(LinkMessage, LINKS))
+    return tuple(_without_rebuilds(_with_meaning(files, line) for line in lines))
+
+
+def _completed(lines: Iterable[LinkMessage]) -> list[LinkMessage]:
+    """Return the messages, a large one with what links read of it while its rest passed."""
+    messages: list[LinkMessage] = []
+    open_at: dict[tuple[int, int], list[int]] = {}
+    for line in lines:
+        if line.api == "Fetch" and line.direction == "response":
+            number = _number(line)
+            if line.fate == "completed":
+                for at in open_at.pop(number, ()):
+                    messages[at] = replace(messages[at], detail=line.detail)
+            elif line.detail is not None and line.detail.get("is_whole") is False:
+                open_at.setdefault(number, []).append(len(messages))
+        messages.append(line)
+    return messages
 
 
 def _without_rebuilds(messages: Iterable[LinkMessage]) -> Iterator[LinkMessage]:
@@ -128,7 +144,7 @@ def _with_meaning(files: EvidenceFiles, message: LinkMessage) -> LinkMessage:
 
 def _said(message: LinkMessage) -> Observation | None:
     detail, api, source, target = message.detail, message.api, message.source, message.target
-    if detail is None or source is None or target is None:
+    if detail is None or source is None or target is None or message.fate == "completed":
         return None
     is_request = message.direction == "request"
     if api in _FETCHERS:
@@ -325,6 +341,7 @@ def _fetch_answered(entry: _Detail) -> FetchAnswered:
         last_leader_epoch=entry.get("last_leader_epoch"),
         diverging=None if diverging is None else (diverging["epoch"], diverging["end_offset"]),
         log_start_offset=_start(entry),
+        rest=tuple((int(base), int(last), epoch) for base, last, epoch in entry.get("rest", ())),
     )
 
 

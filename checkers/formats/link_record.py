@@ -7,7 +7,9 @@ from typing import Any, Literal
 from kchaos.checkers.acts import Direction
 from kchaos.checkers.json_form import NOT_WRITTEN
 
-Fate = Literal["passed", "held", "released", "cut", "abandoned", "replaced", "forged"]
+Fate = Literal[
+    "passed", "held", "released", "cut", "abandoned", "replaced", "forged", "completed"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,8 @@ class LinkRecord:
     client had hung up by then (a fetcher whose request timed out, say); and a request whose target
     had hung up or died. Of a message larger than
     the relay's buffer the head may pass and what is left may not: then it has both records.
+    A Fetch response larger than that has a further record, ``completed``, before its last bytes are
+    sent, with the batches that were read while the rest passed.
     Where a forgery is in force, what the broker answered is ``replaced``, and the record after it
     is what the asker got instead, ``forged``.
 

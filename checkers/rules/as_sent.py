@@ -25,11 +25,11 @@ _APART_MS = 2_000
 def as_sent(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     """Yield a finding for each of kchaos's batches that its clients cannot have sent.
 
-    They send no headers, no producer id, no transaction and the time of sending. So a
-    flag, an id, a header or an attribute in a batch, another codec than the operation's, and
-    another timestamp than the operation's (in an older history one outside its time) were put there
-    by somebody else, even if every replica has them. Keys and values are compared by
-    `replicas_as_predicted` and `loss`; batches with other ones are `rules.foreign`'s.
+    They send no producer id, no transaction, the time of sending, and headers only where the
+    history says so. So a flag, an id, a header or an attribute in a batch, another codec than the
+    operation's, and another timestamp than the operation's (in an older history one outside its
+    time) were put there by somebody else, even if every replica has them. Keys and values are
+    compared by `replicas_as_predicted` and `loss`; batches with other ones are `rules.foreign`'s.
 
     **Verifies**: at every snapshot, every batch of every replica of a partition to which kchaos
     wrote; the codec and timestamps of those that one operation sent alone.
@@ -55,7 +55,8 @@ def as_sent(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
             if operation is None or not own.has(batch):
                 continue
             is_stamped = evidence.has_other_times and batch.marks == "log append time"
-            reasons = [batch.marks] if batch.marks and not is_stamped else []
+            is_headed = operation.has_headers and batch.marks == "headers"
+            reasons = [batch.marks] if batch.marks and not (is_stamped or is_headed) else []
             reasons += _unlike(evidence, batch, operation)
             if reasons:
                 yield evidence.finding(

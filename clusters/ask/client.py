@@ -90,6 +90,7 @@ def produce(
     acks: int,
     magic: int = 2,
     codec: str = "none",
+    header_bytes: int = 0,
     timestamp_ms: int,
     timeout_s: float = 10.0,
 ) -> Produced:
@@ -97,13 +98,17 @@ def produce(
 
     `keys` has one key for each value, or none for null keys. `magic` is 1 for brokers before 0.11
     (ProduceRequest v2), else 2 (v3); `acks` is 1, or -1 for all in-sync replicas. Every record has
-    `timestamp_ms`. `timeout_s` is also the broker's timeout for acks=all.
+    `timestamp_ms`, and with `header_bytes` a header of so many zeros. `timeout_s` is also the
+    broker's timeout for acks=all.
 
     Raises:
         NotSent: The broker does not accept the connection: nothing was appended.
         NoAnswer: Nobody knows whether the records were appended.
     """
-    records = _batch_of(values, keys, magic=magic, codec=codec, timestamp_ms=timestamp_ms)
+    headers = [("zeros", bytes(header_bytes))] if header_bytes else []
+    records = _batch_of(
+        values, keys, magic=magic, codec=codec, headers=headers, timestamp_ms=timestamp_ms
+    )
     request = {
         "transactional_id": None,
         "acks": acks,
@@ -133,12 +138,18 @@ def codec_sent(
 
 
 def _batch_of(
-    values: Sequence[bytes], keys: Sequence[bytes], *, magic: int, codec: str, timestamp_ms: int
+    values: Sequence[bytes],
+    keys: Sequence[bytes],
+    *,
+    magic: int,
+    codec: str,
+    headers: Sequence[tuple[str, bytes]] = (),
+    timestamp_ms: int,
 ) -> bytes:
     builder = MemoryRecordsBuilder(magic, CODECS.index(codec), 1 << 30)
     named: Sequence[bytes | None] = keys or [None] * len(values)
     for value, key in zip(values, named, strict=True):
-        if builder.append(timestamp_ms, key, value) is None:
+        if builder.append(timestamp_ms, key, value, headers=list(headers)) is None:
             raise ValueError(f"{len(values)} records do not fit into one batch")
     builder.close()
     return bytes(builder.buffer())

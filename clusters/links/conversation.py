@@ -1,7 +1,7 @@
 """State of one relayed connection: its owner, requests without an answer yet, what was said."""
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kchaos.checkers.acts import Direction
 from kchaos.checkers.formats.api_keys import ApiKey
@@ -15,6 +15,7 @@ from kchaos.clusters.links.messages import (
     read_response,
 )
 from kchaos.clusters.links.records import LinkJournal
+from kchaos.clusters.links.rest_of_records import RestOfRecords
 from kchaos.clusters.links.rules import Rules
 from kchaos.clusters.links.sessions import FetchSessions, IdleFetches
 
@@ -80,6 +81,14 @@ class Conversation:
         self._unanswered.append(message)
         return message
 
+    @property
+    def next_asked(self) -> Message | None:
+        """The request that is answered next, as brokers answer in order; None if there is none."""
+        try:
+            return self._unanswered[0]
+        except IndexError:
+            return None
+
     def read_response(self, frame: Frame) -> Message | None:
         """Return the response in a frame, or None if no observed request fits."""
         correlation_id = correlation_id_of_response(frame.head)
@@ -123,6 +132,11 @@ class Conversation:
                 self._context.journal.count(message, "passed")
                 return
         self.record(message, fate)
+
+    def complete(self, message: Message, rest: RestOfRecords) -> None:
+        """Record a message whose rest was read, before the last of it is sent."""
+        detail = None if message.detail is None else rest.completed(message.detail)
+        self.record(replace(message, detail=detail), "completed")
 
     def unread(self, direction: Direction, size_bytes: int) -> None:
         """Ignore bytes that are no messages."""

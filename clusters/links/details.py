@@ -36,8 +36,11 @@ has them) and ``partitions``, a list with one entry for each partition that the 
   EndQuorumEpoch have them too.
 
 Fetch, ListOffsets, OffsetForLeaderEpoch and ``is_new`` have None for what their version does not
-carry. The head is read of a request larger than 256 KiB, and of a response larger than 16 MiB; then
-``is_whole`` is False and the last entry may lack fields.
+carry. The head is read of a request larger than 256 KiB, of a response larger than 16 MiB, and of
+a response larger than 256 KiB that a rule keeps back, so that its sender has the rest. Then
+``is_whole`` is False and the last entry may lack fields. Of a Fetch response the record
+``completed`` says the whole, and ``rest`` the batches that were not in the head, each with first
+offset, last offset and leader epoch.
 """
 
 from base64 import urlsafe_b64encode

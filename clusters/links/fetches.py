@@ -24,7 +24,7 @@ class Fetches:
 
     def add(self, record: LinkRecord) -> None:
         """Add a record of any API, in the order of the links."""
-        if record.api_key != ApiKey.FETCH:
+        if record.api_key != ApiKey.FETCH or record.fate == "completed":
             return
         ends = (record.source, record.target)
         with self._lock:

@@ -39,7 +39,7 @@ class FrameStream:
         sock: socket.socket,
         *,
         largest_frame_bytes: int = LARGEST_FRAME_BYTES,
-        largest_whole_bytes: int = BUFFER_BYTES,
+        largest_whole_bytes: Callable[[], int] = lambda: BUFFER_BYTES,
     ) -> None:
         self._sock = sock
         self._largest_frame_bytes = largest_frame_bytes
@@ -72,7 +72,8 @@ class FrameStream:
     def next_frame(self, gives_up: Callable[[], bool]) -> Frame | None:
         """Return the next frame, or None if the stream ended (also within a frame, see `rest`).
 
-        A frame up to the largest whole one is complete. Of a larger one the head is returned, and
+        A frame up to the largest whole one is complete; how large that is, is asked when the size
+        of the frame is known. Of a larger one the head is returned, and
         the caller reads what is left with `chunk`, after `taken`. ``gives_up`` is asked after
         every read; once it is true the frame is not waited for. Raises MalformedMessage when the
         size is absurd. In every case the bytes stay in `rest` until `taken` is called.
@@ -82,7 +83,7 @@ class FrameStream:
         size = _SIZE.unpack_from(self._buffer, self._start)[0]
         if not _SMALLEST_FRAME_BYTES <= size <= self._largest_frame_bytes:
             raise MalformedMessage(f"a frame of {size} bytes")
-        is_whole = 4 + size <= self._largest_whole_bytes
+        is_whole = 4 + size <= self._largest_whole_bytes()
         head_bytes = 4 + size if is_whole else min(4 + size, BUFFER_BYTES)
         if not self._fill(head_bytes, gives_up):
             return None

@@ -16,6 +16,7 @@ from kchaos.clusters.links import wire
 from kchaos.clusters.links.details import TopicNames, detail_of, partitions_of
 from kchaos.clusters.links.layout import Layout
 from kchaos.clusters.links.layouts import LAYOUTS, PARTITION_API_KEYS
+from kchaos.clusters.links.rest_of_records import RestOfRecords
 from kchaos.clusters.links.sessions import FetchSessions, PartitionKey
 
 TopicPartition = tuple[str, int]
@@ -47,7 +48,8 @@ class Message:
 
     ``fetch_offsets`` has the partitions that it covers (for a response: those of its request),
     with the fetch offset where it is a Fetch; ``is_complete`` tells whether these are all.
-    ``detail`` is what the body says, JSON-able, None when it was not read.
+    ``detail`` is what the body says, JSON-able, None when it was not read. ``rest`` reads on in
+    the records of a Fetch response of which the head does not have all.
     """
 
     direction: Direction
@@ -62,6 +64,7 @@ class Message:
     is_readable: bool
     detail: Mapping[str, Any] | None
     opens_session: Mapping[PartitionKey, int | None] | None = None
+    rest: RestOfRecords | None = None
 
 
 def read_request(
@@ -132,10 +135,12 @@ def read_response(
 ) -> Message:
     """Return the response to ``request``; it has the request's source, target and partitions."""
     layout = LAYOUTS.get(request.api_key)
-    detail = None
+    detail, rest = None, None
     if layout is not None and request.api_version <= layout.newest:
         try:
-            detail = _response_detail(head, size, request, layout, topics)
+            values, is_whole = _response_values(head, size, request, layout)
+            detail = detail_of(request.api_key, "response", values, topics, is_whole)
+            rest = None if is_whole else _rest_of(values, size - len(head))
         except (wire.MalformedMessage, wire.BytesEndEarly):
             detail = None
     if detail is not None and request.opens_session is not None:
@@ -152,6 +157,7 @@ def read_response(
         is_complete=request.is_complete,
         is_readable=layout is None or detail is not None,
         detail=detail,
+        rest=rest,
     )
 
 
@@ -175,11 +181,11 @@ def _response_values(
     return wire.decode(_steps(message.api_key, message.api_version, "response"), reader)
 
 
-def _response_detail(
-    head: memoryview, size: int, request: Message, layout: Layout, topics: TopicNames
-) -> dict[str, Any]:
-    values, is_whole = _response_values(head, size, request, layout)
-    return detail_of(request.api_key, "response", values, topics, is_whole)
+def _rest_of(values: Mapping[str, Any], rest_bytes: int) -> RestOfRecords | None:
+    """Return what reads on in the records in which a message's head ends, None if in no records."""
+    partitions = [entry for _, entry in partitions_of(values.get("topics", []))]
+    records = partitions[-1].get("records") if partitions else None
+    return RestOfRecords(records, rest_bytes) if records is not None else None
 
 
 def read_header(reader: wire.Reader) -> tuple[int, int, int, str | None]:
@@ -231,8 +237,8 @@ def _covered(
             named={key: entry.get("fetch_offset", -1) for key, entry in named},
             forgotten=[key for key, _ in partitions_of(values.get("forgotten_topics", []))],
         )
-    for marker in values.get("markers", []):
-        named += partitions_of(marker.get("topics", []))
+    for group in (*values.get("markers", []), *values.get("directories", [])):
+        named += partitions_of(group.get("topics", []))
     ungrouped = values.get("ungrouped_partitions", [])
     return {
         **{key: None for key, _ in named},

@@ -112,8 +112,8 @@ class LinkJournal:
     def add(self, message: Message, fate: Fate, connection: int) -> LinkRecord:
         """Record and count a message; return its record."""
         counter = "passed" if fate == "released" else fate
-        # The forged one that follows counts.
-        counters = () if fate == "replaced" else (counter,)
+        # The forged one that follows counts, or the one of a head did.
+        counters = () if fate in ("replaced", "completed") else (counter,)
         key = api_key_of(message.api_key)
         with self._changed:
             self._count(message, counters)

@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kchaos.checkers.acts import Direction
 from kchaos.checkers.formats.link_record import Fate
@@ -195,8 +195,7 @@ class Connection:
     def _pump_responses(self) -> None:
         assert self._server is not None
         flow = self.flows[1]
-        most = BUFFER_BYTES if self.endpoint.is_for_clients else LARGEST_WHOLE_BYTES
-        stream = flow.stream = FrameStream(self._server, largest_whole_bytes=most)
+        stream = flow.stream = FrameStream(self._server, largest_whole_bytes=self._largest_answer)
         while not self._talk.is_dumb:
             try:
                 frame = stream.next_frame(lambda: self._talk.is_dumb)
@@ -209,6 +208,18 @@ class Connection:
             message = self._talk.read_response(frame)
             self._pass(flow, message, frame, stream)
         self._pump_bytes(flow, stream)
+
+    def _largest_answer(self) -> int:
+        """Return how large the next answer may be that is read whole before it goes on.
+
+        Of one that a rule keeps back the head is enough: its sender is to have the rest.
+        """
+        asked = None if self.endpoint.is_for_clients else self._conversation.next_asked
+        if self.endpoint.is_for_clients or (
+            asked is not None and self._rule(replace(asked, direction="response")) is not None
+        ):
+            return BUFFER_BYTES
+        return LARGEST_WHOLE_BYTES
 
     def _pump_bytes(self, flow: Flow, stream: FrameStream) -> None:
         """Pass bytes without looking at them until the stream ends, then the end itself."""
@@ -268,10 +279,16 @@ class Connection:
         if of_client is not None:
             of_client.keep(frame.head)
         rest = frame.rest_bytes
+        of_records = message.rest if isinstance(message, Message) else None
         while rest and (chunk := stream.chunk(rest)):
             rest -= len(chunk)
             if of_client is not None:
                 of_client.more(chunk)
+            if of_records is not None and not flow.is_abandoned:
+                of_records.more(chunk)
+                if of_records.is_read:
+                    assert isinstance(message, Message)
+                    self._conversation.complete(message, of_records)
             self._send_bytes(flow, chunk)
 
     def _send_message(self, flow: Flow, message: Message, head: memoryview) -> None:

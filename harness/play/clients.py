@@ -31,11 +31,18 @@ class Clients:
     pending: dict[str, threading.Thread] = field(default_factory=dict)
     answers: dict[str, Produced | Exception] = field(default_factory=dict)
 
-    def produce(self, action: events.Produce, *, timeout_s: float, is_probe: bool = False) -> None:
+    def produce(
+        self,
+        action: events.Produce,
+        *,
+        timeout_s: float,
+        is_probe: bool = False,
+        header_bytes: int = 0,
+    ) -> None:
         """Start a ProduceRequest and return at once; `answers` receives its outcome.
 
         The history says whether it `is_probe`: a probe's acknowledgement says nothing about the
-        scenario.
+        scenario. For `header_bytes` see `Produce`.
 
         Raises:
             ScenarioError: There is no such broker, or nothing here compresses so.
@@ -74,11 +81,12 @@ class Clients:
             zxid=self.cluster.metadata.position(),
             step=self.recorder.step,
             codec=action.codec,
+            **({"has_headers": True} if header_bytes else {}),
         )
 
         def send() -> None:
             try:
-                answer = self._produced(action, timestamp_ms, timeout_s)
+                answer = self._produced(action, timestamp_ms, timeout_s, header_bytes)
                 self._write_answer(action, answer, detail)
             except Exception as error:  # noqa: BLE001 - raised at the gate that awaits the answer
                 answer = error
@@ -100,7 +108,7 @@ class Clients:
                 raise ScenarioError(f"produce {operation} does not end, though no broker runs")
 
     def _produced(
-        self, action: events.Produce, timestamp_ms: int, timeout_s: float
+        self, action: events.Produce, timestamp_ms: int, timeout_s: float, header_bytes: int
     ) -> Produced | Exception:
         """Return the response; repeat a request whose refusal appended nothing, within the time.
 
@@ -123,6 +131,7 @@ class Clients:
                     acks=action.acks,
                     magic=magic_of(broker),
                     codec=action.codec,
+                    header_bytes=header_bytes,
                     timestamp_ms=timestamp_ms,
                     timeout_s=timeout_s,
                 )

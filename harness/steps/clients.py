@@ -34,6 +34,8 @@ class Produce:
         one_record_batches: Send as many requests with one record each, one after another.
         keys: What the keys begin with; "" for null keys. Two operations with the same one write
             the same keys.
+        header_bytes: Each record has a header of so many zeros besides, so that it is large; 0 for
+            none. Message formats before 2 have no headers.
     """
 
     operation: str
@@ -47,6 +49,7 @@ class Produce:
     one_record_batches: bool = False
     codec: str = "none"
     keys: str = ""
+    header_bytes: int = 0
     timeout_s: float = 20.0
 
     def __post_init__(self) -> None:
@@ -87,7 +90,7 @@ class Produce:
                 keys=keys_of_records,
             )
             before = play.cluster.metadata.state(self.topic, self.partition)
-            play.clients.produce(action, timeout_s=self.timeout_s)
+            play.clients.produce(action, timeout_s=self.timeout_s, header_bytes=self.header_bytes)
             if self.await_answer:
                 _require_answer(play, operation, self.accept_error, self.timeout_s + 5)
                 if self.acks == 1 and play.cluster.links is None:

@@ -123,6 +123,15 @@ def test_marks_are_nobodys_only_in_a_batch_of_kchaos_own() -> None:
     ]
 
 
+def test_headers_are_expected_where_the_history_has_them() -> None:
+    headed = [replace(operation, has_headers=True) for operation in WRITTEN]
+    for marks, expected in (("headers", []), ("headers, transaction", ["not-as-sent"])):
+        marked = evidence(
+            replica(0, replace(OURS, marks=marks), MARKER), operations=headed, isr=(0,)
+        )
+        assert [finding.kind for finding in as_sent(marked, OBSERVED)] == expected
+
+
 # -- at the links -------------------------------------------------------------------------------
 
 

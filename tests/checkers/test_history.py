@@ -2,10 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.follow.observations import ResponseSeen
+from kchaos.checkers.model.follow.observations import FetchAnswered, ResponseSeen
 from kchaos.checkers.model.values.prediction import EpochRound
 from tests.support.run_builder import RunBuilder
 
@@ -143,6 +144,35 @@ def test_an_answer_tells_whether_it_has_news_of_an_internal_topic(tmp_path: Path
         *(True, True),
         *(False, True),
     ]
+
+
+def test_a_large_answer_says_what_links_read_of_it_while_its_rest_passed(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run")
+    head = ABOUT | {"error_code": 0, "high_watermark": 3, "base_offset": 3, "last_offset": 3}
+    answer = {"api_key": 1, "api": "Fetch", "direction": "response"}
+    in_part = {"partitions": [head], "is_whole": False}
+    whole = {"partitions": [head | {"last_offset": 4, "rest": [[4, 4, 1]]}]}
+    for number, fate, detail in (
+        (7, "held", in_part),
+        (7, "released", in_part),
+        (7, "completed", whole),
+        # The rest of this one never passed.
+        (8, "passed", in_part),
+    ):
+        build.link(**answer, correlation_id=number, fate=fate, detail=detail)
+
+    links = RunEvidence(build.run).links or ()
+
+    said = [message.said for message in links]
+    assert said[2] is None
+    replies = [reply for reply in said if isinstance(reply, ResponseSeen)]
+    answered = [reply.partitions[TopicPartition("t", 0)] for reply in replies]
+    assert [(reply.number[1], reply.is_whole) for reply in replies] == [
+        *((7, True), (7, True)),
+        (8, False),
+    ]
+    rests = [each.rest for each in answered if isinstance(each, FetchAnswered)]
+    assert rests == [((4, 4, 1),), ((4, 4, 1),), ()]
 
 
 def test_without_links_rounds_are_unknown(tmp_path: Path) -> None:

@@ -151,6 +151,7 @@ PLAYED: tuple[Cell, ...] = (
     ("KIP-903", "rebooted", "3.4.1"),
     ("KAFKA-9144", "rolled", "2.2.2"),
     ("KAFKA-20961", "idle", "4.1.2"),
+    ("KAFKA-18723", "half-sent", "4.0.0"),
     ("KIP-101-1", "read", "0.10.2.2"),
     ("KIP-279-errors", "forged", "2.0.1"),
     ("KIP-501-slow-reads", "held-before-the-lock", "3.9.1"),

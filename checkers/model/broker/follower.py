@@ -4,6 +4,8 @@ Read from kafka.server.ReplicaManager.makeFollowers, AbstractFetcherThread, Repl
 AbstractFetcherManager, 0.10.2.2, 1.1.1, 2.1.1, 2.3.1, 2.8.2 and 3.6.2.
 """
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
@@ -313,6 +315,9 @@ def _append(
     if _begins_below(replica, answer) and broker.generation.restarts_empty_log:
         start_anew(world, broker_id, partition, answer.batches[0].base_offset)
         replica = world.known_replica(broker_id, partition)
+    answer = replace(
+        answer, batches=taken_of(broker.generation, fetch.leader_epoch, answer.batches)
+    )
     try:
         rolls = world.generation(broker, partition).proposed.rolls(replica.log, answer.batches)
         log = replica.log.append(answer.batches, rolls)
@@ -355,6 +360,18 @@ def _append(
         thread = _thread(world, broker_id, leader)
         world.put_thread(broker_id, leader, thread.with_fetch(partition, stands))
     return (fetch, replica) != (stands, after)
+
+
+def taken_of(
+    generation: Generation, leader_epoch: int, batches: Sequence[PredictedBatch]
+) -> tuple[PredictedBatch, ...]:
+    """Return the batches that a follower in a leader epoch appends, of those of an answer.
+
+    Read from kafka.log.UnifiedLog.analyzeAndValidateRecords, 3.9.1 (KAFKA-18723).
+    """
+    if not generation.drops_newer_epochs:
+        return tuple(batches)
+    return tuple(itertools.takewhile(lambda batch: batch.leader_epoch <= leader_epoch, batches))
 
 
 def _takes_answers_now(generation: Generation, fetch: FetchState) -> bool:
@@ -401,7 +418,8 @@ def note_epochs(
     if fetch.fetch_offset != replica.log.log_end_offset:
         return False
     generation = world.generation(broker, partition)
-    noted = leading.assign_epochs_of(generation, replica, batches)
+    taken = taken_of(generation, fetch.leader_epoch, batches)
+    noted = leading.assign_epochs_of(generation, replica, taken)
     world.put_replica(broker_id, partition, noted)
     return noted != replica
 

@@ -252,7 +252,9 @@ def _fetch_differs(answer: FetchAnswer, said: observations.FetchAnswered) -> str
             f"records {said.base_offset} to {said.last_offset}, possible was "
             f"{ends[0].base_offset} to {ends[1].last_offset}"
         )
-    for told, batch in zip((said.first_leader_epoch, said.last_leader_epoch), ends, strict=True):
+    # What a leader sends of the rest, it reads while it sends (`follow.observed_steps`).
+    last_epoch = None if said.rest else said.last_leader_epoch
+    for told, batch in zip((said.first_leader_epoch, last_epoch), ends, strict=True):
         if told is not None and batch.magic >= 2 and told != batch.leader_epoch:
             return f"records of leader epoch {told}, possible was {batch.leader_epoch}"
     return ""

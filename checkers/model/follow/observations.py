@@ -86,6 +86,8 @@ class FetchAnswered:
         first_leader_epoch: Of the first batch; None without batches, or where it was not read.
         diverging: (epoch, end offset), or None.
         log_start_offset: Where the leader's log begins; None where the answer does not say.
+        rest: Of the batches that a link read while the rest of a large answer passed: first offset,
+            last offset, inclusive, and leader epoch.
     """
 
     error_code: int
@@ -96,6 +98,7 @@ class FetchAnswered:
     last_leader_epoch: int | None = None
     diverging: tuple[int, int] | None = None
     log_start_offset: int | None = None
+    rest: tuple[tuple[int, int, int | None], ...] = ()
 
     @property
     def has_news(self) -> bool:

@@ -27,6 +27,7 @@ from kchaos.checkers.model.values.requests import (
     ControlRequest,
     EpochAnswer,
     Exchange,
+    FetchAnswer,
     LeaderAndIsr,
     Received,
     Stage,
@@ -252,7 +253,46 @@ def _response_seen(world: World, seen: observations.ResponseSeen, lookahead: Loo
         exchange.end_session(world, follower, source, request)
         return
     world.notes += exchange.rounds(world, follower, source, request)
-    exchange.change(world, follower, source, request, replace(request, stage=Stage.DELIVERED))
+    answers = tuple(
+        (partition, _as_sent(world, seen, partition, answer))
+        for partition, answer in request.answers
+    )
+    delivered = replace(request, stage=Stage.DELIVERED, answers=answers)
+    exchange.change(world, follower, source, request, delivered)
+
+
+def _as_sent(
+    world: World, seen: observations.ResponseSeen, partition: acts.TopicPartition, answer: Answer
+) -> Answer:
+    """Return an answer with the batches that its leader sent, of a large one those of its rest too.
+
+    Records are sent from the file. Of what was not sent yet when the log was truncated, the batches
+    that are there now go in its place (org.apache.kafka.common.record.FileRecords.writeTo, 3.9.0).
+    """
+    said = seen.partitions.get(partition)
+    if not isinstance(said, observations.FetchAnswered) or not isinstance(answer, FetchAnswer):
+        return answer
+    replica = world.replica(seen.leader, partition)
+    now = () if replica is None else replica.log.batches
+    batches = list(answer.batches)
+    if len(batches) < len(said.rest):
+        raise Excluded(f"{len(said.rest)} batches or more, possible was {len(batches)}")
+    for at, header in enumerate(said.rest, len(batches) - len(said.rest)):
+        if header[2] is None:
+            continue
+        in_its_place = [
+            batch
+            for batch in (batches[at], *now)
+            if (batch.base_offset, batch.last_offset, batch.leader_epoch) == header
+        ]
+        if not in_its_place:
+            base, last, epoch = header
+            raise Excluded(
+                f"records {base} to {last} of leader epoch {epoch}, possible was "
+                f"{batches[at].leader_epoch}"
+            )
+        batches[at] = in_its_place[0]
+    return replace(answer, batches=tuple(batches))
 
 
 def _forged(

@@ -217,6 +217,8 @@ class Generation:
             the epoch cache does not.
         takes_fetch_answer: (leader epoch under which it was asked, now) to whether the answer to a
             Fetch counts.
+        drops_newer_epochs: Whether a follower leaves out the first batch of an answer whose leader
+            epoch is above its own, with all behind it.
         takes_fetch_answer_before_truncating: Whether it counts for a partition that is yet to
             truncate, too, where that fetches from the same offset. If it has records, nothing is
             truncated then.
@@ -364,6 +366,7 @@ class Generation:
     last_fetched_epoch: Callable[[FetchState, Entries], int]
     remembers_fetched_epoch: bool = False
     takes_fetch_answer: Callable[[int, int], bool]
+    drops_newer_epochs: bool = False
     takes_fetch_answer_before_truncating: bool = False
     high_watermark_at_divergence: Callable[[Replica, FetchAnswer], int]
     fetch_after_append: Callable[[FetchState, int], FetchState]

@@ -14,7 +14,12 @@ import pytest
 from kchaos.checkers.acts import Hold, Mode, ReleaseHold, TopicPartition
 from kchaos.checkers.model import follow, generation_for, predict
 from kchaos.checkers.model.broker import control_handling, exchange, log_start, tier
-from kchaos.checkers.model.broker.follower import become_follower, handle_fetch_answer, move
+from kchaos.checkers.model.broker.follower import (
+    become_follower,
+    handle_fetch_answer,
+    move,
+    taken_of,
+)
 from kchaos.checkers.model.broker.leader import (
     become_leader,
     may_ask_for,
@@ -60,7 +65,7 @@ from kchaos.checkers.model.values.events import (
     TopicIdentified,
 )
 from kchaos.checkers.model.values.log import Log, batches_of
-from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.model.values.prediction import PredictedBatch, Prediction
 from kchaos.checkers.model.values.producers import ProducerMark
 from kchaos.checkers.model.values.replica import (
     FetcherState,
@@ -503,6 +508,16 @@ TRUNCATION = {
 # -- leader epochs in requests ---------------------------------------------------------------------
 
 
+def taken_in_epoch_0(known: Generation) -> tuple[bool, list[int]]:
+    """Whether an answer of epoch 0 counts in epoch 1, and of which epochs it is appended."""
+    batches = [
+        PredictedBatch(base_offset=at, last_offset=at, leader_epoch=epoch, magic=2, payload="")
+        for at, epoch in enumerate((0, 0, 1, 0))
+    ]
+    taken = taken_of(known, 0, batches)
+    return known.takes_fetch_answer(0, 1), [batch.leader_epoch for batch in taken]
+
+
 FENCING = {
     "KIP-320": in_prediction("2.5.1", zombie_leader, end_of(1), old=1, new=0),
     "OffsetForLeaderEpoch v2": in_prediction(
@@ -522,7 +537,7 @@ FENCING = {
         "2.8.2", fenced_for_an_older_epoch, fetcher_of(1), old=("failed", 2), new=("fetching", 3)
     ),
     "KAFKA-18723": Shown(
-        release="3.9.1", look=lambda known: known.takes_fetch_answer(0, 1), old=True, new=False
+        release="3.9.1", look=taken_in_epoch_0, old=(True, [0, 0, 1, 0]), new=(False, [0, 0])
     ),
 }
 

@@ -11,10 +11,12 @@ from kchaos.checkers.model.follow.matching import files_differ
 from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
     Fate,
+    FetchAnswered,
     FetchAsked,
     Files,
     Record,
     RequestSeen,
+    ResponseSeen,
     Seen,
 )
 from kchaos.checkers.model.follow.observed_steps import Excluded, take
@@ -26,6 +28,7 @@ from kchaos.checkers.model.values.events import Action, Event, Produce
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedBatch, PredictedProduce
 from kchaos.checkers.model.values.replica import Replica
+from kchaos.checkers.model.values.requests import Exchange, FetchAnswer, PartitionRequest, Stage
 from kchaos.checkers.model.values.shared import Shared
 from tests.support.model_timelines import cluster, kill, left_alone, write
 from tests.support.model_timelines import state as partition_state
@@ -55,6 +58,73 @@ def take_last(*questions: RequestSeen) -> World:
         decided=0,
     )
     return world
+
+
+def half_sent(*rest: tuple[int, int, int | None], now: tuple[int, ...]) -> list[int]:
+    """The epochs of two batches of epoch 0 that broker 2 gets, as links read the second one.
+
+    The leader's log has batches of the epochs `now` when it sends the rest.
+    """
+    partition = TopicPartition("t", 0)
+    log = [predicted(at, epoch) for at, epoch in enumerate(now)]
+    answer = FetchAnswer(high_watermark=0, batches=(predicted(0, 0), predicted(1, 0)))
+    asked = PartitionRequest(
+        leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1
+    )
+    world = World(EMPTY)
+    world.put_replica(0, partition, Replica(log=Log().append(log)))
+    sent = Exchange(
+        api="Fetch",
+        asked=((partition, asked),),
+        stage=Stage.ANSWERED,
+        answers=((partition, answer),),
+        number=(9, 13),
+    )
+    world.put_exchanges(2, 0, (sent,))
+    said = FetchAnswered(
+        error_code=0,
+        high_watermark=0,
+        base_offset=0,
+        last_offset=1,
+        first_leader_epoch=0,
+        rest=rest,
+    )
+    seen = ResponseSeen(
+        number=(9, 13),
+        fate=Fate.ARRIVES,
+        api="Fetch",
+        follower=2,
+        leader=0,
+        partitions={partition: said},
+    )
+    record = Record(seen=(Seen(what=seen, time=1.0, zxid=0, source=""),), decided=())
+    take(world, seen, Lookahead(record), generations={}, decided=0)
+    ((_, delivered),) = world.exchanges(2, 0)[0].answers
+    assert isinstance(delivered, FetchAnswer)
+    return [batch.leader_epoch for batch in delivered.batches]
+
+
+def predicted(offset: int, epoch: int) -> PredictedBatch:
+    return PredictedBatch(
+        base_offset=offset, last_offset=offset, leader_epoch=epoch, magic=2, payload=f"{epoch}"
+    )
+
+
+def test_the_rest_of_a_large_answer_is_what_its_leader_has_when_it_sends_that() -> None:
+    assert half_sent((1, 1, 0), now=(0, 0)) == [0, 0]
+    # It has truncated its log and appended another leader's batches meanwhile.
+    assert half_sent((1, 1, 1), now=(1, 1)) == [0, 1]
+    # That was sent before.
+    assert half_sent((1, 1, 0), now=(1, 1)) == [0, 0]
+    # A message set of before 0.11 says no epoch.
+    assert half_sent((1, 1, None), now=(1, 1)) == [0, 0]
+
+
+def test_the_rest_of_a_large_answer_is_nothing_that_its_leader_never_had() -> None:
+    with pytest.raises(Excluded, match="records 1 to 1 of leader epoch 1, possible was 0"):
+        half_sent((1, 1, 1), now=(0, 0))
+    with pytest.raises(Excluded, match="3 batches or more, possible was 2"):
+        half_sent((0, 0, 0), (1, 1, 0), (2, 2, 0), now=(0, 0, 0))
 
 
 @pytest.mark.parametrize("fate", [Fate.ARRIVES, Fate.ABANDONED])

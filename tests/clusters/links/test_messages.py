@@ -1,6 +1,7 @@
 """Messages of fetchers and clients as the relay reads them, from a peer's bytes."""
 
 import struct
+import threading
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from kafka.protocol.consumer import fetch, offsets
 from kafka.protocol.producer import transaction
 
 from kchaos.checkers.formats.api_keys import ApiKey
+from kchaos.clusters.links import Match
 from kchaos.clusters.links.details import TopicNames
 from kchaos.clusters.links.messages import read_response
 from kchaos.clusters.links.sessions import FetchSessions
@@ -154,6 +156,41 @@ def test_of_a_large_fetch_response_the_head_is_read():
     assert message.detail["is_whole"] is False
     assert (partition["high_watermark"], partition["records_size_bytes"]) == (15, 100_070)
     assert (partition["base_offset"], partition["last_offset"]) == (10, 24)
+
+
+def test_of_a_large_response_that_is_kept_back_the_rest_is_read_while_it_passes(lab):
+    client, server = lab.pair()
+    hold = lab.links.hold(Match(direction="response"))
+    client.send(encoded(fetch_request(11), 11))
+    server.read_frame()
+    whole = fetch_response(11, batch(10, 4, size=400_000) + batch(15, 9, leader_epoch=7))
+    sending = threading.Thread(target=server.send, args=(whole,))
+    sending.start()
+    hold.await_held(timeout_s=10, waiting_for="the answer")
+    hold.release()
+    assert client.read(len(whole)) == whole
+    sending.join(10)
+
+    answers = [each for each in lab.links.log() if each.direction == "response"]
+    assert [answer.fate for answer in answers] == ["held", "released", "completed"]
+    head, _, all_of_it = (answer.detail for answer in answers)
+    assert (head["is_whole"], head["partitions"][0]["last_offset"]) == (False, 14)
+    assert "is_whole" not in all_of_it
+    assert all_of_it["partitions"][0]["rest"] == [[15, 24, 7]]
+    assert sum(counts.passed for counts in lab.links.counts().values()) == 3
+
+
+def test_a_large_response_that_nothing_keeps_back_is_read_whole(lab):
+    client, server = lab.pair()
+    client.send(encoded(fetch_request(11), 11))
+    server.read_frame()
+    whole = fetch_response(11, batch(10, 4, size=400_000) + batch(15, 9, leader_epoch=7))
+    sending = threading.Thread(target=server.send, args=(whole,))
+    sending.start()
+    assert client.read(len(whole)) == whole
+    sending.join(10)
+    (answer,) = (each for each in lab.links.log() if each.direction == "response")
+    assert answer.detail["partitions"][0]["last_offset"] == 24
 
 
 def test_messages_before_magic_2_are_counted_by_their_own_offset():

@@ -60,7 +60,7 @@ def test_of_a_connection_frames_are_whole_up_to_a_size_and_begin_with_their_head
     sizes = (10, 1 << 20, 20, 3 << 20, 30)
     frames = [make_frame(bytes([number]) * size) for number, size in enumerate(sizes)]
     threading.Thread(target=there.sendall, args=(b"".join(frames),)).start()
-    stream = FrameStream(here, largest_whole_bytes=2 << 20)
+    stream = FrameStream(here, largest_whole_bytes=lambda: 2 << 20)
     for sent in frames:
         frame = stream.next_frame(lambda: False)
         assert frame is not None

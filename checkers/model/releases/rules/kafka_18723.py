@@ -1,6 +1,7 @@
-"""KAFKA-18723: a Fetch response that was asked for under another leader epoch is ignored.
+"""KAFKA-18723: of a Fetch response a follower takes what is of its own leader epoch or before.
 
-Read from kafka.server.AbstractFetcherThread.processFetchRequest, 3.9.0 and 3.9.1.
+Read from kafka.server.AbstractFetcherThread.processFetchRequest and kafka.log.UnifiedLog.
+analyzeAndValidateRecords, 3.9.0, 3.9.1, 4.0.0 and 4.0.1.
 """
 
 from dataclasses import replace
@@ -21,5 +22,7 @@ KAFKA_18723 = Rule(
         "A follower drops a Fetch response that was asked for under another leader epoch, and "
         "batches whose leader epoch is above its own."
     ),
-    change=lambda known: replace(known, takes_fetch_answer=was_asked_in_this_epoch),
+    change=lambda known: replace(
+        known, takes_fetch_answer=was_asked_in_this_epoch, drops_newer_epochs=True
+    ),
 )
