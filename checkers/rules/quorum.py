@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import TypeVar
 
 from kchaos.checkers.acts import PreferredElection, StartBroker, TopicPartition
 from kchaos.checkers.errors import ModelError, ScenarioDataError
@@ -18,6 +19,7 @@ from kchaos.checkers.formats.metadata_records import MetadataRecord
 from kchaos.checkers.metadata_log import LeaderChange, LogEntry
 from kchaos.checkers.model.controller import quorum as controller
 from kchaos.checkers.model.controller.quorum import (
+    Assignment,
     Changes,
     Election,
     Fields,
@@ -42,6 +44,7 @@ _OF_ANY_NODE = (
     ErrorCode.UNKNOWN_SERVER_ERROR,
 )
 """Errors that tell nothing of the metadata: also of a node that does not lead the quorum."""
+_Request = TypeVar("_Request")
 _OF_FENCED = "election of a fenced broker"
 
 
@@ -124,7 +127,7 @@ def decisions_of_controllers(evidence: RunEvidence) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """A leader's AlterPartition for one partition, and the answer that a controller gave to it.
+    """A broker's AlterPartition or AssignReplicasToDirs for one partition, and the answer to it.
 
     Attributes:
         begun: When links saw the request.
@@ -132,8 +135,10 @@ class _Asked:
         read_at: Of the answer.
     """
 
+    api: str
+    broker: int
     place: Place
-    proposal: IsrProposal
+    asks: IsrProposal | Assignment
     answer: IsrAnswer
     begun: float
     ended: float
@@ -141,7 +146,9 @@ class _Asked:
 
 
 def answers_of_controllers(evidence: RunEvidence) -> Iterator[Finding]:
-    """Yield a finding for each answer to an AlterPartition that no controller could give then.
+    """Yield a finding for each answer to a broker that no controller could give then.
+
+    Brokers ask with AlterPartition for an ISR, with AssignReplicasToDirs for a replica's directory.
 
     A controller answers by its own log alone, and once all of that is committed
     (QuorumController.appendWriteEvent). Which record was the last, nobody saw: it lies between the
@@ -163,9 +170,7 @@ def answers_of_controllers(evidence: RunEvidence) -> Iterator[Finding]:
         ends = math.inf if later is None else later.time_ms / 1000
         for each in waiting:
             if entry.time_ms / 1000 - _CLOCKS_S <= each.ended and each.begun - _CLOCKS_S <= ends:
-                possible[each.read_at].append(
-                    controller.answer_to(quorum, each.place, each.proposal)
-                )
+                possible[each.read_at].append(_answer_to(quorum, each))
     names = {name: topic for topic, ids in evidence.topic_ids.items() for name in ids}
     for each in waiting:
         answers = possible[each.read_at]
@@ -175,24 +180,30 @@ def answers_of_controllers(evidence: RunEvidence) -> Iterator[Finding]:
                 kind="decision-not-allowed",
                 topic=names.get(each.place[0], ""),
                 partition=each.place[1],
-                brokers=(each.proposal.leader,),
-                message=f"{each.read_at}: a controller answered the AlterPartition of broker "
-                f"{each.proposal.leader} with {_answer_in_words(each.answer)}; possible was {ways}",
+                brokers=(each.broker,),
+                message=f"{each.read_at}: a controller answered the {each.api} of broker "
+                f"{each.broker} with {_answer_in_words(each.answer)}; possible was {ways}",
             )
 
 
+def _answer_to(quorum: Quorum, asked: _Asked) -> IsrAnswer:
+    if isinstance(asked.asks, Assignment):
+        return IsrAnswer(controller.answer_to_assignment(quorum, asked.place, asked.asks))
+    return controller.answer_to(quorum, asked.place, asked.asks)
+
+
 def _answer_in_words(answer: IsrAnswer) -> str:
-    if answer.error:
+    if answer.error or not answer.isr:
         return answer.error.name
     return f"the ISR {list(answer.isr)} at partition epoch {answer.partition_epoch}"
 
 
 def _answered(evidence: RunEvidence) -> list[_Asked]:
-    """Return each partition of an AlterPartition that links saw answered, in the answers' order."""
+    """Return each partition of a request that links saw answered, in the answers' order."""
     asked: dict[tuple[int, int], LinkMessage] = {}
     answered: list[_Asked] = []
     for message in evidence.links or ():
-        if message.api != "AlterPartition" or message.detail is None:
+        if message.api not in _ASKED_IN or message.detail is None:
             continue
         key = message.connection, message.correlation_id
         if message.direction == "request":
@@ -205,16 +216,19 @@ def _answered(evidence: RunEvidence) -> list[_Asked]:
 
 def _pairs(request: LinkMessage, message: LinkMessage) -> Iterator[_Asked]:
     detail = message.detail or {}
+    api = request.api or ""
     try:
         entries = {(each["topic_id"], each["partition"]): each for each in detail["partitions"]}
-        for place, proposal in _proposals_in(request):
+        for place, asks in _ASKED_IN[api](request):
             entry = entries.get(place, {})
             error = ErrorCode(detail["error_code"] or entry["error_code"])
             yield _Asked(
+                api=api,
+                broker=(request.detail or {})["broker_id"],
                 place=place,
-                proposal=proposal,
+                asks=asks,
                 answer=IsrAnswer(error)
-                if error
+                if error or isinstance(asks, Assignment)
                 else IsrAnswer(error, tuple(entry["isr"]), entry["partition_epoch"]),
                 begun=request.wall_time_s,
                 ended=message.wall_time_s,
@@ -222,7 +236,7 @@ def _pairs(request: LinkMessage, message: LinkMessage) -> Iterator[_Asked]:
             )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ScenarioDataError(
-            f"{message.read_at} answers an AlterPartition without the documented fields: {error!r}"
+            f"{message.read_at} answers {api} without the documented fields: {error!r}"
         ) from error
 
 
@@ -258,12 +272,14 @@ class _Outside:
         proposals: What leaders asked for, by partition.
         previous_epochs: By incarnation the broker epoch that its process tells of the one before.
         heartbeats: Broker epoch, whether the broker wants to be fenced, whether to shut down.
+        assignments: The directories that brokers told of, by partition.
         asked: By election the partitions of which somebody may have asked for it; None for any.
     """
 
     proposals: Mapping[Place, Sequence[IsrProposal]] | None
     previous_epochs: Mapping[str, int]
     heartbeats: Collection[tuple[int, bool, bool]] | None
+    assignments: Mapping[Place, Sequence[Assignment]] | None
     asked: Mapping[Election, Collection[Place] | None]
 
 
@@ -275,9 +291,13 @@ def _outside(evidence: RunEvidence) -> _Outside:
     ]
     asked = [message for message in arrived if message.api == "AlterPartition"]
     told = [message for message in arrived if message.api == "BrokerHeartbeat"]
+    assigned = [message for message in arrived if message.api == "AssignReplicasToDirs"]
     try:
         return _Outside(
-            proposals=_proposals(asked) if _are_seen(evidence, asked) else None,
+            proposals=_by_place(asked, _proposals_in) if _are_seen(evidence, asked) else None,
+            assignments=_by_place(assigned, _assignments_in)
+            if _are_seen(evidence, assigned)
+            else None,
             previous_epochs=_previous_epochs(arrived),
             heartbeats=_heartbeats(told) if _are_seen(evidence, told) else None,
             asked=_asked(evidence),
@@ -321,12 +341,15 @@ def _are_seen(evidence: RunEvidence, messages: Sequence[LinkMessage]) -> bool:
     return evidence.links is not None and all(message.detail is not None for message in messages)
 
 
-def _proposals(messages: Sequence[LinkMessage]) -> Mapping[Place, list[IsrProposal]]:
-    proposals: dict[Place, list[IsrProposal]] = {}
+def _by_place(
+    messages: Sequence[LinkMessage],
+    asked_in: Callable[[LinkMessage], Iterator[tuple[Place, _Request]]],
+) -> Mapping[Place, list[_Request]]:
+    asked: dict[Place, list[_Request]] = {}
     for message in messages:
-        for place, proposal in _proposals_in(message):
-            proposals.setdefault(place, []).append(proposal)
-    return proposals
+        for place, each in asked_in(message):
+            asked.setdefault(place, []).append(each)
+    return asked
 
 
 def _proposals_in(message: LinkMessage) -> Iterator[tuple[Place, IsrProposal]]:
@@ -347,6 +370,22 @@ def _proposals_in(message: LinkMessage) -> Iterator[tuple[Place, IsrProposal]]:
             is_recovering=asked.get("leader_recovery_state") == 1,
         )
         yield (asked["topic_id"], asked["partition"]), proposal
+
+
+def _assignments_in(message: LinkMessage) -> Iterator[tuple[Place, Assignment]]:
+    detail = message.detail or {}
+    for told in detail["partitions"]:
+        assignment = Assignment(
+            broker=detail["broker_id"],
+            broker_epoch=detail["broker_epoch"],
+            directory=told["directory"],
+        )
+        yield (told["topic_id"], told["partition"]), assignment
+
+
+_ASKED_IN: Mapping[
+    str, Callable[[LinkMessage], Iterator[tuple[Place, IsrProposal | Assignment]]]
+] = {"AlterPartition": _proposals_in, "AssignReplicasToDirs": _assignments_in}
 
 
 def _previous_epochs(messages: Sequence[LinkMessage]) -> Mapping[str, int]:
@@ -505,12 +544,14 @@ class _Batch:
             return
         place, fields = next(iter(written.items()))
         proposals, asked = self.outside.proposals, self.outside.asked
+        assignments = self.outside.assignments
         ways = controller.alone(
             self.quorum,
             place,
             fields,
             None if proposals is None else proposals.get(place, ()),
             asked=[each for each, of in asked.items() if of is None or place in of],
+            assignments=None if assignments is None else assignments.get(place, ()),
         )
         of_event = (
             []

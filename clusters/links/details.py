@@ -22,6 +22,7 @@ has them) and ``partitions``, a list with one entry for each partition that the 
   ``delete_partitions`` beside ``partitions``; its response: ``error_code``;
 - AlterPartition: ``leader_epoch``, ``new_isr`` or ``new_isr_with_epochs``, ``partition_epoch``;
   its response: ``error_code``, ``leader``, ``leader_epoch``, ``isr``, ``partition_epoch``;
+- AssignReplicasToDirs: ``directory``, its id; its response: that and ``error_code``;
 - WriteTxnMarkers: an entry for each partition of each marker, with the marker's ``producer_id``,
   ``producer_epoch``, ``transaction_result`` (True is commit) and ``coordinator_epoch``; its
   response: ``producer_id`` and ``error_code``;
@@ -66,6 +67,7 @@ _LEFT_OUT = frozenset(
         "preferred_read_replica",
         "topics",
         "markers",
+        "directories",
         "ungrouped_partitions",
         "forgotten_topics",
         "replica_state",
@@ -79,12 +81,14 @@ _WITH_IDS = frozenset(
     {
         ApiKey.BROKER_REGISTRATION,
         ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
         ApiKey.VOTE,
         ApiKey.BEGIN_QUORUM_EPOCH,
         ApiKey.END_QUORUM_EPOCH,
     }
 )
 """The APIs whose messages name directories and incarnations by 16 bytes."""
+_NAMING_PARTITIONS = ("topics", "markers", "directories", "ungrouped_partitions")
 METADATA_TOPIC = "__cluster_metadata"
 _METADATA_TOPIC_ID = (1).to_bytes(16, "big")
 _ABSENT_IN_OLD_VERSIONS: dict[tuple[int, Direction], tuple[str, ...]] = {
@@ -169,7 +173,13 @@ def detail_of(
             {**_topic_of(key[0], topics), **_entry(partition, absent), **of_marker}
             for key, partition in partitions_of(marker.get("topics", []))
         ]
-    if any(name in values for name in ("topics", "markers", "ungrouped_partitions")):
+    for directory in values.get("directories", ()):
+        in_directory = {"directory": directory.get("directory")}
+        partitions += [
+            {**_topic_of(key[0], topics), **_entry(partition, absent), **in_directory}
+            for key, partition in partitions_of(directory.get("topics", []))
+        ]
+    if any(name in values for name in _NAMING_PARTITIONS):
         detail["partitions"] = partitions
     if values.get("forgotten_topics"):
         detail["forgotten"] = [

@@ -146,6 +146,14 @@ BROKER_HEARTBEAT newest 2, flexible 0
     response:
         throttle_time_ms int32, error_code int16, is_caught_up bool, is_fenced bool,
         should_shut_down bool
+ASSIGN_REPLICAS_TO_DIRS newest 0, flexible 0
+    request:
+        broker_id int32, broker_epoch int64, directories [](
+            directory uuid, topics [](topic_id uuid, partitions [](partition int32)))
+    response:
+        throttle_time_ms int32, error_code int16, directories [](
+            directory uuid,
+            topics [](topic_id uuid, partitions [](partition int32, error_code int16)))
 UNREGISTER_BROKER newest 0, flexible 0
     request: broker_id int32
     response: throttle_time_ms int32, error_code int16, error_message string
@@ -194,6 +202,6 @@ END_QUORUM_EPOCH newest 1, flexible 1
 PARTITION_API_KEYS: frozenset[ApiKey] = frozenset(
     ApiKey(key)
     for key, layout in LAYOUTS.items()
-    if any(field.name in ("topics", "markers") for field in layout.request)
+    if any(field.name in ("topics", "markers", "directories") for field in layout.request)
 )
 """The APIs whose requests name partitions that the relay can read."""

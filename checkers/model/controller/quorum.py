@@ -408,8 +408,9 @@ class IsrProposal:
 def refused_with(quorum: Quorum, place: Place, proposal: IsrProposal) -> ErrorCode:
     """Return the error with which a controller refuses a proposal, NONE where it takes it.
 
-    Read from ReplicationControlManager (`alterPartition`, `validateAlterPartitionData`), 3.3.0,
-    3.3.2, 3.5.2 and 3.8.0: KRaft's brokers know topic ids, so AlterPartition is version 2 at least.
+    Read from ReplicationControlManager (`alterPartition`, `validateAlterPartitionData`), 3.3.0 to
+    4.3.1, and the classes of 4.4.0: the order of the checks is the same in all. KRaft's brokers
+    know topic ids, so AlterPartition is version 2 at least.
     """
     partition = quorum.image.partitions.get(place)
     leader = quorum.image.brokers.get(proposal.leader)
@@ -538,6 +539,32 @@ def cancelled(quorum: Quorum, place: Place) -> Fields:
     return change(quorum, place, target)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """A broker's request to note that its replica lies in a directory (AssignReplicasToDirs)."""
+
+    broker: int
+    broker_epoch: int
+    directory: str
+
+
+def answer_to_assignment(quorum: Quorum, place: Place, assignment: Assignment) -> ErrorCode:
+    """Return the error with which a controller answers for a partition, NONE where it notes it.
+
+    Read from ReplicationControlManager.handleAssignReplicasToDirs, 3.7.1 to 4.3.1.
+    """
+    broker = quorum.image.brokers.get(assignment.broker)
+    if broker is None or broker.epoch != assignment.broker_epoch:
+        return ErrorCode.STALE_BROKER_EPOCH
+    if place[0] not in quorum.image.names:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    partition = quorum.image.partitions.get(place)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    is_replica = assignment.broker in partition.replicas
+    return ErrorCode.NONE if is_replica else ErrorCode.NOT_LEADER_FOR_PARTITION
+
+
 def directory_assigned(quorum: Quorum, place: Place, broker: int, directory: str) -> Fields:
     """Return what changes as a broker tells where a replica lies (handleAssignReplicasToDirs)."""
     target = Target(
@@ -574,6 +601,7 @@ def alone(
     proposals: Collection[IsrProposal] | None,
     *,
     asked: Collection[Election],
+    assignments: Collection[Assignment] | None = None,
 ) -> Iterator[tuple[str, Fields]]:
     """Yield each event about one partition that may have been, with what it changes.
 
@@ -583,6 +611,7 @@ def alone(
         written: What was written: it tells the replicas and directories that somebody chose.
         proposals: What its leaders asked for; None where nobody saw that.
         asked: The elections that a client or a timer may have asked for.
+        assignments: The directories that brokers told of; None where nobody saw that.
     """
     partition = quorum.image.partitions[place]
     seen = _proposed_in(quorum, place, written) if proposals is None else proposals
@@ -599,7 +628,9 @@ def alone(
         yield "reassignment", reassigned(quorum, place, chosen)
     yield "reassignment cancelled", cancelled(quorum, place)
     for broker, directory in zip(partition.replicas, written.get("Directories", ()), strict=False):
-        if directory != partition.directory(broker):
+        if directory != partition.directory(broker) and (
+            assignments is None or _is_told(quorum, broker, directory, assignments)
+        ):
             yield "directory assigned", directory_assigned(quorum, place, broker, directory)
     for broker in partition.isr:
         known = quorum.image.brokers.get(broker)
@@ -608,6 +639,16 @@ def alone(
             yield "shutdown", without(quorum, broker, (place,)).get(place, {})
         elif known is not None and not known.has_online(partition.directory(broker)):
             yield "directory assigned", without(quorum, broker, (place,)).get(place, {})
+
+
+def _is_told(
+    quorum: Quorum, broker: int, directory: str, assignments: Collection[Assignment]
+) -> bool:
+    """Return whether the broker's present process told that its replica lies in the directory."""
+    known = quorum.image.brokers.get(broker)
+    return known is not None and (
+        Assignment(broker=broker, broker_epoch=known.epoch, directory=directory) in assignments
+    )
 
 
 def _proposed_in(quorum: Quorum, place: Place, written: Fields) -> Iterator[IsrProposal]:

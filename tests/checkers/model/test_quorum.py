@@ -8,11 +8,13 @@ from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.metadata_image import LOST, MIGRATING, UNASSIGNED
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.controller.quorum import (
+    Assignment,
     Election,
     IsrAnswer,
     IsrProposal,
     alone,
     answer_to,
+    answer_to_assignment,
     cancelled,
     created,
     elected,
@@ -231,6 +233,33 @@ def test_a_broker_that_shuts_down_leaves_isrs_again_after_the_controller_moved()
     state.image.brokers[1] = replace(state.image.brokers[1], is_shutting_down=True)
     ways = [*alone(state, PLACE, {"Isr": (0, 2), "Leader": 0}, (), asked=())]
     assert ("shutdown", {"Isr": (0, 2), "Leader": 0}) in ways
+
+
+def test_a_directory_is_noted_only_for_the_process_that_told_of_it() -> None:
+    told = Assignment(broker=1, broker_epoch=11, directory="D9")
+    written, fields = {"Directories": ("D0", "D9", "D2")}, {"Directories": ("D0", "D9", "D2")}
+    for assignments, is_possible in (
+        (None, True),
+        ((told,), True),
+        ((), False),
+        ((replace(told, broker_epoch=5),), False),
+        ((replace(told, directory="D8"),), False),
+        ((replace(told, broker=2, broker_epoch=12),), False),
+    ):
+        ways = dict(alone(quorum(NEW), PLACE, written, (), asked=(), assignments=assignments))
+        assert (ways.get("directory assigned") == fields) is is_possible, assignments
+
+
+def test_what_a_broker_tells_of_a_directory_is_answered_partition_by_partition() -> None:
+    told = Assignment(broker=1, broker_epoch=11, directory="D9")
+    for place, assignment, error in (
+        (PLACE, told, ErrorCode.NONE),
+        (PLACE, replace(told, broker_epoch=5), ErrorCode.STALE_BROKER_EPOCH),
+        (PLACE, replace(told, broker=3, broker_epoch=13), ErrorCode.NOT_LEADER_FOR_PARTITION),
+        ((PLACE[0], 1), told, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (("another topic", 0), told, ErrorCode.UNKNOWN_TOPIC_ID),
+    ):
+        assert answer_to_assignment(quorum(NEW), place, assignment) == error, place
 
 
 def test_a_record_says_what_is_set_in_it() -> None:

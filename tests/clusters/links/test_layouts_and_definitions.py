@@ -22,6 +22,7 @@ _FOLDER = "common/message/"
 _SINCE = (2, 8)
 _NEWEST = 1 << 15
 _ALSO_CALLED = {
+    "directory": {"id"},
     "error_code": {"partition_error_code"},
     "forgotten_topics": {"forgotten_topics_data"},
     "host": {"host_name", "v0_host"},

@@ -99,6 +99,25 @@ def test_a_registration_of_every_version_tells_the_incarnation_and_its_answer_th
     assert response.detail == {"error_code": 0, "broker_epoch": 29}
 
 
+def test_a_broker_tells_directory_by_directory_where_its_replicas_lie():
+    topic = uuid.UUID(int=0x88)
+    named = b"\x02" + LOG_DIRECTORY.bytes + b"\x02" + topic.bytes
+    asked = struct.pack(">iq", 1, 29) + named + b"\x02" + struct.pack(">i", 4) + 4 * NO_TAGS
+    message = read(flexible(73, 0, asked), target=100)
+    assert (message.source, message.is_readable) == (1, True)
+    entry = {
+        "topic": None,
+        "topic_id": "AAAAAAAAAAAAAAAAAAAAiA",
+        "partition": 4,
+        "directory": "AAAAAAAAAAAAAAAAAAAAdw",
+    }
+    assert message.detail == {"broker_id": 1, "broker_epoch": 29, "partitions": [entry]}
+    json.dumps(message.detail)
+    told = struct.pack(">ih", 0, 0) + named + b"\x02" + struct.pack(">ih", 4, 6) + 4 * NO_TAGS
+    response = answer_to(message, answer(told))
+    assert response.detail == {"error_code": 0, "partitions": [entry | {"error_code": 6}]}
+
+
 def metadata_fetch(version, *, broker=2, offset=40):
     """A raft client's Fetch: by name up to version 12, with a replica state from 15 on."""
     tags = NO_TAGS
