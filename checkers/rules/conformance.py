@@ -26,7 +26,7 @@ def replicas_as_predicted(evidence: PartitionEvidence) -> Iterator[Finding]:
     brokers may delete; the checkpointed high watermark. That one must be the one that memory holds
     where a gate or settling saw it in that broker's checkpoint and nothing has
     moved it since; where the process has ended, one that the file could hold. Elsewhere the
-    checkpoint lags behind memory, and must only not be ahead of the prediction.
+    checkpoint lags behind memory: it lies between what memory has had since it was last known.
     **Does not verify**: a predicted log end offset behind the last batch, which no file tells;
     codecs and timestamps, which are not predicted; indexes.
     """
@@ -246,7 +246,7 @@ def _is_high_watermark(real: ReplicaEvidence, expected: ReplicaEvidence) -> bool
     checkpointed = real.high_watermarks[0]
     if not real.is_running:
         return checkpointed in expected.high_watermarks
-    return checkpointed <= max(expected.high_watermarks)
+    return min(expected.high_watermarks) <= checkpointed <= max(expected.high_watermarks)
 
 
 def _is_pinned(real: ReplicaEvidence, expected: ReplicaEvidence) -> bool:
@@ -263,7 +263,7 @@ def _marks(real: ReplicaEvidence, expected: ReplicaEvidence) -> str:
     if _is_pinned(real, expected):
         return f"{expected.high_watermarks[0]}, which the run saw there before"
     if real.is_running:
-        return f"at most {max(expected.high_watermarks)}"
+        return f"{min(expected.high_watermarks)} to {max(expected.high_watermarks)}"
     return f"one of {list(expected.high_watermarks)}"
 
 

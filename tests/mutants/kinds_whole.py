@@ -246,12 +246,16 @@ _exchange_gone("an exchange of UpdateMetadata is gone", "UpdateMetadata", _BOTH)
 _exchange_gone("an exchange of LeaderAndIsr is gone", "LeaderAndIsr", _BOTH)
 _exchange_gone("an answer to UpdateMetadata is gone", "UpdateMetadata", ("response",))
 _exchange_gone("an answer to LeaderAndIsr is gone", "LeaderAndIsr", ("response",))
-add(
-    "whole: a client's timestamps of the day before",
-    lambda run: run.edit_line(
+
+
+@kind("whole: a client's timestamps of the day before")
+def _older_timestamps(run: RunCopy) -> str:
+    """Of a write that was acknowledged: no batch says when a refused one was sent."""
+    lines = run.lines("history.jsonl")
+    acknowledged = {line["operation"] for line in lines if line["type"] == "ok"}
+    return run.edit_line(
         "history.jsonl",
         more("timestamp_ms", -86_400_000),
-        lambda line: "timestamp_ms" in line,
+        lambda line: "timestamp_ms" in line and line["operation"] in acknowledged,
         "timestamp",
-    ),
-)
+    )
