@@ -1,6 +1,5 @@
 # What is run while working.
 PYTHON ?= .venv/bin/python
-JARS ?= $(HOME)/.cache/kchaos/maven
 PYTEST := $(PYTHON) -m pytest -q -n 2 --dist loadgroup
 # A play waits for its cluster for much of its time: five of them leave 4 % of two cores idle.
 PLAYS := $(PYTHON) -m pytest -q -n 5 --dist loadgroup
@@ -57,8 +56,7 @@ semantic-mutants: ## conditions of the checkers changed one by one: hours; --num
 	$(PYTHON) -m tests.semantic_mutants $(ARGS)
 
 look-up: ## what RELEASE=4.4.0 changes beside the newest known one: methods, rules, request versions
-	$(PYTHON) -c "from kchaos.clusters.kafka.distribution import resolve; resolve('$(RELEASE)')"
-	$(PYTHON) -m tests.look_up.class_files $(RELEASE) --jars $(JARS)
+	$(PYTHON) -m tests.look_up.class_files $(RELEASE)
 
 pages: ## the pages for people, in build/pages/; a link that leads nowhere is refused
 	$(PYTHON) -m tests.built_pages

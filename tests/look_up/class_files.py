@@ -1,11 +1,12 @@
 """What changed between two releases in their class files: what a new release needs a look at.
 
-    python -m tests.look_up.class_files RELEASE --jars DIR
+    python -m tests.look_up.class_files RELEASE
 
 Kafka publishes class files of every release, and not always a source jar. The command prints the
 methods that changed of each class that rules look into, the rules whose probes look there, and the
-newest versions of requests. Packages and the numbers of lambdas are left out of the comparison, so
-that a class that only moved is unchanged. `javap`, of a JDK, disassembles.
+newest versions of requests. Packages, outer classes and the numbers of lambdas are left out of the
+comparison, so that a class that only moved is unchanged; so are methods that a compiler made.
+`javap`, of a JDK, disassembles.
 """
 
 import argparse
@@ -18,11 +19,15 @@ import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from textwrap import fill
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.releases.every_rule import EVERY_RULE
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.versions import LOOKED_UP
+from kchaos.clusters.errors import ClusterError
+from kchaos.clusters.kafka.distribution import resolve
+from kchaos.clusters.system.cache import cache_directory
 from tests.look_up.probes import KAFKA_FILES, PROBES, Probe
 
 Methods = Mapping[tuple[str, str], Counter[str]]
@@ -37,8 +42,10 @@ _NOT_COMPARED = (
     (re.compile(r"^((?:goto|if|jsr)\w*\s+|\s*(?:\d+|default): )\d+$"), r"\1"),
     (re.compile(r"^(\s+\d+){3}\s+(?=Class|any)"), ""),
     (re.compile(r"([\w$]+[/.])+(?=[\w$])"), ""),
+    (re.compile(r"\b(?:[A-Z]\w*\$)+(?=[A-Z])"), ""),
 )
-"""Places in the code and in the table of constants, numbers of lambdas, packages."""
+"""Places in the code and in the table of constants, numbers of lambdas, packages, outer classes."""
+_MADE_BY_COMPILER = re.compile(r"\$(?![A-Z])")
 _REQUEST = re.compile(r"common/message/(\w+)Request\.json")
 _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 
@@ -64,10 +71,15 @@ def methods(disassembled: str) -> Methods:
 
 
 def changed(before: Methods, after: Methods) -> dict[str, list[str]]:
-    """Return by class the names of methods that are new, gone or have other code."""
+    """Return by class the names of methods that are new, gone or have other code.
+
+    Lambdas count as code of their method; what else a compiler made is left out.
+    """
     found: dict[str, list[str]] = {}
     for of_class, name in sorted(before.keys() | after.keys()):
-        if before.get((of_class, name)) != after.get((of_class, name)):
+        if not _MADE_BY_COMPILER.search(name) and before.get((of_class, name)) != after.get(
+            (of_class, name)
+        ):
             found.setdefault(of_class, []).append(name)
     return found
 
@@ -144,6 +156,13 @@ def _jars(jars: Path, release: str) -> list[Path]:
     return found
 
 
+def _fetched(releases: Iterable[str]) -> Path:
+    """Return the folder of the cache that has the jars of these releases."""
+    for release in releases:
+        resolve(release)
+    return cache_directory() / "maven"
+
+
 def main(arguments: list[str]) -> int:
     """Print what changed; return 0, or 2 where something could not be read."""
     parser = argparse.ArgumentParser(
@@ -151,24 +170,26 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("release", help="the new one")
     parser.add_argument("--before", help="one whose rules are known; the newest of them, if left")
-    parser.add_argument("--jars", type=Path, required=True, help="folder in Maven's layout")
+    parser.add_argument("--jars", type=Path, help="folder in Maven's layout, if not the cache")
     options = parser.parse_args(arguments)
     known = [release for release in LOOKED_UP if release != options.release]
     both = (options.before or known[-1], options.release)
     try:
-        before, after = (methods_of(options.jars, release) for release in both)
-        versions, newer = (request_versions(options.jars, release) for release in both)
-    except ModelError as error:
+        jars = options.jars or _fetched(both)
+        before, after = (methods_of(jars, release) for release in both)
+        versions, newer = (request_versions(jars, release) for release in both)
+    except (ClusterError, ModelError) as error:
         print(error, file=sys.stderr)
         return 2
     print(f"what changed from {both[0]} to {both[1]}:")
     for of_class, names in changed(before, after).items():
-        print(f"{of_class}: {', '.join(names)}")
+        print(fill(f"{of_class}: {', '.join(names)}", 100, subsequent_indent="    "))
     for name in sorted(versions.keys() | newer.keys()):
         if versions.get(name) != newer.get(name):
             print(f"{name}Request: {versions.get(name, 'none')} to {newer.get(name, 'none')}")
     rules = ", ".join(to_look_at(EVERY_RULE, before, after)) or "none"
-    print(f"rules whose probes look at what changed: {rules}")
+    print(fill(f"rules whose probes look at what changed: {rules}", 100, subsequent_indent="    "))
+    print("next: CONTRIBUTING.md, A new release")
     return 0
 
 

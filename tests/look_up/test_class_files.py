@@ -39,6 +39,17 @@ def test_a_class_that_only_moved_is_unchanged() -> None:
     assert changed(methods(PARTITION), methods(MOVED)) == {}
 
 
+def test_a_class_that_is_no_longer_nested_is_unchanged_and_what_a_compiler_made_is_left_out() -> (
+    None
+):
+    nested = PARTITION.replace(".eligible:()Z", ".eligible:(Lkafka/RequestChannel$Request;)Z")
+    moved = nested.replace("kafka/RequestChannel$Request", "org/apache/Request")
+    assert changed(methods(nested), methods(moved)) == {}
+    setter = "  public void logManager_$eq();\n    Code:\n       0: return\n\n  public boolean is"
+    with_setter = PARTITION.replace("  public boolean is", setter, 1)
+    assert changed(methods(PARTITION), methods(with_setter)) == {}
+
+
 def test_a_method_with_another_call_constant_or_lambda_is_named_with_its_rules() -> None:
     for old, new in (
         (".eligible:()Z", ".live:()Z"),
@@ -63,3 +74,5 @@ def test_versions_of_requests_are_read_from_the_jar_and_a_missing_release_ends_w
     assert request_versions(tmp_path, "4.4.0") == {"Fetch": "4-18"}
     assert main(["4.4.0", "--before", "4.3.1", "--jars", str(tmp_path)]) == 2
     assert "no jar of Kafka 4.3.1" in capsys.readouterr().err
+    assert main(["4.99.0"]) == 2
+    assert "'4.99.0' is no known Kafka release" in capsys.readouterr().err
