@@ -7,9 +7,7 @@ from typing import Any, Literal
 from kchaos.checkers.acts import Direction
 from kchaos.checkers.json_form import NOT_WRITTEN
 
-Fate = Literal[
-    "passed", "held", "released", "cut", "abandoned", "replaced", "forged", "completed"
-]
+Fate = Literal["passed", "held", "released", "cut", "abandoned", "replaced", "forged", "completed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
