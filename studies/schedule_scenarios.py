@@ -45,7 +45,7 @@ from kchaos.harness.steps.scenario_steps import (
     Tell,
 )
 from kchaos.studies.explore import Schedule
-from kchaos.studies.explore.acts import untold, waits_for_zookeeper
+from kchaos.studies.explore.acts import uninformed, waits_for_zookeeper
 from kchaos.studies.explore.at_once import PARTITION
 from kchaos.studies.explore.moves import ChaosMove
 
@@ -162,7 +162,7 @@ def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
         yield Tell(text=text_of(act))
         yield from _before(act, before, after)
         yield from done
-        yield AwaitQuiet(untold=tuple(sorted(untold(World(after)))))
+        yield AwaitQuiet(untold=tuple(sorted(uninformed(World(after)))))
         yield from _asked_anew(before, after)
         yield from _gates(before, after, is_healing=number >= heals_from)
 

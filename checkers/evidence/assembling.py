@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckpointError
-from kchaos.checkers.evidence.broker_epochs import ControlRequest, never_told
+from kchaos.checkers.evidence.broker_epochs import ControlRequest, never_informed
 from kchaos.checkers.evidence.clients import CommittedRead
 from kchaos.checkers.evidence.markers import Marker
 from kchaos.checkers.evidence.partition import (
@@ -81,7 +81,7 @@ def run_evidence(
                 earlier=() if before is None else tuple(_earlier(before)),
                 copied_from=snapshot.copied_from,
                 late_requests=tuple(_late(evidence, partition)) if snapshot.is_final else (),
-                never_told=_never_told(evidence, partition, snapshot, state),
+                never_informed=_never_informed(evidence, partition, snapshot, state),
                 cleaned_until=evidence.cleaned_until(partition, snapshot),
                 **(_of_tier(evidence, own, partition, snapshot) if evidence.is_tiered else {}),
                 **same,
@@ -325,12 +325,14 @@ def _late(evidence: RunEvidence, partition: TopicPartition) -> Iterator[ControlR
             yield request
 
 
-def _never_told(
+def _never_informed(
     evidence: RunEvidence, partition: TopicPartition, snapshot: TakenSnapshot, state: StateSeen
 ) -> tuple[int, ...]:
     if not snapshot.is_final or state.leader_epoch < 0:
         return ()
-    return never_told(evidence.control, evidence.events, partition, evidence.assignment(partition))
+    return never_informed(
+        evidence.control, evidence.events, partition, evidence.assignment(partition)
+    )
 
 
 def _about(

@@ -147,7 +147,7 @@ def control_requests(
         ) from error
 
 
-def never_told(
+def never_informed(
     requests: Sequence[ControlRequest] | None,
     events: Sequence[TimedEvent],
     partition: TopicPartition,

@@ -222,8 +222,8 @@ class PartitionEvidence:
         dropped: Followers that left its ISR while their leader kept fetches of theirs unread.
         late_requests: Control requests about the partition that kchaos made, or that arrived when
             the generation of the broker for which they were meant was over (KIP-380).
-        never_told: Registered brokers of the assignment whose process got no LeaderAndIsr about the
-            partition, as far as the links saw.
+        never_informed: Registered brokers of the assignment whose process got no LeaderAndIsr about
+            the partition, as far as the links saw.
         cleaned_until: Below it (exclusive) log cleaners may have removed records until the
             snapshot; 0 where none went over the partition.
         delete_retention_s: For how long cleaners keep a record without a value, in seconds.
@@ -269,7 +269,7 @@ class PartitionEvidence:
     impossible: tuple[prediction.ImpossibleHighWatermark, ...] = ()
     dropped: tuple[DroppedFollower, ...] = ()
     late_requests: tuple[ControlRequest, ...] = ()
-    never_told: tuple[int, ...] = ()
+    never_informed: tuple[int, ...] = ()
     cleaned_until: int = 0
     delete_retention_s: float = 86_400.0
     is_compacted: bool = False

@@ -53,14 +53,14 @@ def generation_not_initialised(evidence: PartitionEvidence, side: Side) -> Itera
         return
     running = {replica.broker for replica in evidence.side(side) if replica.is_running}
     if side == OBSERVED:
-        untold = set(evidence.never_told) - _said_by_settling(evidence)
+        uninformed = set(evidence.never_informed) - _said_by_settling(evidence)
     else:
-        untold = {
+        uninformed = {
             replica.broker
             for replica in evidence.side(side)
             if not replica.is_hosted and replica.fetcher != OTHER_TOPIC
         }
-    for broker in sorted(untold & running):
+    for broker in sorted(uninformed & running):
         yield evidence.finding(
             _UNTOLD,
             brokers=(broker,),

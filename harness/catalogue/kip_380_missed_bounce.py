@@ -76,7 +76,7 @@ def _controller_log(text: str) -> Mapping[str, Any]:
     return {"log": {"broker": CONTROLLER, "pattern": re.escape(text)}}
 
 
-def _untold(topic: str) -> ExpectedFinding:
+def _uninformed(topic: str) -> ExpectedFinding:
     """Return the finding that no request informed the new generation of its replica."""
     return ("generation-not-initialised", (BOUNCING,), -1, -1, topic)
 
@@ -88,7 +88,7 @@ def _dead(topic: str) -> ExpectedFinding:
 
 def _unsafe(*witness: Mapping[str, Any]) -> k.Expectation:
     """Return the expectation for a killed broker that no request informs."""
-    findings = (_untold("t"), _untold("u"), _untold("v"), _dead("t"), _dead("v"))
+    findings = (_uninformed("t"), _uninformed("u"), _uninformed("v"), _dead("t"), _dead("v"))
     return k.Expectation(safe=False, findings=findings, witness=witness)
 
 
@@ -178,7 +178,7 @@ KIP_380_MISSED_BOUNCE = k.Entry(
         (_PAUSED, "2.1.1"): _unsafe(_OVERLOOKED),
         (_CLEAN, "2.1.1"): k.Expectation(
             safe=False,
-            findings=(_untold("t"), _untold("u"), _untold("v"), _dead("v")),
+            findings=(_uninformed("t"), _uninformed("u"), _uninformed("v"), _dead("v")),
             witness=(_HELD, _OVERLOOKED),
         ),
     }

@@ -27,7 +27,7 @@ def await_quiet_without_links(play: Play, *, level: bool = False) -> None:
         await_quiet(play, level=level)
 
 
-def await_quiet(play: Play, *, level: bool = False, untold: Collection[int] = ()) -> None:
+def await_quiet(play: Play, *, level: bool = False, uninformed: Collection[int] = ()) -> None:
     """Wait until controller and followers have done what they can after the last act.
 
     That is, for each partition: no broker that is gone leads it, or is in the ISR beside its
@@ -40,14 +40,15 @@ def await_quiet(play: Play, *, level: bool = False, untold: Collection[int] = ()
     a former controller wrote after it. What does not come in time (a truncation that never ends,
     say) is observed as "not-quiet", and the scenario goes on.
 
-    With `level` every follower's log must also end at its leader's log end offset. `untold` brokers
-    get no request about their replicas, as predicted: they neither learn of them nor fetch.
+    With `level` every follower's log must also end at its leader's log end offset. Brokers that are
+    `uninformed` get no request about their replicas, as predicted: they neither learn of them nor
+    fetch.
     """
     missing: list[str] = []
 
     def is_quiet() -> bool:
         with play.cluster.metadata.one_look():
-            missing[:] = _missing(play, level=level, untold=untold)
+            missing[:] = _missing(play, level=level, uninformed=uninformed)
         return not missing
 
     try:
@@ -61,7 +62,7 @@ def await_quiet(play: Play, *, level: bool = False, untold: Collection[int] = ()
         play.observed(observations.WaitedInVain(detail=str(error)))
 
 
-def _missing(play: Play, *, level: bool, untold: Collection[int]) -> Iterator[str]:
+def _missing(play: Play, *, level: bool, uninformed: Collection[int]) -> Iterator[str]:
     look = look_at(play)
     elected = look.controller
     if look.will_elect_controller:
@@ -75,7 +76,7 @@ def _missing(play: Play, *, level: bool, untold: Collection[int]) -> Iterator[st
         return
     left_in_isr = _left_in_isr(play, elected, play.observer.look_at_controller())
     for partition in look.partitions():
-        yield from _of_partition(partition, elected, left_in_isr, level, untold)
+        yield from _of_partition(partition, elected, left_in_isr, level, uninformed)
     # Afterwards: a request may follow the one by which a broker has heard.
     for broker in sorted(look.working):
         if not look.may_not_hear(broker) and gates.is_yet_to_answer(play, broker, elected):
@@ -103,7 +104,7 @@ def _of_partition(
     elected: int,
     left_in_isr: frozenset[int],
     level: bool,
-    untold: Collection[int],
+    uninformed: Collection[int],
 ) -> Iterator[str]:
     """Yield the reasons why the partition is not quiet yet.
 
@@ -127,7 +128,7 @@ def _of_partition(
         return
     unaware = [replica for replica in working if not partition.has_heard(replica)]
     for broker in working:
-        if look.may_not_hear(broker) or broker in untold:
+        if look.may_not_hear(broker) or broker in uninformed:
             continue
         if broker in unaware:
             yield f"broker {broker} has not heard of {partition.name} with {partition.state}"

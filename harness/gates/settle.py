@@ -70,13 +70,13 @@ def _settle_all(play: Play, partitions: Sequence[TopicPartition] | None, settled
     there = _partitions(play) if partitions is None else partitions
     partitions = [each for each in there if each.topic not in deleting]
     settled.partitions = partitions
-    untold = uninitialised(play, sorted(_hosts(play, partitions)))
+    uninformed = uninitialised(play, sorted(_hosts(play, partitions)))
     deadline = awake_s() + _BOUNDS * settled.bound_s
     moved: Sequence[TopicPartition] = partitions
     moving: list[TopicPartition] = []
     # A controller that is late may change a partition while the others settle.
     while moved and settled.state == "converged" and awake_s() < deadline:
-        are_there = [_settle_partition(play, each, untold, settled) for each in moved]
+        are_there = [_settle_partition(play, each, uninformed, settled) for each in moved]
         if not all(are_there):
             deleting |= _await_deletions(play, settled, deleting)
         # Where a replica does not follow, its reassignment cannot end.
@@ -205,7 +205,7 @@ def _hosts(play: Play, partitions: Sequence[TopicPartition]) -> set[int]:
 
 
 def _settle_partition(
-    play: Play, partition: TopicPartition, untold: Mapping[int, str], settled: Settled
+    play: Play, partition: TopicPartition, uninformed: Mapping[int, str], settled: Settled
 ) -> bool:
     """Settle one partition; begin again if its state changed meanwhile.
 
@@ -219,7 +219,7 @@ def _settle_partition(
     while True:
         tried = Settled(bound_s=settled.bound_s)
         try:
-            is_over = _is_settled(play, partition, untold, tried)
+            is_over = _is_settled(play, partition, uninformed, tried)
         except BrokerExited as error:
             if not error.name.startswith("broker"):
                 raise
@@ -247,12 +247,12 @@ def _settle_partition(
 
 
 def _is_settled(
-    play: Play, partition: TopicPartition, untold: Mapping[int, str], settled: Settled
+    play: Play, partition: TopicPartition, uninformed: Mapping[int, str], settled: Settled
 ) -> bool:
     """Add the partition's outcome; return False, or `_Moved`, if its state has changed."""
     name = f"{partition.name}"
-    seen = _await_rest(play, partition, untold, settled)
-    in_sync = [broker for broker in seen["isr"] if broker not in untold]
+    seen = _await_rest(play, partition, uninformed, settled)
+    in_sync = [broker for broker in seen["isr"] if broker not in uninformed]
     failed = seen["failed"]
     abort = _unless_moved(play, partition, seen)
     probed = Probed(
@@ -264,7 +264,7 @@ def _is_settled(
         abort=abort,
     )
     end: int | None = -1
-    if seen["leader"] >= 0 and seen["leader"] not in untold:
+    if seen["leader"] >= 0 and seen["leader"] not in uninformed:
         _await_followers(play, partition, seen, in_sync, settled.bound_s, abort)
         end = probe(probed)
     is_replicated = end is not None and end >= 0 and is_probe_replicated(probed, end)
@@ -344,7 +344,7 @@ def _await_followers(
 
 
 def _await_rest(
-    play: Play, partition: TopicPartition, untold: Mapping[int, str], settled: Settled
+    play: Play, partition: TopicPartition, uninformed: Mapping[int, str], settled: Settled
 ) -> dict[str, Any]:
     """Wait until each live replica is in sync or failed, or nothing moves; return the view.
 
@@ -362,7 +362,7 @@ def _await_rest(
             raise _Deleted
         seen.clear()
         seen.update(_look(play, partition, replicas))
-        away = {*seen["isr"], *map(int, seen["failed"]), *untold}
+        away = {*seen["isr"], *map(int, seen["failed"]), *uninformed}
         waiting = [broker for broker in seen["live"] if broker not in away]
         # Whose session has ended is about to be taken out of the ISR, and to come back.
         waiting += [broker for broker in seen["live"] if broker not in seen["registered"]]
@@ -382,7 +382,7 @@ def _await_rest(
         abort=gates.no_exit(play),
     )
     gates.check_causes_of_death(play)
-    _note_rest(play, partition, replicas, seen, untold, settled)
+    _note_rest(play, partition, replicas, seen, uninformed, settled)
     return seen
 
 
@@ -391,7 +391,7 @@ def _note_rest(
     partition: TopicPartition,
     replicas: Sequence[int],
     seen: Mapping[str, Any],
-    untold: Mapping[int, str],
+    uninformed: Mapping[int, str],
     settled: Settled,
 ) -> None:
     """Note which replicas have failed, and which stand still."""
@@ -406,11 +406,11 @@ def _note_rest(
         detail = f"leader {seen['leader']} for {settled.bound_s:g} s, {controller_works(play)}"
         settled.add("offline-partition", partition, -1, detail)
     for broker in seen["live"]:
-        if broker in untold:
+        if broker in uninformed:
             settled.worsen("failed")
-            settled.add("generation-not-initialised", partition, broker, untold[broker])
+            settled.add("generation-not-initialised", partition, broker, uninformed[broker])
             if broker == seen["leader"]:
-                detail = f"its leader {broker} does not know that it leads: {untold[broker]}"
+                detail = f"its leader {broker} does not know that it leads: {uninformed[broker]}"
                 settled.add("offline-partition", partition, -1, detail)
         elif broker not in seen["isr"] and str(broker) not in seen["failed"]:
             settled.worsen("stalled")

@@ -35,7 +35,9 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
     """
     if play.cluster.links is None or play.cluster.spec.is_kraft:
         return {}
-    suspects = {broker: _in_words(play, broker) for broker in brokers if _is_untold(play, broker)}
+    suspects = {
+        broker: _in_words(play, broker) for broker in brokers if _is_uninformed(play, broker)
+    }
     if not suspects:
         return {}
     began = time.monotonic()
@@ -44,7 +46,7 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
     deadline = time.monotonic() + quiet_s
     await_until(
         lambda: (
-            not any(_is_untold(play, suspect) for suspect in suspects)
+            not any(_is_uninformed(play, suspect) for suspect in suspects)
             or time.monotonic() > deadline
         ),
         timeout_s=2 * quiet_s,
@@ -54,7 +56,7 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
     return {
         suspect: f"{words}; nor did it {works}, nor for {quiet_s:g} s more"
         for suspect, words in suspects.items()
-        if _is_untold(play, suspect)
+        if _is_uninformed(play, suspect)
     }
 
 
@@ -79,7 +81,7 @@ def controller_works(play: Play) -> str:
     return f"while controller {broker} gave a new topic its leader at once"
 
 
-def _is_untold(play: Play, broker: int) -> bool:
+def _is_uninformed(play: Play, broker: int) -> bool:
     return not _received(play, broker, ApiKey.LEADER_AND_ISR)
 
 

@@ -301,7 +301,7 @@ class AwaitQuiet:
 
     def perform(self, play: Play) -> None:
         """Wait until the cluster is quiet; record an overdue activity as "not-quiet"."""
-        await_quiet(play, level=self.level, untold=self.untold)
+        await_quiet(play, level=self.level, uninformed=self.untold)
 
 
 STEPS: Mapping[str, type[Any]] = {

@@ -151,8 +151,8 @@ class ActedCluster:
         return state.changed({component: value(changed) for component, changed in changes.items()})
 
 
-def untold(world: World) -> set[int]:
-    """Return the registered brokers whose process nobody told that it has a replica (KIP-380)."""
+def uninformed(world: World) -> set[int]:
+    """Return the registered brokers whose process does not know that it has a replica (KIP-380)."""
     return {
         broker
         for broker in set(world.registered()) & set(world.assignment(PARTITION))
@@ -188,7 +188,7 @@ def _can_be_forced(world: World, act: ChaosMove) -> bool:
 
 
 def _reaches_untold(world: World, act: ChaosMove) -> bool:
-    """Return whether a broker that nobody told anything hears of a decision because of an act.
+    """Return whether a broker that was not informed hears of a decision because of an act.
 
     The controller takes it for the process of before, and names a leader. The metadata cache of the
     broker is empty: it does not follow, and the UpdateMetadata that comes next does not make up for
@@ -196,7 +196,7 @@ def _reaches_untold(world: World, act: ChaosMove) -> bool:
     """
     if act.kind not in _ELECTS:
         return False
-    return bool(untold(world) - {act.broker})
+    return bool(uninformed(world) - {act.broker})
 
 
 def _rejoins_some_time(world: World, follower: int) -> bool:

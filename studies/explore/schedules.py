@@ -18,7 +18,7 @@ from kchaos.studies.explore.acts import (
     RECORDS,
     ActedBrokers,
     ActedCluster,
-    untold,
+    uninformed,
 )
 from kchaos.studies.explore.at_once import PARTITION
 from kchaos.studies.explore.canonical import form_of_schedules
@@ -174,7 +174,7 @@ class _ScheduleSearch:
 def wrong_at_end(schedule: Schedule) -> str:
     """Return what is wrong in the last state of a schedule, after all is healed, or ""."""
     last = schedule.states[-1]
-    forgotten = sorted(untold(World(last)))
+    forgotten = sorted(uninformed(World(last)))
     return _broken(World(last), last(PROMISED)) or (
         f"broker {forgotten[0]} got no request" if forgotten else ""
     )

@@ -85,7 +85,7 @@ def test_an_answer_that_is_not_the_releases_is_not_as_predicted() -> None:
 
 
 def test_a_running_broker_that_nobody_told_is_found() -> None:
-    planted = evidence(replica(0, BOTH), replica(1, BOTH), never_told=(1,), settle=AT_REST)
+    planted = evidence(replica(0, BOTH), replica(1, BOTH), never_informed=(1,), settle=AT_REST)
 
     assert shown(generation_not_initialised(planted, OBSERVED)) == [
         ("generation-not-initialised", (1,), -1, -1)
@@ -93,7 +93,7 @@ def test_a_running_broker_that_nobody_told_is_found() -> None:
 
 
 def test_a_broker_that_nobody_told_yet_in_a_run_that_never_settled_is_none() -> None:
-    failed_at_a_step = evidence(replica(0, BOTH), replica(1, BOTH), never_told=(1,))
+    failed_at_a_step = evidence(replica(0, BOTH), replica(1, BOTH), never_informed=(1,))
 
     assert shown(generation_not_initialised(failed_at_a_step, OBSERVED)) == []
 
@@ -101,7 +101,7 @@ def test_a_broker_that_nobody_told_yet_in_a_run_that_never_settled_is_none() -> 
 def test_a_broker_that_was_told_or_does_not_run_is_none() -> None:
     told = evidence(replica(0, BOTH), replica(1, BOTH), settle=AT_REST)
     stopped = replica(1, BOTH, is_running=False)
-    down = evidence(replica(0, BOTH), stopped, never_told=(1,), settle=AT_REST)
+    down = evidence(replica(0, BOTH), stopped, never_informed=(1,), settle=AT_REST)
 
     assert shown(generation_not_initialised(told, OBSERVED)) == []
     assert shown(generation_not_initialised(down, OBSERVED)) == []
@@ -110,7 +110,7 @@ def test_a_broker_that_was_told_or_does_not_run_is_none() -> None:
 def test_what_settling_says_of_the_whole_broker_is_not_said_twice() -> None:
     reason = {"kind": "generation-not-initialised", "broker": 1, "detail": "no LeaderAndIsr"}
     settle = {"state": "failed", "reasons": [reason]}
-    planted = evidence(replica(0, BOTH), replica(1, BOTH), never_told=(0, 1), settle=settle)
+    planted = evidence(replica(0, BOTH), replica(1, BOTH), never_informed=(0, 1), settle=settle)
 
     assert shown(generation_not_initialised(planted, OBSERVED)) == [
         ("generation-not-initialised", (0,), -1, -1)

@@ -7,7 +7,7 @@ import pytest
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import STALE_CLIENT_ID, TopicPartition
-from kchaos.checkers.evidence.broker_epochs import generations, never_told
+from kchaos.checkers.evidence.broker_epochs import generations, never_informed
 from kchaos.checkers.evidence.epoch_rounds import epoch_rounds
 from kchaos.checkers.evidence.run import RunEvidence
 from tests.support.run_builder import CONTROLLER_SESSION, RunBuilder
@@ -189,7 +189,7 @@ def test_a_new_process_that_no_request_named_was_never_told(tmp_path: Path) -> N
     build = two_generations(tmp_path / "run")
     build.write_zookeeper()
     facts = RunEvidence(build.run)
-    assert never_told(facts.control, facts.events, T, (0, 1)) == (0, 1)
+    assert never_informed(facts.control, facts.events, T, (0, 1)) == (0, 1)
 
 
 def test_a_new_process_that_was_told_or_refused_all_is_told_apart(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_new_process_that_was_told_or_refused_all_is_told_apart(tmp_path: Path
     for build, expected in ((told, ()), (refused, (1,))):
         build.write_zookeeper()
         facts = RunEvidence(build.run)
-        assert never_told(facts.control, facts.events, T, (1,)) == expected
+        assert never_informed(facts.control, facts.events, T, (1,)) == expected
 
 
 def test_without_links_nothing_is_said(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_without_links_nothing_is_said(tmp_path: Path) -> None:
     build.write_zookeeper()
     facts = RunEvidence(build.run)
     assert facts.control is None
-    assert never_told(None, facts.events, T, (1,)) == ()
+    assert never_informed(None, facts.events, T, (1,)) == ()
 
 
 # -- Questions for leader epochs at the links, where a fetch session leaves something out --

@@ -13,6 +13,7 @@ from kchaos.harness.catalogue import CATALOGUE, entry_named, in_order, scenario_
 from kchaos.harness.errors import UsageError
 from kchaos.harness.run.runner import play
 from kchaos.harness.run.scenario import Scenario, with_points
+from kchaos.harness.steps.scenario_steps import Tell
 from tests.golden import stored
 from tests.support.drivers import play_options
 from tests.support.plays_of_ci import (
@@ -79,11 +80,17 @@ def test_the_stored_run_is_one_of_the_entry_as_it_stands_and_gives_what_it_says(
     results = stored.judged_as_stored(folder.name, tmp_path / "judged", runs=folder.parent)
 
     assert (name, of_run.case, of_run.release) in showing(name)
-    assert of_run == Scenario.from_json(as_written)
+    assert _without_words(of_run) == _without_words(Scenario.from_json(as_written))
     assert results.conforms is conformance_of(scenario)
     assert (results.expected, results.expectation_from) == (True, "scenario")
     assert results.witness
     assert all(witness.found for witness in results.witness)
+
+
+def _without_words(scenario: Scenario) -> Scenario:
+    """Return a scenario without title and story, which may become plainer without a new run."""
+    steps = [replace(step, text="") if isinstance(step, Tell) else step for step in scenario.steps]
+    return replace(scenario, title="", steps=tuple(steps))
 
 
 def test_a_scenario_survives_being_written_and_read() -> None:

@@ -11,7 +11,7 @@ from kchaos.harness.report.cause.control_requests import late_request
 from kchaos.harness.report.cause.differences import DIFFERING, difference
 from kchaos.harness.report.cause.epoch_caches import contradicted_batches
 from kchaos.harness.report.cause.losses import loss, metadata_lost
-from kchaos.harness.report.cause.registrations import fenced_leader, untold_broker
+from kchaos.harness.report.cause.registrations import fenced_leader, uninformed_broker
 from kchaos.harness.report.cause.stopped_replication import offline_partition, stopped_replication
 from kchaos.harness.report.cause.story import CauseStep, Story, story_of, worst_of
 from kchaos.harness.report.cause.tiers import tier_reads
@@ -122,7 +122,7 @@ _EXPLAINED_BY: Mapping[str, Callable[[Story], Iterator[CauseStep]]] = {
     "committed-loss": loss,
     "stale-request-accepted": late_request,
     "epoch-cache-mismatch": contradicted_batches,
-    "generation-not-initialised": untold_broker,
+    "generation-not-initialised": uninformed_broker,
     "fenced-leader": fenced_leader,
     "truncated-below-high-watermark": below_high_watermark,
     "high-watermark-regression": below_high_watermark,

@@ -1,4 +1,4 @@
-"""Registrations in a cause: a broker that nobody told of its replicas, or that lost its own."""
+"""Registrations in a cause: an uninformed broker, or one that lost its own."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -43,7 +43,7 @@ def fenced_leader(story: Story) -> Iterator[CauseStep]:
     yield finding_step(story.finding)
 
 
-def untold_broker(story: Story, finding: Finding | None = None) -> Iterator[CauseStep]:
+def uninformed_broker(story: Story, finding: Finding | None = None) -> Iterator[CauseStep]:
     """Yield a registered broker that no request informed of its replicas, and what it lacked."""
     finding = finding or story.finding
     steps = [step for broker in finding.brokers for step in _registered(story, broker)[-2:]]

@@ -10,7 +10,7 @@ from kchaos.harness.report.cause.control_requests import not_accepted, obeyed_be
 from kchaos.harness.report.cause.elections import election_step
 from kchaos.harness.report.cause.epoch_questions import beyond, repeated_questions
 from kchaos.harness.report.cause.isr_changes import dropped, isr_not_changed
-from kchaos.harness.report.cause.registrations import not_registered, untold_broker
+from kchaos.harness.report.cause.registrations import not_registered, uninformed_broker
 from kchaos.harness.report.cause.story import MOST_STEPS, CauseStep, Story
 from kchaos.harness.report.cause.tiers import rebuilt_from_tier
 from kchaos.harness.report.cause.topics import made_again
@@ -110,7 +110,7 @@ def _unaware(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
     """Yield a broker that no request informed of its replicas, of the first finding of one."""
     for finding in story.loaded.findings:
         if finding.kind == "generation-not-initialised" and {*finding.brokers} & {*concerned}:
-            yield from untold_broker(story, finding)
+            yield from uninformed_broker(story, finding)
             last = story.states[-1][1]
             if finding.brokers[0] in last.isr and last.leader not in finding.brokers:
                 yield CauseStep(
