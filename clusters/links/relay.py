@@ -290,6 +290,9 @@ class Connection:
                     assert isinstance(message, Message)
                     self._conversation.complete(message, of_records)
             self._send_bytes(flow, chunk)
+        if rest and isinstance(message, Message) and not flow.is_abandoned:
+            # Its sender hung up or died before it had sent the rest.
+            self._conversation.record(message, "abandoned")
 
     def _send_message(self, flow: Flow, message: Message, head: memoryview) -> None:
         """Send a message's head as soon as no cut and no rule stops it, and record its delivery."""
