@@ -26,6 +26,7 @@ from kchaos.checkers.evidence.about import (
 )
 from kchaos.checkers.evidence.actions import TimedEvent, in_one_order, is_internal, read_actions
 from kchaos.checkers.evidence.broker_epochs import ControlRequest, control_requests
+from kchaos.checkers.evidence.client_history import ClientHistory, client_history
 from kchaos.checkers.evidence.clients import ClientsSeen, read_clients
 from kchaos.checkers.evidence.dropped import (
     OverdueFetch,
@@ -341,6 +342,19 @@ class RunEvidence:
         turns = [timed.time for timed in self.events if isinstance(timed.event, changes)]
         turns += [deletion.time for each in self.deletions.values() for deletion in each]
         return joined(not_seen(self.said, self.clients), sorted(turns))
+
+    @cached_property
+    def client_history(self) -> ClientHistory | None:
+        """The clients' history from links and the test's statements, None without both."""
+        if self.clients is None and not self.said_alone:
+            return None
+        left_out = {
+            partition.topic
+            for partition in self.partitions
+            if self.is_compacted(partition.topic) or self.deletions.get(partition.topic)
+        }
+        lines = () if self.clients is None else self.clients.lines
+        return client_history(lines, left_out=left_out, said=self.said_alone)
 
     @cached_property
     def markers(self) -> tuple[Marker, ...] | None:

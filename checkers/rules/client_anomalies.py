@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.evidence.client_history import ClientHistory, client_history
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.histories.anomalies import Anomaly, anomalies
@@ -26,7 +25,7 @@ def client_anomalies(evidence: RunEvidence) -> Iterator[Finding]:
     on, nothing read that was aborted or not committed yet, and the order of each producer.
     **Does not verify**: what `checkers.evidence.client_history` leaves out.
     """
-    history = history_of(evidence)
+    history = evidence.client_history
     if history is None:
         return
     seen = [
@@ -57,23 +56,10 @@ def _skips_only(anomaly: Anomaly, aborted: set[tuple[str, Value]]) -> bool:
 
 def not_known(evidence: RunEvidence) -> Iterator[str]:
     """Yield the facts of clients that the links do not show and that are not judged therefore."""
-    history = history_of(evidence)
+    history = evidence.client_history
     if history is not None and history.operations:
         yield NOT_TOLD
         yield from (f"anomalies of clients: {sentence}" for sentence in history.not_known)
-
-
-def history_of(evidence: RunEvidence) -> ClientHistory | None:
-    """Return the clients' history from links and the test's statements, or None without both."""
-    if evidence.clients is None and not evidence.said_alone:
-        return None
-    left_out = {
-        partition.topic
-        for partition in evidence.partitions
-        if evidence.is_compacted(partition.topic) or evidence.deletions.get(partition.topic)
-    }
-    lines = () if evidence.clients is None else evidence.clients.lines
-    return client_history(lines, left_out=left_out, said=evidence.said_alone)
 
 
 def _permitted(

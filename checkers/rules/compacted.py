@@ -9,6 +9,8 @@ producer's state. Each replica is cleaned by its own broker, when that likes to.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
 
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.partition import (
@@ -336,8 +338,12 @@ def _key(operation: Operation) -> _Key:
 
 
 def _joined(operation: Operation, ranges: Iterable[Range]) -> str:
-    return join_payload_digests(
-        (payload, 1)
-        for first, last in ranges
-        for payload in operation.payloads[first - operation.base_offset :][: last - first + 1]
-    )
+    payloads, base_offset = operation.payloads, operation.base_offset
+    parts = [payloads[first - base_offset : last - base_offset + 1] for first, last in ranges]
+    return _digest(parts[0] if len(parts) == 1 else tuple(chain.from_iterable(parts)))
+
+
+@lru_cache(1 << 17)
+def _digest(payloads: tuple[str, ...]) -> str:
+    """Return the digest of records, of which each replica and more than one rule asks."""
+    return join_payload_digests((payload, 1) for payload in payloads)

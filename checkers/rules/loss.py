@@ -5,7 +5,13 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from kchaos.checkers.evidence.history import Operation
-from kchaos.checkers.evidence.partition import BatchEvidence, Excuse, PartitionEvidence, Side
+from kchaos.checkers.evidence.partition import (
+    BatchEvidence,
+    Excuse,
+    PartitionEvidence,
+    ReplicaEvidence,
+    Side,
+)
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.rules.compacted import Cleaned, Compaction, acknowledged, held, in_doubt
 from kchaos.checkers.rules.offsets import Range, common, headers, in_words, inside, merged, without
@@ -43,12 +49,12 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
     """
     if not evidence.is_final:
         return
-    compaction = Compaction(evidence, side)
+    compaction, replicas = Compaction(evidence, side), evidence.in_sync(side)
     losses, doubtful = list[_Loss](), list[Range]()
     for operation in acknowledged(evidence, side):
         if not evidence.is_told_too_late(operation):
             by_cleaner = compaction.of(operation)
-            gone = _gone(evidence, side, operation, by_cleaner)
+            gone = _gone(evidence, side, replicas, operation, by_cleaner)
             doubtful += common(gone, by_cleaner.in_doubt)
             losses += _losses(evidence, operation, without(gone, by_cleaner.in_doubt))
     yield from in_doubt(evidence, -1, doubtful)
@@ -72,14 +78,18 @@ def loss(evidence: PartitionEvidence, side: Side) -> Iterator[Finding]:
 
 
 def _gone(
-    evidence: PartitionEvidence, side: Side, operation: Operation, by_cleaner: Cleaned
+    evidence: PartitionEvidence,
+    side: Side,
+    replicas: Sequence[ReplicaEvidence],
+    operation: Operation,
+    by_cleaner: Cleaned,
 ) -> list[Range]:
     """Return the offsets at which no in-sync replica has a record that must exist."""
     # Retention may have deleted what lies below the log start of every in-sync replica.
-    start = min((evidence.log_start(replica) for replica in evidence.in_sync(side)), default=0)
+    start = min((evidence.log_start(replica) for replica in replicas), default=0)
     there = [(0, start - 1)] if start else []
     there += by_cleaner.superseded
-    for replica in evidence.in_sync(side):
+    for replica in replicas:
         there += held(replica.batches, operation, by_cleaner)
         if operation.is_said and operation.function == "produce":
             there += _partly_said(evidence, side, operation, replica.batches)

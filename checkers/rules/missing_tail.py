@@ -76,19 +76,20 @@ def _promised_end(
 
     A record that no other in-sync replica holds is left out.
     """
-    return max(
-        (
-            last + 1
-            for operation in compaction.operations
-            if operation.function == "produce"
+    end = 0
+    for operation in sorted(compaction.operations, key=lambda each: -each.last_offset):
+        if operation.last_offset < end:
+            break
+        if (
+            operation.function == "produce"
             and operation.promised
             and broker in operation.isr_when_ended
             and not evidence.is_told_too_late(operation)
-            for replica in others
-            for _, last in held(replica.batches, operation, compaction.of(operation))
-        ),
-        default=0,
-    )
+        ):
+            for replica in others:
+                for _, last in held(replica.batches, operation, compaction.of(operation)):
+                    end = max(end, last + 1)
+    return end
 
 
 def _own_end(evidence: PartitionEvidence) -> int:
