@@ -5,13 +5,12 @@ to 3.9. With KRaft a delta of the metadata log stands in the place of a request
 (ReplicaManager.applyDelta, 3.3.2 and 4.1.2).
 """
 
-from dataclasses import replace
-
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.broker import follower, leader, offset_reset, process
 from kchaos.checkers.model.state.state import Broker, Checkpoint
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import (
     LeaderAndIsr,

@@ -8,7 +8,6 @@ ReplicaFetcherThread, ReplicaFetcherBlockingSend, ReplicaManager.fetchMessages a
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from kchaos.checkers.acts import Hold, TopicPartition
 from kchaos.checkers.model.broker import follower as following
@@ -19,6 +18,7 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.epoch_cache import latest_epoch
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import EpochRound
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.replica import FetcherState, FetcherThread
 from kchaos.checkers.model.values.requests import (
     Answer,

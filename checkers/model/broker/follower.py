@@ -6,7 +6,6 @@ AbstractFetcherManager, 0.10.2.2, 1.1.1, 2.1.1, 2.3.1, 2.8.2 and 3.6.2.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.broker import leader as leading
@@ -23,6 +22,7 @@ from kchaos.checkers.model.values.epoch_cache import (
 from kchaos.checkers.model.values.events import PartitionState, ReplicaMoved
 from kchaos.checkers.model.values.log import UnexpectedAppendOffset
 from kchaos.checkers.model.values.prediction import PredictedBatch, Truncation
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.replica import (
     FetcherState,
     FetcherThread,

@@ -5,7 +5,6 @@ Read from kafka.cluster.Partition, kafka.cluster.Replica and kafka.server.Replic
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.broker import cleaning, topic_settings
@@ -17,6 +16,7 @@ from kchaos.checkers.model.values.events import PartitionState, Produce
 from kchaos.checkers.model.values.log import OffsetOutOfRange, batches_of
 from kchaos.checkers.model.values.prediction import PredictedBatch, PredictedProduce, Promise
 from kchaos.checkers.model.values.producers import SentBatch, producer_state, sent_before
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.replica import (
     FollowerView,
     GrantedIsr,

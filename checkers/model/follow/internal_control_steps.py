@@ -1,7 +1,7 @@
 """Internal steps of a broker with a control request: no observation shows them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
@@ -15,6 +15,7 @@ from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import PartitionState
 from kchaos.checkers.model.values.fetchers import leader_of
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import (
     ControlRequest,

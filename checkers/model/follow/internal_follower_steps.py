@@ -1,7 +1,6 @@
 """Internal steps of a fetcher thread: no observation shows them."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TypeGuard
 
 from kchaos.checkers.acts import TopicPartition
@@ -20,6 +19,7 @@ from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import Truncation
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.replica import FetcherThread
 from kchaos.checkers.model.values.requests import (
     MOVED_TO_TIER,

@@ -8,7 +8,6 @@ kafka.server.AlterIsrManager, 2.7.0, 2.8.2, 3.0.2, 3.1.0 and 3.6.2.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.broker import leader
@@ -16,6 +15,7 @@ from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import IsrAsked, IsrWanted
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.replica import Replica, WantedIsr
 
 

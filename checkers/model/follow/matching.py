@@ -1,7 +1,6 @@
 """Matching: a message of the machine beside the one that was seen."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 
 from kchaos.checkers.acts import TopicPartition
@@ -12,6 +11,7 @@ from kchaos.checkers.model.follow import observations
 from kchaos.checkers.model.state.state import Broker
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.prediction import PredictedBatch
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.replica import FetcherThread, Replica
 from kchaos.checkers.model.values.requests import (
     Answer,

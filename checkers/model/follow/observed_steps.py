@@ -1,7 +1,6 @@
 """Observed steps: the next item of a record is taken, and only states that it fits go on."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from kchaos.checkers import acts
 from kchaos.checkers.errors import ModelError
@@ -21,6 +20,7 @@ from kchaos.checkers.model.state.state import Broker
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values import events
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, PredictedProduce
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.replica import GrantedIsr
 from kchaos.checkers.model.values.requests import (
     Answer,

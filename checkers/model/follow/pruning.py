@@ -5,8 +5,6 @@ before its trace in the record: then the other orders lead to the same states, a
 looked at. What a state needs no more is left out, so that states that are alike are equal.
 """
 
-from dataclasses import replace
-
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.broker import exchange
 from kchaos.checkers.model.follow.internal_control_steps import handle_control
@@ -14,6 +12,7 @@ from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import errors_differ
 from kchaos.checkers.model.state.state import Broker, Component, State
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import (
     MOVED_TO_TIER,

@@ -1,11 +1,12 @@
 """One replica's log: batches as they are on disk, and an end offset that may differ from them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.producers import NO_SNAPSHOT, ProducerMark, ProducerSnapshot
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.shared import Shared
 from kchaos.checkers.segments.batch import Record, join_payload_digests, payload_digest
 

@@ -4,11 +4,12 @@ Read from kafka.log.ProducerStateManager and ProducerAppendInfo, 0.11.0.0, 1.1.1
 3.8.0.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeVar
 
 from kchaos.checkers.json_form import SOMETIMES
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.shared import Shared
 
 NO_EPOCH = -1

@@ -1,11 +1,12 @@
 """Replicas and fetcher threads: what is on disk, and what a running process knows of it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.model.values.epoch_cache import Entries, EpochsOfLog
 from kchaos.checkers.model.values.log import EMPTY_LOG, Log
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.requests import Answer, PartitionRequest
 
 
