@@ -1,7 +1,6 @@
 """Internal steps of a leader with a fetcher's request: no observation shows them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from kchaos.checkers.acts import TopicPartition
@@ -16,6 +15,7 @@ from kchaos.checkers.model.follow.observations import FetchAnswered, ResponseSee
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.replica import Replica, Role
 from kchaos.checkers.model.values.requests import Exchange, FetchAnswer, Stage
 
@@ -32,6 +32,7 @@ class _LeaderStep(NamedTuple):
         taken: How many observations were taken.
         asking: Its choice when a follower has come far enough for the ISR, None before it is taken.
         withheld: Partitions of which it sends no records, since its quota is used up.
+        is_likely: Whether only what is likely is asked for.
     """
 
     state: State
@@ -42,6 +43,7 @@ class _LeaderStep(NamedTuple):
     taken: int
     asking: Asking | None = None
     withheld: frozenset[TopicPartition] = frozenset()
+    is_likely: bool = False
 
     @property
     def leader_id(self) -> int:
@@ -84,6 +86,18 @@ def at_leader(
         for world in _in_each_manner(step._replace(state=state.changed(moved.changes))):
             world.changes = {**moved.changes, **world.changes}
             yield world
+
+
+def likely_at_leader(
+    state: State, follower: int, source: int, request: Exchange, lookahead: Lookahead, index: int
+) -> Iterator[World]:
+    """Yield worlds of `at_leader` without unlikely ones, and without a log that begins later.
+
+    For the arguments see `at_leader`.
+    """
+    step = _LeaderStep(state, follower, source, request, lookahead, index, is_likely=True)
+    if request.stage is not Stage.WAITING or not _waits_on(step):
+        yield from _in_each_manner(step)
 
 
 def _waits_on(step: _LeaderStep) -> bool:
@@ -176,7 +190,7 @@ def _goes_to_the_log(step: _LeaderStep) -> Iterator[World]:
     if request.stage is Stage.ARRIVED and seen is not None:
         yield from _refused_while_told(step, seen)
     is_uncounted = request.stage in (Stage.ARRIVED, Stage.READ)
-    if is_uncounted and request.api == FETCH and seen is not None:
+    if is_uncounted and request.api == FETCH and seen is not None and not step.is_likely:
         unread = yet_to_read(world, step.follower, step.source, request, seen, step.withheld)
         if unread:
             yield from _counted_in_part(step, unread)
@@ -199,7 +213,7 @@ def _goes_to_the_log(step: _LeaderStep) -> Iterator[World]:
         looked = World(step.state)
         exchange.look(looked, step.follower, step.source, request, step.withheld)
         yield looked
-    if is_uncounted and request.api == FETCH:
+    if is_uncounted and request.api == FETCH and not step.is_likely:
         yield from _counted_in_part(step)
 
 

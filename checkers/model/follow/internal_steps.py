@@ -1,7 +1,7 @@
 """Internal steps of all kinds, likeliest first; those of no module of their own stand here."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from kchaos.checkers.acts import FailLogDirectory, TopicPartition
 from kchaos.checkers.model.broker import exchange, leader, log_start, process, tier
@@ -10,7 +10,11 @@ from kchaos.checkers.model.controller import outboxes
 from kchaos.checkers.model.follow import isr_requests
 from kchaos.checkers.model.follow.internal_control_steps import control_steps
 from kchaos.checkers.model.follow.internal_follower_steps import at_follower, came_too_late
-from kchaos.checkers.model.follow.internal_leader_steps import at_leader, begin_later
+from kchaos.checkers.model.follow.internal_leader_steps import (
+    at_leader,
+    begin_later,
+    likely_at_leader,
+)
 from kchaos.checkers.model.follow.internal_produce_steps import produce_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.matching import files_differ, is_on, request_differs, request_of
@@ -22,10 +26,11 @@ from kchaos.checkers.model.follow.observations import (
     ResponseSeen,
 )
 from kchaos.checkers.model.settle.views import replicas_of
-from kchaos.checkers.model.state.state import Broker, State
+from kchaos.checkers.model.state.state import Broker, Component, State
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.fetchers import sources_of
+from kchaos.checkers.model.values.fetchers import leader_of, sources_of
 from kchaos.checkers.model.values.prediction import Copied
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.model.values.replica import GrantedIsr, Replica, Role
 from kchaos.checkers.model.values.requests import Exchange, Stage
 
@@ -51,20 +56,73 @@ def internal_steps(state: State, lookahead: Lookahead, index: int, decided: int)
         if get(("control", broker_id)) is not None:
             yield from control_steps(state, broker_id, lookahead, index)
         yield from _learn(state, broker_id, replicas, lookahead, index)
-    followers = [(broker_id, get(("fetchers", broker_id))) for broker_id in broker_ids]
     for leader_id in working:
-        for broker_id, fetchers in followers:
-            if broker_id == leader_id:
-                continue
-            for source in (leader_id,) if fetchers is None else sources_of(leader_id, fetchers):
-                for request in get(("exchanges", broker_id, source)) or ():
-                    if request.is_at_leader and request.number is not None:
-                        yield from at_leader(state, broker_id, source, request, lookahead, index)
+        for follower, source in _followers(state, leader_id):
+            for request in get(("exchanges", follower, source)) or ():
+                if request.is_at_leader and request.number is not None:
+                    yield from at_leader(state, follower, source, request, lookahead, index)
     for broker_id in working:
         for source in get(("leaders", broker_id)) or ():
             yield from at_follower(state, broker_id, source, lookahead, index, decided)
     yield from produce_steps(state, lookahead, index)
     yield from _copies(state)
+
+
+Touched = tuple[Any, ...]
+"""What a step has changed, so that another one may follow from it.
+
+It is ("appended", leader, partition), ("asked", leader, follower, source) of a request, ("fetcher",
+broker, source), or ("produces",): in this order they are looked at.
+"""
+
+
+def touched(state: State, changes: Iterable[Component]) -> Iterator[Touched]:
+    """Yield what changes have touched of writes and fetches, given the state after them."""
+    for component in changes:
+        match component:
+            case "exchanges" | "thread", broker_id, source:
+                yield "asked", leader_of(source), broker_id, source
+                yield "fetcher", broker_id, source
+            case "replica", leader_id, _:
+                for follower, source in _followers(state, leader_id):
+                    yield "asked", leader_id, follower, source
+            case "appended", _, _:
+                yield component
+    if state(("sent",)):
+        yield ("produces",)
+
+
+def likely_steps(
+    state: State, lookahead: Lookahead, index: int, decided: int, what: Touched
+) -> Iterator[World]:
+    """Yield the likely ones of `internal_steps` with what was touched.
+
+    For the other arguments see `internal_steps`.
+    """
+    match what:
+        case "appended", leader_id, partition:
+            if state(what):
+                world = World(state)
+                leader.settle_append(world, leader_id, partition)
+                yield world
+        case "asked", _, follower, source:
+            for request in state(("exchanges", follower, source)) or ():
+                if request.is_at_leader and request.number is not None:
+                    yield from likely_at_leader(state, follower, source, request, lookahead, index)
+        case "fetcher", broker_id, source:
+            yield from at_follower(state, broker_id, source, lookahead, index, decided)
+        case _:
+            yield from produce_steps(state, lookahead, index)
+
+
+def _followers(state: State, leader_id: int) -> Iterator[tuple[int, int]]:
+    """Yield followers that a leader may have, with the sources of their threads for it."""
+    get = state.lookup
+    for broker_id in get(("brokers",)) or ():
+        if broker_id != leader_id:
+            fetchers = get(("fetchers", broker_id))
+            for source in (leader_id,) if fetchers is None else sources_of(leader_id, fetchers):
+                yield broker_id, source
 
 
 def early_requests(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:

@@ -25,9 +25,22 @@ from typing import Any, NamedTuple, overload
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.controller.recorded import unexplained
-from kchaos.checkers.model.follow.internal_steps import early_requests, internal_steps
+from kchaos.checkers.model.follow.internal_steps import (
+    Touched,
+    early_requests,
+    internal_steps,
+    likely_steps,
+    touched,
+)
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.observations import Record, Seen, is_action
+from kchaos.checkers.model.follow.observations import (
+    ClientAnswered,
+    Record,
+    RequestSeen,
+    ResponseSeen,
+    Seen,
+    is_action,
+)
 from kchaos.checkers.model.follow.observed_steps import Excluded, take, take_decision
 from kchaos.checkers.model.follow.other_rules import spared_by
 from kchaos.checkers.model.follow.pruning import needed, step_at_once
@@ -41,7 +54,7 @@ from kchaos.checkers.model.settle.rounds import settle
 from kchaos.checkers.model.settle.views import replicas_of
 from kchaos.checkers.model.state.state import EMPTY, Component, State
 from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import ControllerElected, Decided, Snapshot
+from kchaos.checkers.model.values.events import ControllerElected, Decided, Produce, Snapshot
 from kchaos.checkers.model.values.prediction import (
     Copied,
     DisallowedDecision,
@@ -76,6 +89,11 @@ None may come further, and one of them must have looked at all that follows.
 """
 
 
+_QUIET_KINDS = (RequestSeen, ResponseSeen, Produce, ClientAnswered)
+_QUIET = 30
+"""So many observations of these kinds come next where several are taken at a stroke."""
+_STROKE = 16
+"""So many are taken at a stroke, at most. What goes before another kind is taken one by one."""
 _STATES_A_LOOK = 500
 _PROGRESS: ContextVar[Callable[[int, int], None] | None] = ContextVar("progress", default=None)
 
@@ -97,6 +115,7 @@ class _Step:
         changes: What the step changed.
         is_late: Whether there is little hope that it leads to the end of the record.
         dead_end: Why it cannot lead there, or "".
+        is_settled: Whether what it changed alone may have steps that leave no trace follow.
     """
 
     node: _Node
@@ -105,6 +124,7 @@ class _Step:
     changes: Mapping[Component, Any] = field(default_factory=dict)
     is_late: bool = False
     dead_end: str = ""
+    is_settled: bool = False
 
     def remember(self) -> None:
         """Have its state again, by all that was changed before."""
@@ -345,6 +365,16 @@ def progress() -> Callable[[int, int], None] | None:
     return _PROGRESS.get()
 
 
+def _quiet_until(record: Record) -> list[int]:
+    """Return for each observation where the next one is of something but writes and fetches."""
+    until, next_one = list[int](), len(record.seen)
+    for index in range(len(record.seen) - 1, -1, -1):
+        if not isinstance(record.seen[index].what, _QUIET_KINDS):
+            next_one = index
+        until.append(next_one)
+    return [*reversed(until), len(record.seen)]
+
+
 class _Search:
     """Depth first, what a cluster does at once first; no state is looked at twice.
 
@@ -370,6 +400,7 @@ class _Search:
         self._patience = patience
         self._tell = _PROGRESS.get()
         self._progress = 0
+        self._quiet_until = _quiet_until(record)
         given: dict[Component, Any] = {("deletes", topic): True for topic in record.deleting}
         for partition, offset in record.remote_deleted.items():
             given["remotely deleted", partition] = offset
@@ -513,12 +544,23 @@ class _Search:
 
     def _next(self, step: _Step) -> Iterator[_Step]:
         node = step.node
+        if step.is_settled and self._is_quiet(node):
+            for most in (_STROKE, 1):
+                following = self._at_a_stroke(step, most)
+                if following is not None and not (following.is_late or following.dead_end):
+                    yield following
         at_once = step_at_once(node.state, self.lookahead, node.seen)
         if at_once is not None:
             yield self._step(step, at_once, node.seen, node.decided)
             return
         for world in internal_steps(node.state, self.lookahead, node.seen, node.decided):
             yield self._step(step, world, node.seen, node.decided)
+        yield from self._observed(step)
+        for world in early_requests(node.state, self.lookahead, node.seen):
+            yield self._step(step, world, node.seen, node.decided)
+
+    def _observed(self, step: _Step) -> Iterator[_Step]:
+        node = step.node
         for decided in self._order(node):
             world = World(node.state)
             try:
@@ -527,11 +569,67 @@ class _Search:
                     yield self._step(step, world, node.seen, node.decided + 1)
                 else:
                     self._see(world, node)
-                    yield self._step(step, world, node.seen + 1, node.decided)
+                    following = self._step(step, world, node.seen + 1, node.decided)
+                    following.is_settled = True
+                    yield following
             except Excluded:
                 continue
-        for world in early_requests(node.state, self.lookahead, node.seen):
-            yield self._step(step, world, node.seen, node.decided)
+
+    def _at_a_stroke(self, step: _Step, most: int) -> _Step | None:
+        """Take some observations, and after each of them all likely steps that follow from it.
+
+        Only the last state is looked at. Where it leads nowhere, the search goes step by step.
+        Return None if no observation can be taken.
+        """
+        (seen, decided, state), last = step.node, step
+        every, pending = dict[Component, Any](), {*touched(state, step.changes)}
+        changes, notes = dict[Component, Any](), list[object]()
+        while True:
+            world = self._likely(state, seen, decided, pending)
+            if world is None:
+                if changes or seen > last.node.seen:
+                    last = _Step(_Node(seen, decided, EMPTY), tuple(notes), last, changes)
+                    every.update(changes)
+                    changes, notes = {}, []
+                node, world = _Node(seen, decided, state), World(state)
+                if seen - step.node.seen >= most or self._order(node) != (False,):
+                    break
+                try:
+                    self._see(world, node)
+                except Excluded:
+                    break
+                seen += 1
+            after = needed(world.changes, self.lookahead, seen)
+            state = state.changed(after, is_hashed=False)
+            pending.update(touched(state, after))
+            changes.update(after)
+            notes += world.notes
+        if last is step:
+            return None
+        state = step.node.state.changed(every)
+        last.node, last.is_settled = _Node(seen, decided, state), True
+        last.is_late = is_out_of_reach(state, every, self.lookahead, seen)
+        last.dead_end = never_answered(state, every, self.lookahead, seen)
+        return last
+
+    def _likely(self, state: State, seen: int, decided: int, pending: set[Touched]) -> World | None:
+        """Return the next likely step with what was touched, which stays pending alone."""
+        for what in sorted(pending):
+            for world in likely_steps(state, self.lookahead, seen, decided, what):
+                if not world.is_unlikely:
+                    return world
+            pending.remove(what)
+        return None
+
+    def _is_quiet(self, node: _Node) -> bool:
+        """Return whether nothing but writes and fetches happens now and soon after."""
+        state = node.state
+        return (
+            not state.awaits
+            and self._quiet_until[node.seen] - node.seen >= _QUIET
+            and self._order(node) == (False,)
+            and all(state(("control", broker_id)) is None for broker_id in state(("brokers",)))
+        )
 
     def _step(self, before: _Step, world: World, seen: int, decided: int) -> _Step:
         state = before.node.state

@@ -178,13 +178,14 @@ class State:
         """Return every component that has a value."""
         return dict(self._components)
 
-    def changed(self, changes: Mapping[Component, Any]) -> "State":
+    def changed(self, changes: Mapping[Component, Any], *, is_hashed: bool = True) -> "State":
         """Return the state with these components changed.
 
-        Its hash is made of this state's, if that was asked for; else it is made when it is.
+        Its hash is made of this state's, if that was asked for; else, and of a state that is not to
+        be hashed, it is made when it is asked for.
         """
         components = dict(self._components)
-        value, awaits = self._hash, self.awaits
+        value, awaits = self._hash if is_hashed else None, self.awaits
         for component, after in changes.items():
             before = components.get(component)
             if component[0] in _AWAITING:

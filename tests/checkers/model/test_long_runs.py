@@ -58,7 +58,8 @@ def test_branches_far_behind_are_forgotten_and_a_run_is_explained_all_the_same(
         kept.append(sum(map(len, branches._visited.values())))
 
     monkeypatch.setattr(search._Branches, "_forget", noting)
-    prediction = follow(loaded_record(60, partitions=3))
+    monkeypatch.setattr(search, "_STROKE", 1)
+    prediction = follow(loaded_record(120, partitions=3))
 
     assert prediction.emptied_by is None
     assert len(kept) > 20
