@@ -7,7 +7,7 @@ A line that has "not_judged" says why the relay could not read a message, which 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kchaos.checkers.acts import TopicPartition
@@ -17,6 +17,7 @@ from kchaos.checkers.evidence.history import Operation, Transaction
 from kchaos.checkers.formats.error_codes import ErrorCode, appended_nothing, error_name
 from kchaos.checkers.json_form import NOT_WRITTEN, SOMETIMES
 from kchaos.checkers.model.values.producers import ProducerMark
+from kchaos.checkers.model.values.replacing import replace
 
 CLIENTS = "clients.jsonl"
 READ_COMMITTED = 1

@@ -9,7 +9,6 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 
@@ -85,6 +84,7 @@ from kchaos.checkers.model.values.events import (
     TopicDeletion,
 )
 from kchaos.checkers.model.values.prediction import EpochRound
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.observations import (
     AddressesGiven,
     BrokerStarted,

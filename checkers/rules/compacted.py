@@ -8,7 +8,7 @@ producer's state. Each replica is cleaned by its own broker, when that likes to.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
@@ -23,6 +23,7 @@ from kchaos.checkers.evidence.partition import (
     Side,
 )
 from kchaos.checkers.findings import Finding
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.rules.foreign import is_foreign
 from kchaos.checkers.rules.offsets import Range, common, covered, in_words, inside, merged, without
 from kchaos.checkers.segments.batch import join_payload_digests

@@ -9,9 +9,10 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.model.follow.unavoidable import Reached
+from kchaos.checkers.model.follow.observations import Seen
 from kchaos.checkers.model.state.state import Component
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.events import Decided
 from kchaos.checkers.model.values.log import Log
 from kchaos.checkers.model.values.prediction import PredictedBatch, ReplicaMoment
 from kchaos.checkers.model.values.replica import Replica
@@ -46,20 +47,26 @@ class _Was(NamedTuple):
         )
 
 
-def replica_moments(path: Iterable[Reached]) -> tuple[ReplicaMoment, ...]:
+def replica_moments(
+    steps: Iterable[tuple[Seen | Decided | None, Mapping[Component, Any]]],
+) -> tuple[ReplicaMoment, ...]:
     """Return each replica whenever it changed, in the order of the explanation.
+
+    A step is what of the record was taken, and the components that were changed.
 
     Changes at one time are one moment. Where one replica has very many, those stay in which more
     changed than the end of the log and the high watermark, and some of the others.
     """
     seen: dict[tuple[int, TopicPartition], list[_Was]] = {}
     time = None
-    for reached in path:
-        time = time if reached.item is None else reached.item.time
+    components: dict[Component, Any] = {}
+    world = World(components.get)
+    for item, changed in steps:
+        time = time if item is None else item.time
+        components.update(changed)
         if time is None:
             continue
-        world = World(reached.state)
-        for broker_id, partition in sorted(_changed(world, reached.changed)):
+        for broker_id, partition in sorted(_changed(world, changed)):
             replica = world.replica(broker_id, partition)
             if replica is not None:
                 is_running = world.running(broker_id) is not None

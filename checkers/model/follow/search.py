@@ -170,6 +170,11 @@ class _Path(Sequence[Reached]):
         promised = tuple(note for note in step.notes if isinstance(note, Promise))
         return Reached(self._state(place), self._item(place), promised, step.changes)
 
+    def steps(self) -> Iterator[tuple[Seen | Decided | None, Mapping[Component, Any]]]:
+        """Yield of each step what was taken and what it changed, without its state."""
+        for place, step in enumerate(self._steps):
+            yield self._item(place), step.changes
+
     def nodes(self) -> "_Nodes":
         """Return the same states, each with how much of each order was taken."""
         return _Nodes(self, self._steps)
@@ -317,9 +322,14 @@ def follow(
         notes += more
     prediction = prediction_of(state, notes, _snapshots(notes))
     path = _Path(record, steps)
-    prediction = replace(prediction, moments=replica_moments(path))
+    prediction = replace(prediction, moments=replica_moments(path.steps()))
     if search.is_complete:
-        decisive = unavoidable(path, search.generations, is_compacted=record.is_compacted)
+        decisive = unavoidable(
+            path,
+            search.generations,
+            is_compacted=record.is_compacted,
+            promises=(note for note in notes if isinstance(note, Promise)),
+        )
         spared = spared_by(record, path.nodes(), decisive)
         prediction = replace(prediction, unavoidable=spared, never_rests=decisive.never_rests)
     return replace(

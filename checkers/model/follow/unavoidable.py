@@ -78,7 +78,11 @@ class Decisive(NamedTuple):
 
 
 def unavoidable(
-    path: Sequence[Reached], generations: Mapping[int, Generation], *, is_compacted: bool = False
+    path: Sequence[Reached],
+    generations: Mapping[int, Generation],
+    *,
+    is_compacted: bool = False,
+    promises: Iterable[Promise] | None = None,
 ) -> Decisive:
     """Return what is wrong in the end although everything is healed, with the step that did it.
 
@@ -88,8 +92,11 @@ def unavoidable(
         path: The states of the explanation, the first one first.
         generations: In place of what `StartBroker` says.
         is_compacted: Whether brokers compact a topic that has no cleanup.policy of its own.
+        promises: All that the explanation has, if they are at hand.
     """
-    promised = every = frozenset(promise for reached in path for promise in reached.promised)
+    if promises is None:
+        promises = (promise for reached in path for promise in reached.promised)
+    promised = every = frozenset(promises)
     steps: dict[tuple[acts.TopicPartition, tuple[int, ...], int], list[int]] = {}
     never_rests = False
     healed = _Healed(generations, is_compacted)

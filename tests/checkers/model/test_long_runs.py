@@ -1,7 +1,9 @@
 """The length of a run is no limit: what lies behind is forgotten, and each step costs the same."""
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,8 +18,11 @@ from kchaos.checkers.model.follow.observations import (
     ResponseSeen,
     Seen,
 )
-from kchaos.checkers.model.follow.unavoidable import Reached
-from kchaos.checkers.model.values.prediction import ReplicaMoment
+from kchaos.checkers.model.settle.predict import prediction_of
+from kchaos.checkers.model.state.state import State
+from kchaos.checkers.model.values import replacing
+from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.model.values.requests import Exchange, Stage
 from tests.support.loaded_record import loaded_record
 from tests.support.work import calls_of
 
@@ -83,6 +88,26 @@ def test_a_changed_batch_far_from_the_beginning_is_found_and_named_where_branche
     assert not prediction.limit
 
 
+def test_writes_and_fetches_at_a_stroke_come_to_what_single_steps_come_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record = loaded_record(60, partitions=3)
+
+    at_a_stroke = follow(record)
+    monkeypatch.setattr(search, "_QUIET", len(record.seen) + 1)
+    by_steps = follow(record)
+
+    assert at_a_stroke.states < len(record.seen) / 2 < by_steps.states
+    assert replace(at_a_stroke, states=0) == replace(by_steps, states=0)
+
+
+def test_a_value_is_replaced_as_by_its_constructor() -> None:
+    request = Exchange(api="Fetch", asked=(), number=(1, 2))
+    changes: dict[str, Any] = {"stage": Stage.READ, "is_awaited": False}
+
+    assert replacing.replace(request, **changes) == dataclasses.replace(request, **changes)
+
+
 def test_a_run_of_twice_the_length_takes_about_twice_the_work() -> None:
     short, long = loaded_record(50), loaded_record(100)
 
@@ -94,11 +119,11 @@ def test_a_state_does_not_grow_by_the_clients_that_have_their_answers(
 ) -> None:
     sizes: list[int] = []
 
-    def noting(path: Sequence[Reached]) -> tuple[ReplicaMoment, ...]:
-        sizes.append(len(path[-1].state.components()))
-        return ()
+    def noting(state: State, *rest: Any) -> Prediction:
+        sizes.append(len(state.components()))
+        return prediction_of(state, *rest)
 
-    monkeypatch.setattr(search, "replica_moments", noting)
+    monkeypatch.setattr(search, "prediction_of", noting)
     for produces in (20, 40):
         follow(loaded_record(produces, partitions=1))
 

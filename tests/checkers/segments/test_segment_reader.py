@@ -5,7 +5,8 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from kchaos.checkers.segments.batch import Batch, join_payload_digests
+from kchaos.checkers.segments import record_batch
+from kchaos.checkers.segments.batch import Batch, Record, join_payload_digests
 from kchaos.checkers.segments.reader import (
     SegmentContents,
     iter_batches,
@@ -210,6 +211,25 @@ def test_a_bit_of_the_attributes_without_a_meaning_is_a_mark(bit: int) -> None:
     contents = read(data)
     assert contents.findings == ()
     assert contents.batches[0].marks.startswith(f"attributes {1 << bit:#x}")
+
+
+def test_a_batch_of_another_replica_is_decoded_once_and_a_batch_elsewhere_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoded: list[int] = []
+    of = record_batch._records
+
+    def noting(section: memoryview, header: record_batch._Header) -> tuple[Record, ...]:
+        decoded.append(header.base_offset)
+        return of(section, header)
+
+    monkeypatch.setattr(record_batch, "_records", noting)
+    monkeypatch.setattr(record_batch, "_known", {})
+    first = read(batch(7, PAIRS, leader_epoch=1)).batches[0]
+    other = read(batch(7, PAIRS, leader_epoch=2)).batches[0]
+    assert other == first._replace(leader_epoch=2)
+    assert read(batch(8, PAIRS, leader_epoch=1)).batches[0].payload == first.payload
+    assert decoded == [7, 8]
 
 
 def test_without_decoding_the_same_batches_come_without_payload() -> None:
