@@ -144,15 +144,26 @@ def _appended(story: Story, led_epochs: Collection[int]) -> Iterator[CauseStep]:
             of_term.setdefault(own, []).append(done)
     for own, operations in [*of_term.items()][:MOST_OPERATIONS]:
         first, last = operations[0], max(each.last_offset for each in operations)
+        ended = first.ended_at or first.invoked_at
         without = " Its batch names no leader epoch." if led_epochs else ""
         yield CauseStep(
-            time=first.ended_at or first.invoked_at,
+            time=ended,
             section="time",
             brokers=(own.leader,),
             text=f"Broker {own.leader} led in leader epoch {own.leader_epoch}, and appended "
             f"what a client sent at {in_words(first.base_offset, last)}"
-            f"{uncleanly(story, own)}.{without}",
+            f"{acting_text(story, ended, about=own.leader)}"
+            f"{uncleanly(story, own)}.{_deposed(story, own, ended)}{without}",
         )
+
+
+def _deposed(story: Story, own: Term, time: float) -> str:
+    """Return that the next leader epoch had begun when an earlier leader appended."""
+    later = [state for at, state in story.states if at <= time][-1:]
+    if not later or later[0].leader_epoch <= own.leader_epoch:
+        return ""
+    leader = "without a leader" if later[0].leader < 0 else f"with leader {later[0].leader}"
+    return f" Leader epoch {later[0].leader_epoch} had begun {leader}."
 
 
 def _written(story: Story, term: Term) -> str:

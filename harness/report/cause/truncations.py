@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from kchaos.checkers.evidence.epoch_rounds import AskedRound
+from kchaos.checkers.model.releases.rules.kip_101 import KIP_101
+from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.rules.offsets import in_words
 from kchaos.harness.report.cause.elections import election_step
 from kchaos.harness.report.cause.epoch_questions import question_text
@@ -33,14 +35,27 @@ def cut_nothing(
         return
     has_cut = any(cut.broker == follower for cut in story.truncations_of_name)
     if finding.kind == "divergence" and not has_cut:
+        time = story.follows_since(follower, since)
         yield CauseStep(
-            time=story.follows_since(follower, since),
+            time=time,
             section="replicas",
             brokers=(follower,),
             is_fatal=is_fatal,
-            text=f"Broker {follower} followed again, by the model, and truncated nothing; "
+            text=f"Broker {follower} followed again, by the model, and truncated nothing"
+            f"{_all_committed(story, follower, time)}; "
             f"{in_words(finding.first_offset, finding.last_offset)} stayed.",
         )
+
+
+def _all_committed(story: Story, follower: int, time: float | None) -> str:
+    """Return that a follower's high watermark was its log's end, where nobody asks for epochs."""
+    ran = story.loaded.run.brokers.get(follower)
+    replica = None if time is None else story.replica_at(follower, time)
+    if ran is None or replica is None or replica.high_watermark < replica.log_end_offset:
+        return ""
+    if parse_version(ran.judged_as) >= parse_version(KIP_101.since[0]):
+        return ""
+    return f", since its high watermark, {replica.high_watermark}, was the end of its log"
 
 
 def below_high_watermark(story: Story) -> Iterator[CauseStep]:

@@ -54,11 +54,11 @@ def isr_text(isr: Iterable[int]) -> str:
     return f"[{', '.join(map(str, isr))}]"
 
 
-def acting_text(story: Story, time: float) -> str:
-    """Describe what faults did at a time, those on the finding's brokers first.
+def acting_text(story: Story, time: float, *, about: int = -1) -> str:
+    """Describe what faults did at a time: those on a broker, then those on the finding's brokers.
 
-    A controller that stands still counts as one of them: it decides about every broker. Of a fault
-    of somebody's own only its name is known.
+    A controller that stands still comes before these: it decides about every broker. Of a fault of
+    somebody's own only its name is known.
     """
     acting = [
         (fault.what.partition("(")[0], fault)
@@ -67,7 +67,11 @@ def acting_text(story: Story, time: float) -> str:
     ]
     concerned = set(story.finding.brokers)
     acting.sort(
-        key=lambda each: each[0] != "HoldController" and not concerned & {*_aimed_at(each[1])}
+        key=lambda each: (
+            about not in _aimed_at(each[1]),
+            each[0] != "HoldController",
+            not concerned & {*_aimed_at(each[1])},
+        )
     )
     effects = [*dict.fromkeys(_effect(name, fault) for name, fault in acting)]
     if len(effects) > _MOST_FAULTS:

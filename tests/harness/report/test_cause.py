@@ -30,6 +30,7 @@ from tests.support.report_runs import (
     DIVERGENCE,
     Page,
     diverged,
+    injected,
     judge_as,
     judged,
     prediction_of,
@@ -95,6 +96,24 @@ def test_replication_that_stopped_since_nobody_informed_a_broker_names_that_brok
     (decisive,) = [step.text for step in steps if step.is_fatal]
     assert decisive == "Broker 1 registered as generation 8, while CutLink acted."
     assert [step.text for step in steps][-2:] == ["No LeaderAndIsr.", "It stands."]
+
+
+def test_a_leader_that_appends_after_the_next_epoch_had_begun_is_said_to(tmp_path: Path) -> None:
+    build = RunBuilder(tmp_path / "run", release="0.10.2.2")
+    build.register(0, 0x10).register(1, 0x11)
+    build.topic("t", [0, 1]).state(0, 1, [0, 1])
+    build.observe(injected("away", "CutZooKeeper"), -1)
+    build.state(-1, 2, [1]).produce("late", 0, ["a"], acks=1, base_offset=0)
+    build.state(1, 3, [1]).produce("next", 1, ["b"], acks=1, base_offset=0)
+    logs = {broker: [(0, -1, [value])] for broker, value in ((0, "a"), (1, "b"))}
+    build.snapshot("final", logs, probed=False)
+
+    assert told(judge_as(build.seal(), findings=[AT_0]))[:2] == [
+        "Broker 0 led in leader epoch 1, and appended what a client sent at offset 0, while "
+        "CutZooKeeper acted. Leader epoch 2 had begun without a leader.",
+        "Broker 1 led in leader epoch 3, and appended what a client sent at offset 0, while "
+        "CutZooKeeper acted.",
+    ]
 
 
 def test_a_controller_that_stands_still_comes_before_faults_on_other_brokers() -> None:
