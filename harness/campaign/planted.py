@@ -20,6 +20,8 @@ from kchaos.harness.campaign.campaign import Campaign, player_in
 from kchaos.harness.campaign.results_file import ResultsFile
 from kchaos.harness.campaign.schedules import DrawnSchedules, Due, releases_of
 from kchaos.harness.errors import UsageError
+from kchaos.harness.player.candidates import CLIENTS
+from kchaos.harness.player.free import FreeRun
 from kchaos.harness.run.runner import RunOptions
 from kchaos.harness.run.scenario import Scenario, case_planted
 from kchaos.harness.summary.lines import of_kafka
@@ -32,8 +34,10 @@ STEPS = 15
 NEVER_ACTED = "never acted"
 Answer = Literal["found", "suspected", "missed", "never acted", "lost"]
 _BEST_FIRST: tuple[Answer, ...] = ("found", "suspected", "missed", "never acted", "lost")
-_MIXES = ("mixed", "rare", "cuts", "restarts")
+_MIXES = ("mixed", CLIENTS, "rare", "cuts", "restarts")
 """In turn, so that one bug's schedules are of several kinds; the controls have the same."""
+_CLIENTS_RUN = FreeRun(for_s=90.0, rate=20.0, transactions=True)
+"""Schedules that disturb clients have clients that run freely, with transactions."""
 _NOT_OF_A_RUN = ("unseen", "int-send-skip")
 
 
@@ -266,7 +270,13 @@ def _schedule(kafka: str, number: int, planted: str) -> tuple[DrawnSchedules, Du
     """Return the plan and the schedule of one run of a hunt, by its number from 0."""
     mix = _MIXES[number % len(_MIXES)]
     plan = DrawnSchedules(
-        kafkas=(kafka,), seed=SEED, mixes={mix: 1.0}, steps=STEPS, gated=True, planted=planted
+        kafkas=(kafka,),
+        seed=SEED,
+        mixes={mix: 1.0},
+        steps=STEPS,
+        gated=True,
+        free=_CLIENTS_RUN if mix == CLIENTS else None,
+        planted=planted,
     )
     release = release_of(kafka).judged_as
     return plan, Due(seed=SEED + number, kafka=kafka, release=release, mix=mix)

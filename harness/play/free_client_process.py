@@ -235,7 +235,8 @@ def _send(
     client.note_tried(partition)
     try:
         value = f"{client.name}-{number}".encode()
-        future = producer.send(client.fleet.settings.topic, value, partition=partition)
+        # A compacted topic takes no record without a key, and keeps the last one of each.
+        future = producer.send(client.fleet.settings.topic, value, key=value, partition=partition)
     except KafkaError as error:
         client.note_failed(error)
         return

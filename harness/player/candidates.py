@@ -227,6 +227,8 @@ def _fetch_holds(direction: str, kind: str) -> Candidates:
     return candidates
 
 
+_OF_LEADERS = ("Produce", "Produce", "Produce", "Fetch")
+"""A Produce is drawn three times as often as a Fetch."""
 _OF_GROUPS = ("OffsetCommit", "Heartbeat")
 _LATE_MS = 700
 
@@ -251,7 +253,7 @@ def _disturbances(kind: str, **fields: Any) -> Candidates:
     def candidates(view: View, draw: Draw) -> Iterator[Step]:
         name = f"{kind}-{draw.number}"
         leaders = {partition.leader for partition in view.partitions} - {NO_LEADER}
-        asked = [*product(sorted(leaders), ("Produce", "Fetch")), *product((None,), _OF_GROUPS)]
+        asked = [*product(sorted(leaders), _OF_LEADERS), *product((None,), _OF_GROUPS)]
         for broker, api in asked:
             fault = DisturbClients(name=name, api=api, broker=broker, **fields)
             yield Inject(name=name, fault=fault)
