@@ -11,6 +11,7 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from kchaos.checkers.errors import RunDirectoryError
@@ -127,7 +128,7 @@ def _depth(content: bytes) -> int:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
+    members = {intern(name): value for name, value in pairs}
     if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
