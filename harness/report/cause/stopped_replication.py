@@ -107,18 +107,25 @@ def offline_partition(story: Story) -> Iterator[CauseStep]:
 
 
 def _unaware(story: Story, concerned: Sequence[int]) -> Iterator[CauseStep]:
-    """Yield a broker that no request informed of its replicas, of the first finding of one."""
+    """Yield a replica's broker that no request informed of it, of the first finding of one."""
+    replicas = {*concerned, *(each.broker for each in story.replicas)}
     for finding in story.loaded.findings:
-        if finding.kind == "generation-not-initialised" and {*finding.brokers} & {*concerned}:
+        is_of_partition = (finding.topic, finding.partition) == story.partition
+        is_named = is_of_partition and {*finding.brokers} & replicas
+        if finding.kind == "generation-not-initialised" and is_named and story.states:
             yield from uninformed_broker(story, finding)
             last = story.states[-1][1]
-            if finding.brokers[0] in last.isr and last.leader not in finding.brokers:
-                yield CauseStep(
-                    section="time",
-                    brokers=(last.leader,),
-                    text=f"Broker {finding.brokers[0]} fetches nothing and is in the ISR "
-                    f"{isr_text(last.isr)}, so writes with acks=all wait for it.",
-                )
+            if last.leader < 0 or last.leader in finding.brokers:
+                return
+            isr = f"the ISR {isr_text(last.isr)}"
+            waits = f"is in {isr}, so writes with acks=all wait for it"
+            joins = f"so it does not come into {isr}"
+            yield CauseStep(
+                section="time",
+                brokers=(last.leader,),
+                text=f"Broker {finding.brokers[0]} fetches nothing"
+                f"{f' and {waits}' if finding.brokers[0] in last.isr else f', {joins}'}.",
+            )
             return
 
 
