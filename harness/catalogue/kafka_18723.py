@@ -66,9 +66,13 @@ def _steps(_case: str) -> tuple[k.Step, ...]:
         k.AwaitState(leader=NEXT, **_T0),
         *_written("kept", NEXT),
         k.Heal(name="fenced"),
-        # Its own log ended there too: only a fetch tells that it has the others' batches.
+        # Its own log ended there too: the epoch in its fetch tells that it has the others' batches.
         k.AwaitMessage(
-            api="Fetch", source=LEADER, target=NEXT, topic="t", says=(("fetch_offset", 5),)
+            api="Fetch",
+            source=LEADER,
+            target=NEXT,
+            topic="t",
+            says=(("fetch_offset", 5), ("last_fetched_epoch", 1)),
         ),
         k.Tell(text="broker 2 gets the rest of its answer"),
         k.Heal(name="half"),
