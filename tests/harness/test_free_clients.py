@@ -129,7 +129,8 @@ class Refusing:
         self.sent = 0
         self.is_closed = False
 
-    def send(self, _topic: str, _value: bytes, *, partition: int) -> Future:
+    def send(self, _topic: str, value: bytes, *, key: bytes, partition: int) -> Future:
+        assert key == value
         self.sent += 1
         if self.sent == self.most:
             self.client.fleet.stopping.set()
