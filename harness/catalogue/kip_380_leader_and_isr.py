@@ -1,4 +1,4 @@
-"""KIP-380: a broker takes its partitions as its earlier generation was told of them."""
+"""KIP-380: a broker takes its partitions of its earlier generation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -127,7 +127,7 @@ KIP_380_STALE_LEADER_AND_ISR = k.Entry(
     name="KIP-380-stale-leader-and-isr",
     title="A bounced broker takes its partitions from a LeaderAndIsr of before",
     story=(
-        "Broker 1 led t and bounced; broker 2 leads t now. Before the controller has told broker "
+        "Broker 1 led t and bounced; broker 2 leads t now. Before the controller informs broker "
         "1, an older LeaderAndIsr arrives that was made for its earlier generation. The leader "
         "epoch fences nothing: a process that has just started knows none. Up to 2.1 broker 1 "
         "leads t again in the old epoch and takes writes that are gone as soon as it hears of "

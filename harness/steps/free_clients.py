@@ -140,7 +140,7 @@ class StartWorkload:
     itself leaves the run unknown.
 
     Attributes:
-        command: A program and its arguments. A file with such a step is played after `--trust`.
+        command: A program and its arguments. A file with such a step runs after `--trust`.
         name: Names it for `StopClients`.
     """
 

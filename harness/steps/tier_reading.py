@@ -40,7 +40,7 @@ _LETS_GO = ("local.retention.bytes", "local.retention.ms", "retention.bytes", "r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierRead:
-    """A consumer reads a tiered log from one broker, up to the high watermark that it is told.
+    """A consumer reads a tiered log from one broker, up to the high watermark that it gets.
 
     Attributes:
         operation: Names the read; must be new in the scenario.

@@ -28,7 +28,7 @@ class WriteAfterAbort:
     """A transactional producer writes a batch, aborts, and then its next batch arrives.
 
     So it is where that batch was long on its way: the producer had given up waiting for it. The
-    client goes through the links for clients, which write down what it asks and is told.
+    client goes through the links for clients, which write down its requests and the answers.
 
     Attributes:
         operation: Begins each record's value.

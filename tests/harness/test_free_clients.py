@@ -14,7 +14,7 @@ from kafka.future import Future
 import kchaos as k
 from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.observations import FreeClientsStopped
+from kchaos.checkers.observations import Disturbed, FreeClientsStopped
 from kchaos.clusters.system.processes import process_start_time
 from kchaos.harness.play import free_client_process, free_clients
 from kchaos.harness.play.free_client_process import Client, Fleet, RecordGivenUp
@@ -211,15 +211,18 @@ def test_steps_of_clients_that_do_not_run_say_who_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-def test_a_leader_dies_while_clients_never_wait_and_all_they_were_promised_is_there(
+def test_answers_are_lost_and_a_leader_dies_and_all_that_clients_were_promised_is_there(
     tmp_path: Path,
 ) -> None:
     properties = {**k.QUICK, "replica.lag.time.max.ms": "10000", "min.insync.replicas": "2"}
     steps = (
         k.CreateTopic(topic="t", assignment=((0, 1, 2), (1, 2, 0))),
         k.StartClients(topic="t", partitions=2, rate=10.0),
+        k.Inject(name="lost", fault=k.DisturbClients(name="lost", api="Produce", broker=1)),
+        k.LetClientsRun(until_s=2.0),
+        k.Heal(name="lost"),
         k.Inject(name="A-down", fault=k.KillBroker(broker=0)),
-        k.LetClientsRun(until_s=3.0),
+        k.LetClientsRun(until_s=4.0),
         k.Heal(name="A-down"),
         k.AwaitInSync(timeout_s=60.0),
         k.StopClients(),
@@ -235,6 +238,8 @@ def test_a_leader_dies_while_clients_never_wait_and_all_they_were_promised_is_th
     assert {each.topic for each in results.availability.partitions} == {"t"}
     assert all(each.writes for each in results.availability.partitions)
     assert len(results.availability.consumers) == 2
+    ((_, lost),) = lines_of(evidence.observed, Disturbed)
+    assert lost.messages > 0
     ((_, stopped),) = lines_of(evidence.observed, FreeClientsStopped)
     assert all(each["done"] for each in stopped.clients if each["kind"] != "in-group")
     assert not any(b"free_client_process" in command_line(pid) for pid in descendants(os.getpid()))

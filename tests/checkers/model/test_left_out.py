@@ -52,7 +52,7 @@ def without(whole: Record, left_out: object) -> Record:
         # One that let a fetcher go on.
         ("1.1.1-forgotten", (20, 7), "t-0: fetched from 7, possible was 5"),
         # One that moved the high watermark, and so is seen.
-        ("2.0.1-unanswered-writes", (8, 2), "told broker 0 a high watermark above 0 of t-0"),
+        ("2.0.1-unanswered-writes", (8, 2), "sent broker 0 a high watermark above 0 of t-0"),
         # The first one of a fetch session, which says everything.
         ("2.0.1-unanswered-writes", (42, 31), "would have sent broker 0 a high watermark of t-0"),
     ],
