@@ -62,7 +62,7 @@ KAFKA_14296 = k.Entry(
         "Broker 0 is asked to stop, and the controller gives its partition to broker 1 at once. It "
         "grants the shutdown only when every broker has read that, and broker 2 is behind. Up to "
         "3.3.1 a broker in shutdown takes up no decision by which it would follow: it stays the "
-        "leader of the old epoch, and clients are not told to look for another one. What it "
+        "leader of the old epoch, and no answer makes clients look for another one. What it "
         "acknowledges with acks=1 nobody fetches, and it is gone after the restart: "
         "permitted-loss, as acks=1 promises nothing. From 3.3.2 on it answers that it does not "
         "lead. That it acknowledged at all is the finding: a broker may not after it has read, by "

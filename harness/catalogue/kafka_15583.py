@@ -69,7 +69,7 @@ KAFKA_15583 = k.Entry(
         "records. Then the leader loses power and what it had not flushed, and what somebody has "
         "read is gone. From 3.7 on the high watermark stands still below min.insync.replicas, and "
         "the consumer gets nothing that less than two disks had. Kafka promises no more than one "
-        "in-sync disk keeps, so the loss is permitted on both sides; who reads is told otherwise. "
+        "in-sync disk keeps, so the loss is permitted on both sides; readers see otherwise. "
         "What stands still has a cost of its own: KAFKA-19996."
     ),
     source="KAFKA-15583 (fixed in 3.7.0); Partition.maybeIncrementLeaderHW, 3.6.2 and 3.7.2",

@@ -41,11 +41,11 @@ KAFKA_6119 = k.Entry(
     story=(
         "A transactional producer writes a record to one partition and is slow. Its coordinator "
         "aborts the transaction when its time is over, and writes the marker. In 0.11.0.0 and "
-        "0.11.0.1 it does so in the producer's own epoch. So the producer, which nobody has told, "
-        "may add another partition, writes there too, and commits: that is a new transaction to "
-        "the coordinator, and it answers without an error. The first record is aborted, and its "
-        "client was told that it is committed. From 0.11.0.2 on the coordinator takes the next "
-        "epoch before it aborts, and the producer is fenced at its next request."
+        "0.11.0.1 it does so in the producer's own epoch. So the producer, which has heard "
+        "nothing, may add another partition, writes there too, and commits: that is a new "
+        "transaction to the coordinator, and it answers without an error. The first record is "
+        "aborted, and its client heard that it is committed. From 0.11.0.2 on the coordinator "
+        "takes the next epoch before it aborts, and the producer is fenced at its next request."
     ),
     source="KAFKA-6119 (fixed in 0.11.0.2 and 1.0.0)",
     cases={_CASE: "the producer goes on when the abort of its transaction is written"},

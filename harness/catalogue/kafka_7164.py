@@ -80,11 +80,11 @@ KAFKA_7164 = k.Entry(
     story=(
         "F and A lose their sessions, and B is elected. A does not know and writes record 0, which "
         "F fetches. A comes back, truncates it, and gets B's record 0; then A is elected again. F "
-        "has heard of none of this: it is told a new epoch with the leader that it knows. Up to "
-        "2.0.0 a broker does nothing then, so F keeps the record that A has truncated, and is in "
-        "sync. From 2.0.1 on it becomes a follower anew unless no epoch lies between, and asks "
-        "where its own ended. That helps only once F is told. While it is not it goes on fetching, "
-        "and nobody refuses that (KIP-320 does, later). So it is in sync, with a high watermark, "
+        "has heard of none of this: it gets a new epoch with the leader that it knows. Up to 2.0.0 "
+        "a broker does nothing then, so F keeps the record that A has truncated, and is in sync. "
+        "From 2.0.1 on it becomes a follower anew unless no epoch lies between, and asks where its "
+        "own ended. That helps only once F hears of it. Until then it goes on fetching, and "
+        "nobody refuses that (KIP-320 does, later). So it is in sync, with a high watermark, "
         "before it truncates."
     ),
     source=(

@@ -119,13 +119,13 @@ KAFKA_7601_FOUR_REPLICAS = k.Entry(
     story=(
         "P and Q write an old format, L and F one with leader epochs. L writes 0-4, then P leads "
         "and writes 5 and 6, and 7-9 that only F gets. Both go down, Q leads and writes other "
-        "records at 7-9, then L leads again. What P and Q wrote has no epoch, so on L the epoch "
-        "of 0-4 goes on until L's next one, at 10. F comes back, asks where that epoch ended, is "
-        "told 10, and keeps P's 7-9. Every election is clean. The fix, in 2.2.1, empties the epoch "
+        "records at 7-9, then L leads again. What P and Q wrote has no epoch, so on L the epoch of "
+        "0-4 goes on until L's next one, at 10. F comes back, asks where that epoch ended, gets "
+        "10, and keeps P's 7-9. Every election is clean. The fix, in 2.2.1, empties the epoch "
         "cache at each record in an old format, so that L knows nothing below 10 and F asks for "
-        "nothing: it truncates to its high watermark, 7. The fix does not survive an unclean "
-        "stop: the next start recovers the segment, puts the epoch of 0-4 back from the batches, "
-        "and F asks for it; on L the epoch is gone, but the answer is the start of a later one."
+        "nothing: it truncates to its high watermark, 7. The fix does not survive an unclean stop: "
+        "the next start recovers the segment, puts the epoch of 0-4 back from the batches, and F "
+        "asks for it; on L the epoch is gone, but the answer is the start of a later one."
     ),
     source=_SOURCE,
     cases={

@@ -60,7 +60,7 @@ KAFKA_7601_JIRA = k.Entry(
         "without them, as during a rolling upgrade of the format. Every election is clean. O, "
         "elected, writes records that carry no epoch, so that up to 2.0.0 its epoch cache goes on "
         "saying that N's epoch is the latest. N returns with records that O never had, asks where "
-        "its epoch ended, is told the end of O's log, and keeps them. From 2.0.1 on a leader notes "
+        "its epoch ended, gets the end of O's log, and keeps them. From 2.0.1 on a leader notes "
         "its epoch when it is elected, whatever format it writes (KAFKA-7415), and answers 5. From "
         "2.1.1 on a broker with an old format keeps no epochs at all (KAFKA-7897): the answer is "
         "undefined, and N truncates to its high watermark. Neither is the fix of KAFKA-7601, which "

@@ -92,11 +92,11 @@ KAFKA_7897 = k.Entry(
     story=(
         "Records in an old format carry no epoch, but on 2.0.1 and 2.1.0 every election notes one. "
         "After a downgrade the caches of A and B say different things about 5-24, which both have "
-        "and which are committed: whoever becomes a follower is told that its last common epoch "
-        "ended at 5, and cuts everything after that. When it can fetch at once, the logs are equal "
-        "again and nobody notices. When the leader dies first, the follower is elected cleanly "
-        "with five records, and 20 acknowledged ones are gone. From 2.1.1 on a log in an old "
-        "format has no epochs: the follower truncates to its high watermark, 25, which removes "
+        "and which are committed: whoever becomes a follower gets the answer that its last common "
+        "epoch ended at 5, and cuts everything after that. When it can fetch at once, the logs are "
+        "equal again and nobody notices. When the leader dies first, the follower is elected "
+        "cleanly with five records, and 20 acknowledged ones are gone. From 2.1.1 on a log in an "
+        "old format has no epochs: the follower truncates to its high watermark, 25, which removes "
         "nothing."
     ),
     source="KAFKA-7897 (fixed in 2.1.1); measured on real brokers",

@@ -54,7 +54,7 @@ KIP_279_2 = k.Entry(
         "0-20 are on A and B and committed, but A has only heard that 0-10 are. A restarts. Up to "
         "0.10.2 it truncates to its own high watermark, 11: ten committed records are on one disk "
         "only until it has fetched them again (the entry holds that Fetch, to look at the disks "
-        "meanwhile). From 0.11 on it asks B where its epoch ended, is told 21, and truncates "
+        "meanwhile). From 0.11 on it asks B where its epoch ended, gets 21, and truncates "
         "nothing. KIP-279 tells it to show that its answer, now with an epoch, changes nothing "
         "here; with its protocol 2.7 and later A does not even ask first: the question is part of "
         "its Fetch."

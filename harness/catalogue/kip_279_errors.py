@@ -69,7 +69,7 @@ KIP_279_ERRORS = k.Entry(
         "partition waits for replica.fetch.backoff.ms, and the follower asks again. Here B's "
         "answers are held until A has given up three times, or reach it as an error three times; "
         "A's log still ends at 21 then, and not at 11, its high watermark. Once an answer gets "
-        "through it truncates to 11 as told."
+        "through it truncates to 11, as the answer says."
     ),
     source=(
         "KIP-279, Proposed Changes; kafka.server.ReplicaFetcherThread.fetchEpochsFromLeader, 2.0.1"

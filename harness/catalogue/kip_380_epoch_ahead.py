@@ -56,7 +56,7 @@ KIP_380_EPOCH_AHEAD = k.Entry(
         "knows smaller epochs and equal ones only. From 2.2.0 to 2.5.0 a greater one is an "
         "IllegalStateException: the broker answers with an unknown error (-1). The controller goes "
         "on and sends nothing again. Broker 1 leads t in its old epoch for ever, beside broker 2. "
-        "From 2.5.1 on it obeys. Up to 2.1 no epoch is told, and it obeys as well."
+        "From 2.5.1 on it obeys. Up to 2.1 no request has an epoch, and it obeys as well."
     ),
     source="KAFKA-9839 (fixed in 2.5.1); KafkaApis.isBrokerEpochStale; measured on real brokers",
     cases={"registered-and-not-told": "the broker's own registration returns last"},

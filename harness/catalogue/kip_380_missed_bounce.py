@@ -150,7 +150,7 @@ KIP_380_MISSED_BOUNCE = k.Entry(
         "Broker 1 leads t and is the only replica of v; it follows u. The controller's event "
         "thread stands still when it is about to handle that broker 1 has gone, and goes on when "
         "broker 1 is back. Then it reads who is registered, and up to 2.1 compares ids: the same "
-        "as before, so it does nothing. The new process is told nothing: no LeaderAndIsr, no "
+        "as before, so it does nothing. The new process hears nothing: no LeaderAndIsr, no "
         "UpdateMetadata. It does not know that it leads t and v, which ZooKeeper still says, and "
         "does not follow u. No timer heals that; the next controller does, since it tells every "
         "broker everything. After a clean stop only v is dead, since the controller had moved t "

@@ -123,14 +123,14 @@ KIP_380_STALE_UPDATE_METADATA = k.Entry(
         "tells clients that broker 2 is not there, and when broker 2 is elected, broker 1 does not "
         "follow a leader that it takes for dead (ReplicaManager.makeFollowers). The UpdateMetadata "
         "that comes right after mends the cache, but nobody repeats the LeaderAndIsr. (A "
-        "reassignment does not show it: there the controller sends UpdateMetadata first.) From "
-        "2.2 on the late request is "
-        "refused with STALE_BROKER_EPOCH (77). It is made by kchaos at the injection: the "
-        "controller drops what it had still to send to a broker that it saw leave. A client that "
-        "asks broker 1 is sent to the leader of before, which answers NOT_LEADER_FOR_PARTITION (6) "
-        "to reads and writes; it is told the same each time it asks again, however long, since no "
-        "timer repeats metadata. The next UpdateMetadata that names the partition ends it, after "
-        "an election or a change of the ISR: here that of another controller."
+        "reassignment does not show it: there the controller sends UpdateMetadata first.) From 2.2 "
+        "on the late request is refused with STALE_BROKER_EPOCH (77). It is made by kchaos at the "
+        "injection: the controller drops what it had still to send to a broker that it saw leave. "
+        "A client that asks broker 1 is sent to the leader of before, which answers "
+        "NOT_LEADER_FOR_PARTITION (6) to reads and writes; it gets the same answer each time it "
+        "asks again, however long, since no timer repeats metadata. The next UpdateMetadata that "
+        "names the partition ends it, after an election or a change of the ISR: here that of "
+        "another controller."
     ),
     source="KIP-380, first assumption; measured on real brokers",
     cases={

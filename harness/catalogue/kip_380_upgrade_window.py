@@ -189,7 +189,7 @@ KIP_380_UPGRADE_WINDOW = k.Entry(
         "same holds for a request with epoch -1 at protocol 2.2. Whoever skips the first roll is "
         "worse off: a 2.1.1 broker cannot read UpdateMetadata v5 and closes the connection. The "
         "controller repeats the request without end (RequestSendThread), and never sends what "
-        "comes behind it. So the broker is told nothing. The other way round, a 2.1.1 controller "
+        "comes behind it. So the broker hears nothing. The other way round, a 2.1.1 controller "
         "does not know ControlledShutdown v2. A broker at protocol 2.2 cannot be shut down by it "
         "in a controlled way: the broker gives up after its retries and stops. Late requests are "
         "made by kchaos; which version they have follows from the protocol of the sender."

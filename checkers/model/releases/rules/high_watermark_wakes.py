@@ -16,7 +16,7 @@ HIGH_WATERMARK_WAKES = Rule(
     source="kafka.cluster.Replica, 2.4.0",
     meaning=(
         "A fetch that waits at the leader is answered as soon as the high watermark is above what "
-        "that follower was last told. Otherwise followers learn it with the next records or when "
+        "that follower last got. Otherwise followers learn it with the next records or when "
         "the wait ends (from KAFKA-8443 to KAFKA-9952)."
     ),
     change=lambda known: replace(known, answers_nothing_at_once=True),
