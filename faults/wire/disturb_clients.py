@@ -17,9 +17,10 @@ class DisturbClients(acts.DisturbClients):
     """Requests of clients, or the answers to them, are lost, kept back or late.
 
     An answer to a Produce that is lost makes a producer send the batch again: brokers recognise it
-    if the producer is idempotent, and else append it twice. Of a Fetch, a commit of offsets or a
-    Heartbeat the client learns nothing. With `api` None and "hold" a client is cut off. kchaos's
-    own requests do not pass the links for clients. Its fields are those of the act.
+    if the producer is idempotent, and else append it twice. A client whose Fetch, commit of offsets
+    or Heartbeat has no answer does not know that the broker has handled it. With `api` None and
+    "hold" a client is cut off. kchaos's own requests do not pass the links for clients. Its fields
+    are those of the act.
     """
 
     lasting: ClassVar[bool] = True
@@ -48,7 +49,8 @@ class DisturbClients(acts.DisturbClients):
             undo=lambda disturbance: disturbance.end(),
             heal=lambda disturbance: self._end(journal, disturbance),
         ) as disturbance:
-            yield Injection(fault="DisturbClients", effect={"lasts": True}, handle=disturbance)
+            lasts = self.name in links_of(cluster).disturbances
+            yield Injection(fault="DisturbClients", effect={"lasts": lasts}, handle=disturbance)
 
     def _end(self, journal: Journal, disturbance: Disturbance) -> None:
         with journal.acting(acts.EndDisturbance(name=self.name)):

@@ -164,10 +164,11 @@ class DrawnSchedules:
         else:
             case = case_of_free(self.free, due.mix, self.mode)
         own = self._settings(due.release)
-        case = "-".join([case_planted(case, self.planted), *([own.case] if own else [])])
+        words = [case_planted(case, self.planted), *([own.case] if own else [])]
+        words += [] if self.brokers is None else [f"{self.brokers}-brokers"]
         return RunLine(
             entry="chaos",
-            case=self._of_brokers(case),
+            case="-".join(words),
             release=due.release,
             kafka=due.kafka,
             seed=due.seed,
@@ -178,11 +179,7 @@ class DrawnSchedules:
         """Draw a schedule; with a planted bug or other settings it is the same schedule."""
         scenario = with_planted(self._drawn(due), self.planted)
         scenario = with_own_settings(scenario, self._settings(due.release))
-        return replace(scenario, case=self._of_brokers(scenario.case))
-
-    def _of_brokers(self, case: str) -> str:
-        """Return the case, with the number of brokers if it is chosen."""
-        return case if self.brokers is None else f"{case}-{self.brokers}-brokers"
+        return replace(scenario, case=self.line_of(due).case)
 
     def _settings(self, release: str) -> OwnSettings | None:
         if self.properties is None:

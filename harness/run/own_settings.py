@@ -73,7 +73,7 @@ def with_own_settings(scenario: Scenario, own: OwnSettings | None) -> Scenario:
         return scenario
     properties = {**scenario.cluster.properties, **dict(own.taken)}
     cluster = replace(scenario.cluster, properties=properties)
-    return replace(scenario, case=f"{scenario.case}-{own.case}", cluster=cluster)
+    return replace(scenario, cluster=cluster)
 
 
 def with_settings_of(

@@ -7,9 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import kchaos as k
-from kchaos.checkers.acts import Mode
 from kchaos.checkers.model.releases.versions import parse_version
-from kchaos.harness.catalogue.kraft_form import kraft_cluster, kraft_steps
 from tests.golden import stored
 
 NOT_CASES = ("plays", "test_cases")
@@ -28,16 +26,8 @@ def newest_release(name: str) -> str:
     return newest
 
 
-def scenario_of_case(name: str, release: str, mode: Mode = "zookeeper") -> k.Scenario:
-    """Return a case as it is played on a release, with KRaft by the counterparts of its steps."""
-    scenario = _with_zookeeper(name, release)
-    if mode == "zookeeper":
-        return scenario
-    cluster = kraft_cluster(replace(scenario.cluster, first_broker=None, mode="kraft"))
-    return replace(scenario, cluster=cluster, steps=kraft_steps(scenario.steps))
-
-
-def _with_zookeeper(name: str, release: str) -> k.Scenario:
+def scenario_of_case(name: str, release: str) -> k.Scenario:
+    """Return a case as it is played on a release."""
     case = CASES[name]
     return k.Scenario(
         entry=name,
@@ -60,13 +50,7 @@ def _with_zookeeper(name: str, release: str) -> k.Scenario:
     )
 
 
-def check(
-    run: k.RunDirectory,
-    name: str,
-    release: str,
-    results: k.Results | None = None,
-    mode: Mode = "zookeeper",
-) -> None:
+def check(run: k.RunDirectory, name: str, release: str, results: k.Results | None = None) -> None:
     """Fail unless brokers did what the case says, and what the model predicts.
 
     `results` are of the run, if it was judged already.
@@ -75,8 +59,7 @@ def check(
     shown = "\n".join([str(results.unknown), *map(str, results.findings), *results.crashes])
     assert results.unknown is None, shown
     CASES[name].seen(run, release)
-    releases = CASES[name].RELEASES if mode == "zookeeper" else CASES[name].WITH_KRAFT
-    assert results.safe is releases[release], shown
+    assert results.safe is CASES[name].RELEASES[release], shown
     assert results.conforms is True, shown
 
 

@@ -4,10 +4,8 @@ A case is a module of this folder with `RELEASES` (each with whether the run is 
 `steps(release)`, `seen(run, release)`, which asserts what the brokers did, from the evidence alone,
 and where they differ from the usual `PROPERTIES`, `BROKERS`, `FIRST_BROKER`, the controller,
 `KAFKA`, the releases of single brokers, `BROKER_PROPERTIES`, likewise, `LOG_DIRECTORIES`, how many
-each broker has, and `LOGS`, an expression for the lines of brokers' logs that `seen` looks at.
-`WITH_KRAFT` has the releases on which it is played with KRaft too, by the counterparts of its steps
-(`harness.catalogue.kraft_form`). The most telling ones are `late_leader_and_isr`,
-`one_way_cut_of_fetches` and `kafka_13141`.
+each broker has, and `LOGS`, an expression for the lines of brokers' logs that `seen` looks at. The
+most telling ones are `late_leader_and_isr`, `one_way_cut_of_fetches` and `kafka_13141`.
 
 A run of a case is stored (`python -m tests.golden.make --case NAME` plays its newest release) and
 judged by every test run. CI plays the cases without one, and those that do what nothing else there
@@ -34,11 +32,6 @@ CELLS = [
     for name, case in CASES.items()
     for release in case.RELEASES
 ]
-KRAFT_CELLS = [
-    pytest.param(name, release, id=f"{name}-{release}")
-    for name, case in CASES.items()
-    for release in getattr(case, "WITH_KRAFT", {})
-]
 PLAYED = [
     cell for cell in CELLS if cell.values in CASES_PLAYED or os.environ.get("KCHAOS_ALL_CASES")
 ]
@@ -51,15 +44,6 @@ def test_brokers_do_what_the_case_says_and_what_the_model_predicts(
 ) -> None:
     run = play(scenario_of_case(name, release), options=play_options(tmp_path), say=lambda _: None)
     check(run, name, release)
-
-
-@pytest.mark.cluster
-@pytest.mark.skipif("KCHAOS_ALL_CASES" not in os.environ, reason="`make cases` plays them")
-@pytest.mark.parametrize(("name", "release"), KRAFT_CELLS)
-def test_with_kraft_brokers_do_so_too(name: str, release: str, tmp_path: Path) -> None:
-    scenario = scenario_of_case(name, release, "kraft")
-    run = play(scenario, options=play_options(tmp_path), say=lambda _: None)
-    check(run, name, release, mode="kraft")
 
 
 @pytest.mark.slow
