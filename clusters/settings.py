@@ -14,7 +14,7 @@ PROTOCOL = "inter.broker.protocol.version"
 BROKER_FORMAT = "log.message.format.version"
 LARGE_SEGMENTS = (4, 1)
 """The first release whose topics' segments have 1 MiB at least; brokers' have from 4.0 on."""
-_SEGMENTS, _LEAST_SEGMENT = "segment.bytes", 1 << 20
+SEGMENT_BYTES, _LEAST_SEGMENT = "segment.bytes", 1 << 20
 TOPIC_FORMAT = "message.format.version"
 
 _VERSION = re.compile(r"(0\.\d+\.\d+|[1-9]\d*\.\d+)(?:\.\d+)*(?:-IV(\d+))?")
@@ -96,16 +96,25 @@ def topic_settings_refused(
         if release.number < since:
             first = ".".join(map(str, since))
             return f"{release.text} does not know the topic setting {name}: it came with {first}"
-    size = configuration.get(_SEGMENTS, "")
+    size = configuration.get(SEGMENT_BYTES, "")
     if release.number >= LARGE_SEGMENTS and size.isdecimal() and int(size) < _LEAST_SEGMENT:
         return (
-            f"{_SEGMENTS} is {size}, and {release.text} takes {_LEAST_SEGMENT} at least (KIP-1030)"
+            f"{SEGMENT_BYTES} is {size}, and {release.text} takes {_LEAST_SEGMENT} at least "
+            "(KIP-1030)"
         )
     text = configuration.get(TOPIC_FORMAT)
     refused = broker_settings_refused(release, {} if text is None else {BROKER_FORMAT: text})
     if refused:
         return refused.replace(BROKER_FORMAT, TOPIC_FORMAT)
     return _beyond_protocol(release, properties, TOPIC_FORMAT, text)
+
+
+def segment_size_setting(release: tuple[int, ...]) -> str:
+    """Return the name of the setting by which a topic of this release has segments of any size.
+
+    From 4.1 on that is a setting for tests (LogConfig, 4.0.2 and 4.1.2).
+    """
+    return SEGMENT_BYTES if release < LARGE_SEGMENTS else "internal.segment.bytes"
 
 
 def magic_of_format(release: Release, properties: Mapping[str, str], text: str | None) -> int:

@@ -171,7 +171,7 @@ def scenario_of(
     asked = cluster if mode is None else replace(cluster, mode=mode)
     if asked.is_kraft and cluster.mode is None:
         # The entry was written for ZooKeeper.
-        asked, steps = kraft_cluster(asked), kraft_steps(steps)
+        asked, steps = kraft_cluster(asked), kraft_steps(steps, judged_as or release or kafka)
         expectation = expectation if mode is None else None
     return Scenario(
         entry=entry.name,

@@ -4,10 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from kchaos.clusters.releases import release_of
+from kchaos.clusters.settings import SEGMENT_BYTES, segment_size_setting
 from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import CutControllers, CutZooKeeper, ExpireSession, FenceBroker
+from kchaos.faults import ConfigureTopic, CutControllers, CutZooKeeper, ExpireSession, FenceBroker
 from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
-from kchaos.harness.steps.scenario_steps import Inject, Step
+from kchaos.harness.steps.scenario_steps import CreateTopic, Inject, Step
 
 _OF_ZOOKEEPER = ("zookeeper.session.timeout.ms", "controller.socket.timeout.ms")
 COUNTERPARTS: Mapping[type[Any], Callable[[Any], Any]] = {
@@ -27,11 +29,27 @@ def kraft_cluster(spec: ClusterSpec) -> ClusterSpec:
     return replace(spec, first_broker=None, properties={**QUICK_KRAFT, **own})
 
 
-def kraft_steps(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Return the steps with KRaft's counterpart of each fault of ZooKeeper."""
-    return tuple(
-        replace(step, fault=COUNTERPARTS[type(step.fault)](step.fault))
-        if isinstance(step, Inject) and type(step.fault) in COUNTERPARTS
-        else step
-        for step in steps
-    )
+def kraft_steps(steps: tuple[Step, ...], release: str) -> tuple[Step, ...]:
+    """Return the steps with KRaft's counterpart of each fault of ZooKeeper, for a release.
+
+    From 4.1 on a topic's small segments are set by the setting for tests (KIP-1030).
+    """
+    segment_bytes = segment_size_setting(release_of(release).number)
+
+    def of_topic(settings: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        return tuple(
+            (segment_bytes if name == SEGMENT_BYTES else name, value) for name, value in settings
+        )
+
+    def in_kraft(step: Step) -> Step:
+        match step:
+            case CreateTopic():
+                return replace(step, configuration=of_topic(step.configuration))
+            case Inject(fault=ConfigureTopic() as fault):
+                changed = replace(fault, configuration=of_topic(fault.configuration))
+                return replace(step, fault=changed)
+            case Inject() if type(step.fault) in COUNTERPARTS:
+                return replace(step, fault=COUNTERPARTS[type(step.fault)](step.fault))
+        return step
+
+    return tuple(map(in_kraft, steps))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from kchaos.checkers.fingerprint import DRAWN
-from kchaos.clusters.settings import LARGE_SEGMENTS
+from kchaos.clusters.settings import segment_size_setting
 
 ENTRY = DRAWN
 SHRUNK = "shrunk"
@@ -44,13 +44,11 @@ _TWO_IN_SYNC = 0.35
 def small_segments(release: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
     """Return a topic's settings for segments as small as those of `SMALL_LOGS`, by its release.
 
-    Segments of brokers have 1 MiB at least from 4.0 on, and so have topics' from 4.1 on, where
-    the setting for tests takes the place of theirs (LogConfig, 4.0.2 and 4.1.2).
+    Segments of brokers have 1 MiB at least from 4.0 on (KIP-1030).
     """
     if release < (4, 0):
         return ()
-    name = "segment.bytes" if release < LARGE_SEGMENTS else "internal.segment.bytes"
-    return ((name, _SEGMENT_BYTES),)
+    return ((segment_size_setting(release), _SEGMENT_BYTES),)
 
 
 def message_formats(release: tuple[int, ...]) -> tuple[str, ...]:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from kchaos.faults import CutControllers, FenceBroker
+from kchaos.faults import ConfigureTopic, CutControllers, FenceBroker
 from kchaos.harness.catalogue import entry_named, scenario_of
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
 from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.steps_checked import check_modes
-from kchaos.harness.steps.scenario_steps import Inject
+from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
 
 
 def test_each_fault_that_names_zookeeper_is_replaced_by_its_counterpart() -> None:
@@ -60,3 +60,18 @@ def test_a_schedule_of_a_release_with_both_modes_is_drawn_for_the_one_asked_for(
     assert not draw(3, kafka="3.9.1", steps=10).cluster.is_kraft
     with pytest.raises(UsageError, match=r"walks is not for 3\.9\.1 with KRaft"):
         draw(3, kafka="3.9.1", steps=10, mix="walks", mode="kraft")
+
+
+def test_small_segments_are_set_by_the_name_that_the_release_takes() -> None:
+    """From 4.1 on segment.bytes has a bound of 1 MiB (KIP-1030, LogConfig 4.1.2)."""
+    entry = entry_named("KIP-405-5")
+
+    def names(release: str) -> set[str]:
+        steps = scenario_of(entry, next(iter(entry.cases)), release).steps
+        topics = [step.configuration for step in steps if isinstance(step, CreateTopic)]
+        changed = [step.fault for step in steps if isinstance(step, Inject)]
+        topics += [fault.configuration for fault in changed if isinstance(fault, ConfigureTopic)]
+        return {name for settings in topics for name, _ in settings if "segment" in name}
+
+    assert names("3.9.1") == {"segment.bytes"}
+    assert names("4.1.2") == {"internal.segment.bytes"}
