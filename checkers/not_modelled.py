@@ -278,7 +278,7 @@ def _of(evidence: RunEvidence, api: str, direction: str) -> Iterator[LinkMessage
 def _lost_a_tail_of_what_is_deleted(evidence: RunEvidence) -> Iterator[Reach]:
     for timed in evidence.events:
         lost = timed.event
-        if isinstance(lost, LoseTail) and evidence.may_delete(lost.topic):
+        if isinstance(lost, LoseTail) and evidence.settings.may_delete(lost.topic):
             partition = TopicPartition(lost.topic, lost.partition)
             yield Reach(since=_begin(timed), partitions=frozenset({partition}))
 

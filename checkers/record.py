@@ -89,14 +89,14 @@ def record_of(evidence: RunEvidence) -> Record:
     deleting = frozenset(
         partition.topic
         for partition in evidence.partitions
-        if evidence.retains_less(partition.topic)
+        if evidence.settings.retains_less(partition.topic)
     )
     record = Record(
         seen=tuple(seen),
         decided=tuple(decided),
         deleting=frozenset() if evidence.is_tiered else deleting,
         remote_deleted=evidence.remote_deleted if evidence.is_tiered else {},
-        is_compacted="compact" in evidence.default_cleanup_policy,
+        is_compacted="compact" in evidence.settings.default_cleanup_policy,
         lag_s=shortest_lag_s(evidence),
         fetch_timeout_s=shortest_fetch_timeout_s(evidence),
         behind={} if evidence.clients is None else evidence.clients.behind,

@@ -12,6 +12,7 @@ from enum import Enum
 
 from kchaos.checkers.acts import Hold, StartBroker, TopicPartition
 from kchaos.checkers.evidence.clients import CLIENTS
+from kchaos.checkers.evidence.excuses import excuses
 from kchaos.checkers.evidence.given_settings import given_settings
 from kchaos.checkers.evidence.history import Operation
 from kchaos.checkers.evidence.run import RunEvidence
@@ -224,7 +225,9 @@ def tier_not_read(judgement: Judgement) -> Iterator[str]:
         if reading.step >= ended
     }
     tiered = [
-        partition for partition in evidence.partitions if evidence.is_tiered_topic(partition.topic)
+        partition
+        for partition in evidence.partitions
+        if evidence.settings.is_tiered_topic(partition.topic)
     ]
     for last in (snapshot for snapshot in evidence.snapshots if snapshot.is_final):
         for partition in tiered:
@@ -248,7 +251,7 @@ def remote_deletions_not_judged(judgement: Judgement) -> Iterator[str]:
     evidence = judgement.evidence
     events = evidence.remote_events if evidence.is_tiered else ()
     for partition in sorted({event.partition for event in events if not event.is_copy}):
-        if any(True for _ in evidence.excuses(partition)):
+        if any(True for _ in excuses(evidence, partition)):
             yield (
                 f"segments of {partition.name} were deleted from the remote tier, and an unclean "
                 "election, a disk or a deletion may have taken its records before"
@@ -366,7 +369,7 @@ def deletions_without_links(judgement: Judgement) -> Iterator[str]:
     if prediction is None or prediction.states or evidence.is_tiered:
         return
     for topic in sorted({partition.topic for partition in evidence.partitions}):
-        if evidence.retains_less(topic):
+        if evidence.settings.retains_less(topic):
             yield (
                 f"brokers may delete records of {topic}, and without links nobody knows when "
                 "they did: have links, or keep what is written"
@@ -428,7 +431,7 @@ def deleted_by_others(evidence: RunEvidence) -> Iterator[tuple[TopicPartition, s
                 "does not follow that",
             )
         offset = evidence.deleted_until.get(partition)
-        if offset and not evidence.may_delete(partition.topic):
+        if offset and not evidence.settings.may_delete(partition.topic):
             yield (
                 partition,
                 f"a client had the records of {partition.name} below offset "
@@ -456,7 +459,7 @@ def lost_without_trace(judgement: Judgement) -> Iterator[str]:
         return
     for partition in evidence.partitions:
         taken = (
-            excuse for excuse in evidence.excuses(partition) if excuse.kind != "topic-deletion"
+            excuse for excuse in excuses(evidence, partition) if excuse.kind != "topic-deletion"
         )
         for excuse in itertools.islice(taken, 1):
             what = excuse.kind.replace("-", " ")

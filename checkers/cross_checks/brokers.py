@@ -9,7 +9,8 @@ from kchaos.checkers.cross_checks.acts import settings_in, settings_of
 from kchaos.checkers.errors import CheckpointError, ModelError
 from kchaos.checkers.evidence.about import RUN, SCENARIO, is_release
 from kchaos.checkers.evidence.observed import lines_of
-from kchaos.checkers.evidence.run import DELETING, RunEvidence
+from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.topic_settings import DELETING
 from kchaos.checkers.formats.checkpoints import parse_properties
 from kchaos.checkers.formats.kafka_jars import SERVER_JARS
 from kchaos.checkers.model.releases.request_versions import asked_versions

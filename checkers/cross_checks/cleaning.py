@@ -35,7 +35,7 @@ def _not_compacted(evidence: RunEvidence, label: str, broker: int, named: str) -
     except CheckpointError:
         return  # The rules say so.
     for topic, partition in sorted(cleaned):
-        is_compacted = "compact" in evidence.cleanup_policy(topic)
+        is_compacted = "compact" in evidence.settings.cleanup_policy(topic)
         if not is_compacted and "compact" not in named and not is_internal(topic):
             yield (
                 f"snapshot {label!r}: broker {broker}'s log cleaner has noted {topic}-{partition}, "

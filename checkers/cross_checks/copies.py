@@ -200,7 +200,7 @@ def _empty_ends(evidence: RunEvidence, taken: TakenSnapshot) -> Iterator[str]:
         except SegmentError:
             continue  # The rules say so.
         filled = [file for file in files if file.stat().st_size]
-        is_compacted = "compact" in evidence.cleanup_policy(partition.topic)
+        is_compacted = "compact" in evidence.settings.cleanup_policy(partition.topic)
         if not filled or filled[-1] == files[-1] or is_compacted:
             continue
         batches = read_segment_file(filled[-1], decode_records=False).batches

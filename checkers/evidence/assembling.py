@@ -8,6 +8,7 @@ from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.broker_epochs import ControlRequest, never_informed
 from kchaos.checkers.evidence.clients import CommittedRead
+from kchaos.checkers.evidence.excuses import excuses
 from kchaos.checkers.evidence.markers import Marker
 from kchaos.checkers.evidence.partition import (
     BATCH_COLUMNS,
@@ -98,23 +99,23 @@ def _same_at_each_snapshot(
         if (operation.topic, operation.partition) == partition
     )
     return {
-        "excuses": tuple(evidence.excuses(partition)),
+        "excuses": tuple(excuses(evidence, partition)),
         "unclean_stops": evidence.unclean_stops,
         "assigned": evidence.assignment(partition),
         "moved_away": tuple(evidence.moved_away(partition)),
         "dropped": tuple(evidence.dropped(partition)),
         "operations": own,
         "settle": _settle(evidence.outcome.settle, partition),
-        "delete_retention_s": evidence.delete_retention_s(partition.topic),
-        "may_delete": evidence.may_delete(partition.topic),
+        "delete_retention_s": evidence.settings.delete_retention_s(partition.topic),
+        "may_delete": evidence.settings.may_delete(partition.topic),
         "deleted_until": evidence.deleted_until.get(partition, 0),
-        "is_compacted": evidence.is_compacted(partition.topic),
+        "is_compacted": evidence.settings.is_compacted(partition.topic),
         "is_open_to_others": evidence.is_open_to_others,
         "transactional": _transactional(evidence, partition),
         "markers": None if evidence.markers is None else _about(evidence.markers, partition),
         "committed_reads": _committed_reads(evidence, partition),
-        "has_other_codec": evidence.has_other_codec(partition.topic),
-        "has_other_times": evidence.has_other_times(partition.topic),
+        "has_other_codec": evidence.settings.has_other_codec(partition.topic),
+        "has_other_times": evidence.settings.has_other_times(partition.topic),
         "rounds": None if evidence.rounds is None else _about(evidence.rounds, partition),
         **_predicted_of_partition(
             prediction, partition, {operation.operation for operation in own}

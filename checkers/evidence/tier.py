@@ -4,7 +4,7 @@
 the broker that has it; `tier.jsonl` has reads and what leaders said of the ends of their logs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
@@ -219,3 +219,21 @@ def remote_at(files: EvidenceFiles, snapshot: TakenSnapshot) -> tuple[RemoteSegm
 def stored_at(files: EvidenceFiles, snapshot: TakenSnapshot) -> Iterator[StoredSegment]:
     """Return the segments that the remote store held when the snapshot was taken."""
     yield from stored_segments(files.run.path / "snapshots" / snapshot.label / REMOTE)
+
+
+def remote_deleted(events: Iterable[RemoteEvent]) -> Mapping[TopicPartition, int]:
+    """Return by partition the offset below which finished copies were deleted from the remote tier.
+
+    A leader moves its log start there before it deletes them (RemoteLogManager.
+    cleanupExpiredRemoteLogSegments, 3.6.2 and 3.8.0).
+    """
+    finished: set[str] = set()
+    until: dict[TopicPartition, int] = {}
+    for event in events:
+        segment = event.segment
+        if event.record.state == FINISHED:
+            finished.add(segment.segment_id)
+        elif not event.is_copy and segment.segment_id in finished:
+            known = until.get(event.partition, 0)
+            until[event.partition] = max(known, segment.end_offset + 1)
+    return until

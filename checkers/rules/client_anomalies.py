@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.evidence.excuses import excuses
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.histories.anomalies import Anomaly, anomalies
@@ -66,7 +67,7 @@ def _permitted(
     anomaly: Anomaly, evidence: RunEvidence, partitions: Mapping[str, TopicPartition]
 ) -> Anomaly:
     partition = partitions.get(anomaly.key)
-    excuse = next(evidence.excuses(partition), None) if partition is not None else None
+    excuse = next(excuses(evidence, partition), None) if partition is not None else None
     if excuse is None or anomaly.permitted:
         return anomaly
     what = excuse.kind.replace("-", " ")

@@ -11,6 +11,7 @@ from math import inf
 
 from kchaos.checkers.acts import StartBroker, TopicPartition
 from kchaos.checkers.errors import SegmentError
+from kchaos.checkers.evidence.excuses import excuses
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier import RemoteEvent
 from kchaos.checkers.findings import Finding
@@ -59,7 +60,7 @@ def deleted_too_early(evidence: RunEvidence) -> Iterator[Finding]:
     may have taken records; when within a run a retention was changed: its smallest value counts.
     """
     for partition in evidence.partitions if evidence.is_tiered else ():
-        if any(True for _ in evidence.excuses(partition)):
+        if any(True for _ in excuses(evidence, partition)):
             continue
         too_early = [*_too_early(evidence, partition)]
         kept = _in_words(retention(evidence, partition.topic))

@@ -21,7 +21,7 @@ _FREE_S, _RATE = 60.0, 10.0
     cls=opt.Command,
     examples=(
         "kchaos chaos --kafka 2.8.2 --runs 4",
-        "kchaos chaos --kafka 3.9.1 --mode kraft --mix walks --seed 7",
+        "kchaos chaos --kafka 3.9.1 --mode kraft --mix elections --seed 7",
     ),
 )
 @opt.kafkas_of_schedules
@@ -40,8 +40,8 @@ _FREE_S, _RATE = 60.0, 10.0
     default="mixed",
     show_default=True,
     help=f"What schedules are mostly made of: {', '.join(opt.MIX_NAMES)}. shutdowns: brokers that "
-    "stop ask their controller first. walks: only acts that the model says are possible. "
-    "wide-walks: the same with more that may go wrong.",
+    "stop ask their controller first. walks: with ZooKeeper, only acts that the model says are "
+    "possible. wide-walks: the same with more that may go wrong.",
 )
 @opt.gates_of_schedules
 @click.option(

@@ -1,6 +1,5 @@
 """Segments that leave the remote tier: what retention allows, and what it does not."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,12 +9,11 @@ import pytest
 from kchaos.checkers.acts import StartBroker, TopicPartition
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.history import Operation
-from kchaos.checkers.evidence.partition import Excuse
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.tier import RemoteEvent
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.formats.remote_log_metadata import RemoteSegmentRecord
-from kchaos.checkers.model.values.events import TopicConfigured
+from kchaos.checkers.model.values.events import TopicConfigured, TopicDeletion
 from kchaos.checkers.rules.remote_retention import deleted_too_early
 from kchaos.checkers.segments.tier import FINISHED, STARTED, RemoteSegmentMetadata
 from kchaos.checkers.unknown import Judgement, remote_deletions_not_judged
@@ -88,7 +86,7 @@ def run(
     fields: dict[str, Any] = {
         "is_tiered": True,
         "partitions": (T,),
-        "excuses": lambda _: iter(()),
+        "deletions": {},
         "remote_events": (*copied(0), *copied(1), *events),
         "events": (
             TimedEvent(event=StartBroker(broker=0, release=release), zxid=0, time=0.5),
@@ -177,11 +175,9 @@ def test_what_was_sent_later_does_not_count() -> None:
     assert len(found(run(FIRST_GOES, messages=9, settings=settings, operations=sent))) == 1
 
 
-def test_what_an_unclean_election_may_have_taken_is_not_judged() -> None:
-    def excuses(_: TopicPartition) -> Iterator[Excuse]:
-        yield Excuse(kind="unclean-election", broker=1, time=1.0)
-
-    evidence = run(*FAILED, FIRST_GOES, excuses=excuses)
+def test_what_a_deletion_of_the_topic_may_have_taken_is_not_judged() -> None:
+    gone = TopicDeletion(topic="t", asked=2, zxid=2, time=1.0)
+    evidence = run(*FAILED, FIRST_GOES, deletions={"t": [gone]})
     assert found(evidence) == []
     judgement = Judgement(evidence=evidence, prediction=None, findings=())
     assert [*remote_deletions_not_judged(judgement)] == [

@@ -237,7 +237,7 @@ def test_what_a_leader_had_fetched_counts_unless_its_disk_lost_a_tail(
     broker: int, start: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reached = {LedEpoch(TopicPartition("t", 0), 1, 3): 11}
-    monkeypatch.setattr("kchaos.checkers.evidence.run.reached_by_fetching", lambda _: reached)
+    monkeypatch.setattr("kchaos.checkers.evidence.excuses.reached_by_fetching", lambda _: reached)
     build = started(tmp_path / "run").state(0, 1, [0])
     build.act(acts.LoseTail(broker=broker, topic="t", partition=0, log_end_offset=11))
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from kchaos.checkers.evidence.run import log_time
+from kchaos.checkers.evidence.server_logs import log_time
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.model.values.prediction import Truncation
 from kchaos.checkers.outcome import brokers_text
