@@ -51,6 +51,9 @@ Version = tuple[int, int, int, int]
 def broker_settings_refused(release: Release, properties: Mapping[str, str]) -> str:
     """Return why a broker of this release would not start with these properties, or ""."""
     newest = _version(release.protocol_version)
+    size = properties.get(f"log.{SEGMENT_BYTES}", "")
+    if release.number >= (4, 0) and size.isdecimal() and int(size) < _LEAST_SEGMENT:
+        return _too_small(f"log.{SEGMENT_BYTES}", size, release)
     for name in (PROTOCOL, BROKER_FORMAT):
         text = properties.get(name)
         if text is None:
@@ -98,15 +101,16 @@ def topic_settings_refused(
             return f"{release.text} does not know the topic setting {name}: it came with {first}"
     size = configuration.get(SEGMENT_BYTES, "")
     if release.number >= LARGE_SEGMENTS and size.isdecimal() and int(size) < _LEAST_SEGMENT:
-        return (
-            f"{SEGMENT_BYTES} is {size}, and {release.text} takes {_LEAST_SEGMENT} at least "
-            "(KIP-1030)"
-        )
+        return _too_small(SEGMENT_BYTES, size, release)
     text = configuration.get(TOPIC_FORMAT)
     refused = broker_settings_refused(release, {} if text is None else {BROKER_FORMAT: text})
     if refused:
         return refused.replace(BROKER_FORMAT, TOPIC_FORMAT)
     return _beyond_protocol(release, properties, TOPIC_FORMAT, text)
+
+
+def _too_small(name: str, size: str, release: Release) -> str:
+    return f"{name} is {size}, and {release.text} takes {_LEAST_SEGMENT} at least (KIP-1030)"
 
 
 def segment_size_setting(release: tuple[int, ...]) -> str:

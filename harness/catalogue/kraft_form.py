@@ -9,9 +9,13 @@ from kchaos.clusters.settings import SEGMENT_BYTES, segment_size_setting
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import ConfigureTopic, CutControllers, CutZooKeeper, ExpireSession, FenceBroker
 from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
-from kchaos.harness.steps.scenario_steps import CreateTopic, Inject, Step
+from kchaos.harness.steps.scenario_steps import AwaitState, CreateTopic, Inject, Step
 
-_OF_ZOOKEEPER = ("zookeeper.session.timeout.ms", "controller.socket.timeout.ms")
+_OF_ZOOKEEPER = (
+    "zookeeper.session.timeout.ms",
+    "controller.socket.timeout.ms",
+    "reserved.broker.max.id",
+)
 COUNTERPARTS: Mapping[type[Any], Callable[[Any], Any]] = {
     CutZooKeeper: lambda fault: CutControllers(broker=fault.broker),
     ExpireSession: lambda fault: FenceBroker(broker=fault.broker, await_return=fault.await_return),
@@ -32,7 +36,8 @@ def kraft_cluster(spec: ClusterSpec) -> ClusterSpec:
 def kraft_steps(steps: tuple[Step, ...], release: str) -> tuple[Step, ...]:
     """Return the steps with KRaft's counterpart of each fault of ZooKeeper, for a release.
 
-    From 4.1 on a topic's small segments are set by the setting for tests (KIP-1030).
+    From 4.1 on a topic's small segments are set by the setting for tests (KIP-1030). Where nobody
+    leads, an eligible leader replica may be in place of the last one in sync (KIP-966).
     """
     segment_bytes = segment_size_setting(release_of(release).number)
 
@@ -45,6 +50,8 @@ def kraft_steps(steps: tuple[Step, ...], release: str) -> tuple[Step, ...]:
         match step:
             case CreateTopic():
                 return replace(step, configuration=of_topic(step.configuration))
+            case AwaitState(leader=-1):
+                return replace(step, isr=None)
             case Inject(fault=ConfigureTopic() as fault):
                 changed = replace(fault, configuration=of_topic(fault.configuration))
                 return replace(step, fault=changed)

@@ -19,6 +19,8 @@ PROTOCOL, FORMAT = "inter.broker.protocol.version", "log.message.format.version"
         ("2.0.1", {PROTOCOL: "1.1.1", FORMAT: "1.1-IV0"}),
         ("2.8.2", {PROTOCOL: "2.7-IV1", FORMAT: "2.7-IV0"}),
         ("3.9.1", {PROTOCOL: "3.0", FORMAT: "3.1"}),
+        ("3.9.1", {"log.segment.bytes": "168"}),
+        ("4.0.2", {"log.segment.bytes": "1048576"}),
         ("3.9.1", {}),
     ],
 )
@@ -35,6 +37,7 @@ def test_what_a_release_takes_is_not_refused(release: str, properties: dict[str,
         ("2.8.2", {PROTOCOL: "2.7-IV0", FORMAT: "2.7-IV1"}, "forbids: raise that first"),
         ("3.9.1", {PROTOCOL: "2.8", FORMAT: "3.0"}, "3.0, which"),
         ("2.8.2", {FORMAT: "v1"}, "write it like 1.1 or 2.7-IV1"),
+        ("4.0.2", {"log.segment.bytes": "168"}, "is 168, and 4.0.2 takes 1048576 at least"),
     ],
 )
 def test_what_a_broker_would_not_start_with_is_refused(

@@ -8,7 +8,7 @@ from kchaos.harness.catalogue.settings import QUICK_KRAFT
 from kchaos.harness.errors import ScenarioError, UsageError
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.steps_checked import check_modes
-from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
+from kchaos.harness.steps.scenario_steps import AwaitState, CreateTopic, Inject
 
 
 def test_each_fault_that_names_zookeeper_is_replaced_by_its_counterpart() -> None:
@@ -75,3 +75,15 @@ def test_small_segments_are_set_by_the_name_that_the_release_takes() -> None:
 
     assert names("3.9.1") == {"segment.bytes"}
     assert names("4.1.2") == {"internal.segment.bytes"}
+
+
+def test_the_last_one_in_sync_may_be_an_eligible_leader_replica() -> None:
+    """Where it stops, the ISR of a 4.1 is empty (KIP-966)."""
+    entry = entry_named("KIP-405-5")
+
+    def isrs(release: str) -> set[tuple[int, ...] | None]:
+        steps = scenario_of(entry, next(iter(entry.cases)), release).steps
+        return {step.isr for step in steps if isinstance(step, AwaitState) and step.leader == -1}
+
+    assert isrs("3.9.1") == {(1,)}
+    assert isrs("4.1.2") == {None}
