@@ -18,6 +18,7 @@ from kchaos.checkers.findings import Finding, Question
 from kchaos.checkers.fingerprint import with_fingerprints
 from kchaos.checkers.garbage import no_garbage_collection
 from kchaos.checkers.model.values.prediction import EmptiedBy, Prediction
+from kchaos.checkers.occasions import occasions
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.results import Results
 from kchaos.checkers.rules import Judged, apply_rules, joined
@@ -224,8 +225,9 @@ class _Judging:
         witnesses = self.attempt(
             "looking for witnesses", lambda: find_witnesses(expectation, evidence)
         )
-        availability, different = None, list[str]()
+        availability, different, had = None, list[str](), None
         if read is not None:
+            had = self.attempt("counting occasions", lambda: occasions(read, prediction))
             availability = self.attempt("measuring availability", lambda: measure(read))
             # What is compared is read here, and hashed for the seal.
             different += (
@@ -277,6 +279,7 @@ class _Judging:
             judged_by=_own_version(),
             prediction=prediction,
             availability=availability,
+            occasions=had or {},
         )
 
     def _verdict(

@@ -1,7 +1,8 @@
 """Results of a judgement, and `judgements/NNNN/` in which they are kept."""
 
 import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,7 +10,7 @@ from kchaos.checkers.availability import Availability
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.evidence.partition import finding_to_json
 from kchaos.checkers.findings import Finding
-from kchaos.checkers.json_form import ShapeError, from_json, members
+from kchaos.checkers.json_form import SOMETIMES, ShapeError, from_json, members
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.outcome import facts_of
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
@@ -47,6 +48,7 @@ class Results:
         judged_by: The version of kchaos that judged.
         prediction: What the model said, or None.
         availability: For how long what had no service; None where the evidence could not be read.
+        occasions: How often it had each of `checkers.occasions.OCCASIONS`, if at all.
     """
 
     entry: str = ""
@@ -76,6 +78,7 @@ class Results:
     judged_by: str = ""
     prediction: Prediction | None
     availability: Availability | None = None
+    occasions: Mapping[str, int] = field(default_factory=dict, metadata=SOMETIMES)
 
     @property
     def outcome(self) -> str:

@@ -114,6 +114,7 @@ class RunLine:
     service: Mapping[str, float | None] = field(
         default_factory=lambda: dict.fromkeys(WITHOUT_SERVICE)
     )
+    occasions: Mapping[str, int] = field(default_factory=dict)
     waited_s: float | None = None
     steps: int = 0
     not_possible: int = 0

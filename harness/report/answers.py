@@ -9,6 +9,7 @@ from typing import Literal
 
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.findings import KINDS, Kind, Question
+from kchaos.checkers.occasions import OCCASIONS
 from kchaos.checkers.rules.as_sent import NOT_COMPARED
 from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.witness import Witness
@@ -162,6 +163,14 @@ def not_compared(loaded: Loaded) -> tuple[str, ...]:
     """Return the comparisons that the judgement omits for every run."""
     not_checked = () if loaded.results is None else loaded.results.not_checked
     return tuple(each for each in not_checked if each in NOT_COMPARED)
+
+
+def occasions_of(loaded: Loaded) -> tuple[tuple[str, int], ...]:
+    """Return each kind of occasion in words, with how often the run had it; empty if unjudged."""
+    if loaded.results is None:
+        return ()
+    had = loaded.results.occasions
+    return tuple((sentence, had.get(kind, 0)) for kind, sentence in OCCASIONS.items())
 
 
 def expectation_of(loaded: Loaded) -> str:

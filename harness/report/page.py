@@ -136,6 +136,7 @@ def _verdict(loaded: Loaded, views: Sequence[PartitionView]) -> dict[str, Any]:
         "answers": answers.answers_of(loaded),
         "warnings": answers.warnings(loaded),
         "not_compared": answers.not_compared(loaded),
+        "occasions": answers.occasions_of(loaded),
         "unknown_reasons": answers.unknown_reasons(loaded),
         "tracebacks": answers.tracebacks(loaded),
         "expectation": answers.expectation_of(loaded),

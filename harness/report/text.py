@@ -97,6 +97,10 @@ def _whole(loaded: Loaded, paper: Paper) -> str:
     _sections(paper, loaded)
     _brokers(paper, loaded)
     _control(paper, loaded)
+    if had := [(words, times) for words, times in answers.occasions_of(loaded) if times]:
+        paper.heading("Occasions")
+        for words, times in had:
+            paper.add(f"{times:>4} × {words}", indent=2, hang=7, style="quiet")
     if left_out := answers.not_compared(loaded):
         paper.heading("Compared in no run")
         for each in left_out:

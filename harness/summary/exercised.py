@@ -1,4 +1,4 @@
-"""Coverage of a night: faults, pairs of faults that met, rules of the model.
+"""Coverage of a night: faults, pairs of faults that met, occasions, rules of the model.
 
 This is simulation coverage, as CCF counts it of its simulated traces (Howard and others, 2024).
 What was seldom there is drawn more often in the next night.
@@ -15,6 +15,7 @@ from typing import Any
 
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.releases.asked import watching_rules
+from kchaos.checkers.occasions import OCCASIONS
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import RunLine
@@ -34,6 +35,7 @@ class Exercised:
         faults: By kind: in how many runs, and how often in all.
         pairs: By two kinds, in order: in how many runs both acted at the same time.
         unmet: How many pairs of the kinds that are there never met.
+        occasions: By each kind of `checkers.occasions`: in how many runs, and how often in all.
         rules: By rule: in how many runs it decided something, and in how many it was in force.
     """
 
@@ -41,6 +43,7 @@ class Exercised:
     faults: Mapping[str, tuple[int, int]]
     pairs: Mapping[tuple[str, str], int]
     unmet: int
+    occasions: Mapping[str, tuple[int, int]]
     rules: Mapping[str, tuple[int, int]]
 
 
@@ -48,12 +51,15 @@ def exercised_by(lines: Sequence[RunLine]) -> Exercised:
     """Coverage of a night's runs together; the frequent ones first."""
     in_runs, times, pairs = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     asked, in_force = Counter[str](), Counter[str]()
+    had_by, had = Counter[str](), Counter[str]()
     for line in lines:
         is_walk = "walks" in mix_of(line)
         faults = [(_kind(name, is_walk), begin, end) for name, begin, end in line.faults]
         times.update(kind for kind, _, _ in faults)
         in_runs.update({kind for kind, _, _ in faults})
         pairs.update(_met(faults))
+        had_by.update([*line.occasions])
+        had.update(line.occasions)
         rules = line.rules or {}
         asked.update(rules.get("asked", ()))
         in_force.update(rules.get("in_force", ()))
@@ -63,6 +69,7 @@ def exercised_by(lines: Sequence[RunLine]) -> Exercised:
         faults={kind: (count, times[kind]) for kind, count in _frequent_first(in_runs)},
         pairs=dict(_frequent_first(pairs)),
         unmet=possible - len(pairs),
+        occasions={kind: (had_by[kind], had[kind]) for kind in OCCASIONS},
         rules={rule: (asked[rule], count) for rule, count in _frequent_first(in_force)},
     )
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import jinja2
 
+from kchaos.checkers.occasions import OCCASIONS
 from kchaos.checkers.run_line import ANSWERS, WITHOUT_SERVICE, RunLine, is_unknown
 from kchaos.harness.printable import printable
 from kchaos.harness.report.templates import templates
@@ -103,6 +104,7 @@ def _shown(summary: Summary, folder: Path) -> dict[str, Any]:
         "all_mixes": ALL_MIXES,
         "modes": sorted({mode_of(line) for line in summary.lines}),
         "kinds_of_service": summary.measured,
+        "occasions": OCCASIONS,
         "not_measured": _not_measured(summary),
         "service": [
             (service, _of_service(service, summary, folder)) for service in summary.service
@@ -160,6 +162,10 @@ def json_of(summary: Summary, folder: Path, given: Sequence[Advice] = ()) -> dic
                 for kinds, runs in summary.exercised.pairs.items()
             ],
             "pairs_that_never_met": summary.exercised.unmet,
+            "occasions": [
+                {"kind": kind, "runs": runs, "times": times}
+                for kind, (runs, times) in summary.exercised.occasions.items()
+            ],
             "rules": [
                 {"rule": rule, "decided_in": asked, "in_force_in": known}
                 for rule, (asked, known) in summary.exercised.rules.items()

@@ -484,6 +484,7 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
         "signs": ["divergence"],
         "seconds": results.seconds,
         "service": dict.fromkeys(WITHOUT_SERVICE) | {"without_leader_s": 1.0},
+        "occasions": results.occasions,
         # The run's folder tells these.
         "mode": None,
         "waited_s": None,

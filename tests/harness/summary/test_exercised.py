@@ -7,6 +7,7 @@ import pytest
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.releases.asked import watching_rules
 from kchaos.checkers.model.releases.composition import generation_for, owners_of
+from kchaos.checkers.occasions import OCCASIONS
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.run_line import RunLine
 from kchaos.harness.summary.exercised import exercised_by, leaning_after, rules_of
@@ -39,6 +40,14 @@ def test_faults_met_that_acted_at_the_same_time() -> None:
     assert told.pairs == {("cut", "kill"): 2, ("kill", "kill"): 1}
     # Of kill-kill, kill-cut, kill-pause, cut-cut, cut-pause and pause-pause.
     assert told.unmet == 4
+
+
+def test_an_occasion_that_no_run_had_is_counted_as_none() -> None:
+    runs = [RunLine(occasions={"election": 2}), RunLine(occasions={"election": 1}), RunLine()]
+    told = exercised_by(runs).occasions
+    assert told["election"] == (2, 3)
+    assert told["truncation"] == (0, 0)
+    assert {*told} == {*OCCASIONS}
 
 
 def test_a_night_leans_towards_what_was_seldom_or_never_there() -> None:
