@@ -29,13 +29,16 @@ from kchaos.harness.summary.summary import schedule_of
 
 RESULTS = "planted.jsonl"
 SEED = 4100
-RUNS = 4
 STEPS = 15
 NEVER_ACTED = "never acted"
 Answer = Literal["found", "suspected", "missed", "never acted", "lost"]
 _BEST_FIRST: tuple[Answer, ...] = ("found", "suspected", "missed", "never acted", "lost")
-_MIXES = ("mixed", CLIENTS, "rare", "cuts", "restarts")
+_MIXES = (
+    *("mixed", CLIENTS, "admin", "holds", "shutdowns", "cuts"),
+    *("topics", "elections", "restarts", "rare", "logs", "zombies"),
+)
 """In turn, so that one bug's schedules are of several kinds; the controls have the same."""
+RUNS = len(_MIXES)
 _CLIENTS_RUN = FreeRun(for_s=90.0, rate=20.0, transactions=True)
 """Schedules that disturb clients have clients that run freely, with transactions."""
 _NOT_OF_A_RUN = ("unseen", "int-send-skip")

@@ -100,7 +100,7 @@ def _whole(loaded: Loaded, paper: Paper) -> str:
     if had := [(words, times) for words, times in answers.occasions_of(loaded) if times]:
         paper.heading("Occasions")
         for words, times in had:
-            paper.add(f"{times:>4} × {words}", indent=2, hang=7, style="quiet")
+            paper.add(f"{times:>4}x {words}", indent=2, hang=7, style="quiet")
     if left_out := answers.not_compared(loaded):
         paper.heading("Compared in no run")
         for each in left_out:
