@@ -15,6 +15,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from kchaos.checkers.errors import CheckError
 from kchaos.checkers.formats.fields import CompactReader, MalformedError
@@ -23,13 +24,14 @@ from kchaos.checkers.formats.metadata_records import (
     MetadataRecord,
     MetadataRecordError,
     RecordDefinitions,
+    voters_record,
 )
 from kchaos.checkers.segments.batch import Batch, Record
 from kchaos.checkers.segments.reader import read_records, read_segment
 
 _SEGMENT = re.compile(r"(\d{20})\.log")
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-_LEADER_CHANGE = "LEADER_CHANGE"
+_LEADER_CHANGE, _VOTERS = "LEADER_CHANGE", "KRAFT_VOTERS"
 _UNFINISHED = ("torn-tail", "zero-tail")
 
 
@@ -306,10 +308,32 @@ def _copied(name: str, content: bytes, batch: Batch) -> CopiedBatch:
 
 def voters_of(copies: Mapping[int, NodeLog]) -> frozenset[int]:
     """Return the voters that any copy's leader changes name; none without such a record."""
-    voters: set[int] = set()
+    changes = (
+        _leader_change(record.value or b"")
+        for _, record, control_type in _control_records(copies)
+        if control_type == _LEADER_CHANGE
+    )
+    return frozenset(voter for change in changes for voter in change.voters)
+
+
+def voters_records(copies: Mapping[int, NodeLog]) -> list[tuple[CopiedBatch, dict[int, str]]]:
+    """Return each VotersRecord that a copy has, the newest first, with its batch (KIP-853).
+
+    That is the directory id of each voter by its node id. A static quorum has no such record.
+    """
+    records = {
+        copied.content: (copied, voters_record(record.value or b""))
+        for copied, record, control_type in _control_records(copies)
+        if control_type == _VOTERS
+    }
+    order = attrgetter("leader_epoch", "base_offset")
+    return sorted(records.values(), key=lambda found: order(found[0]), reverse=True)
+
+
+def _control_records(
+    copies: Mapping[int, NodeLog],
+) -> Iterator[tuple[CopiedBatch, Record, str | None]]:
     for copy in copies.values():
         for copied in (batch for batch in copy.batches if batch.is_control):
             for record, control_type in _records(copied):
-                if control_type == _LEADER_CHANGE:
-                    voters.update(_leader_change(record.value or b"").voters)
-    return frozenset(voters)
+                yield copied, record, control_type

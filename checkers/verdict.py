@@ -41,10 +41,10 @@ from kchaos.checkers.unknown import Reason
 from kchaos.checkers.witness import Witness, witness_of
 
 NOT_PREDICTED = (
-    "a KRaft cluster without links is not predicted: when its brokers read the metadata log is not "
-    "known"
+    "a KRaft cluster without links, or of combined nodes, is not predicted: when its brokers read "
+    "the metadata log is not known"
 )
-"""Why conformance of a run with KRaft and without links is unknown."""
+"""Why conformance of a run with KRaft is unknown, without links or with combined nodes."""
 SAFETY_UNKNOWN = "safety is unknown"
 CONFORMANCE_UNKNOWN = "conformance is unknown"
 EXPECTATION_UNREAD = "the expectation cannot be read"

@@ -11,6 +11,8 @@ from kchaos.clusters.errors import ReleaseError
 
 FIRST_KRAFT = "3.3"
 METADATA_VERSION = "metadata.version"
+KRAFT_VERSION = "kraft.version"
+"""1 for a dynamic quorum, of which every release from 3.9 on is capable (KIP-853)."""
 LEAST_METADATA_VERSION = 7
 """That of 3.3, from which on the metadata log has all that is read of it."""
 
@@ -97,7 +99,10 @@ def _both(
         _line(line, "2.13", (_RELOAD4J,), *known),
         modes=("zookeeper", "kraft"),
         with_kraft=with_kraft,
-        feature_levels={METADATA_VERSION: metadata_version},
+        feature_levels={
+            METADATA_VERSION: metadata_version,
+            **({KRAFT_VERSION: 0} if line == "3.9" else {}),
+        },
     )
 
 
@@ -112,6 +117,7 @@ def _kraft(
         with_kraft=known,
         feature_levels={
             METADATA_VERSION: metadata,
+            KRAFT_VERSION: 0,
             "group.version": 1,
             "transaction.version": 2,
             "eligible.leader.replicas.version": elr,

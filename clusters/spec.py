@@ -10,7 +10,7 @@ from typing import Any
 from kchaos.checkers.acts import Mode
 from kchaos.checkers.json_form import ShapeError, from_json
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.releases import judging_release_of, release_of
+from kchaos.clusters.releases import KRAFT_VERSION, judging_release_of, release_of
 
 # By these links, faults and gates know a broker; and nothing but loopback may be listened at.
 OWN_PROPERTIES = frozenset(
@@ -34,6 +34,7 @@ OWN_PROPERTIES = frozenset(
 )
 FIRST_CONTROLLER = 100
 _QUORUMS = (1, 3)
+_MOST_OBSERVERS = 3
 _MOST_LOG_DIRECTORIES = 8
 # Below that, engines refuse a limit or take it for none.
 _LEAST = {"broker_memory_mib": 6, "broker_cpus": 0.01}
@@ -91,7 +92,10 @@ class ClusterSpec:
     ``mode`` says where the metadata is, None for the place that is usual with the brokers'
     releases. With KRaft there are 1 or 3 ``controllers``, which are no brokers, and neither
     ``first_broker`` nor what is said of ZooKeeper has a meaning; ``features`` are feature levels
-    by name, in place of those that the oldest release gives a new cluster.
+    by name, in place of those that the oldest release gives a new cluster. ``kraft.version`` 1 is a
+    dynamic quorum (KIP-853): the controllers are its first voters, and ``observers`` is how many
+    more controllers run, which vote once ``AddController`` has added them. The brokers of a
+    ``combined`` cluster, 1 or 3, are its controllers (process.roles=broker,controller).
     """
 
     brokers: tuple[BrokerSpec, ...]
@@ -108,6 +112,8 @@ class ClusterSpec:
     tiered: bool = False
     mode: Mode | None = None
     controllers: int = 1
+    observers: int = 0
+    combined: bool = False
     features: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -158,6 +164,13 @@ class ClusterSpec:
             raise ReleaseError(f"metadata are kept by zookeeper or by kraft, not {self.mode!r}")
         if self.controllers not in _QUORUMS:
             raise ReleaseError(f"a KRaft cluster has 1 or 3 controllers, not {self.controllers}")
+        if not 0 <= self.observers <= _MOST_OBSERVERS:
+            raise ReleaseError(f"observers are from 0 to {_MOST_OBSERVERS}, not {self.observers}")
+        if self.observers and not self.has_dynamic_quorum:
+            raise ReleaseError(
+                "observers wait to be added to a dynamic quorum, and this one is static: say "
+                f"features {{{KRAFT_VERSION!r}: 1}}, which takes Kafka 3.9 (KIP-853)"
+            )
         if not self.is_kraft and (self.controllers > 1 or self.features):
             raise ReleaseError(
                 "controllers and features are a KRaft cluster's, and this one has ZooKeeper: say "
@@ -168,8 +181,21 @@ class ClusterSpec:
                 "a KRaft cluster has no ZooKeeper: leave zookeepers and zookeeper_kafka out, and "
                 "say how many controllers there are"
             )
-        if self.is_kraft and (both := sorted({*broker_ids} & {*self.controller_ids})):
+        if self.combined:
+            self._check_combined()
+        elif self.is_kraft and (both := sorted({*broker_ids} & {*self.controller_ids})):
             raise ReleaseError(f"{both[0]} is a controller's id, so no broker can have it")
+
+    def _check_combined(self) -> None:
+        if not self.is_kraft:
+            raise ReleaseError("combined nodes are KRaft's, and this cluster has ZooKeeper")
+        if len(self.brokers) not in _QUORUMS or self.controllers + self.observers > 1:
+            raise ReleaseError(
+                "the controllers of a combined cluster are its brokers, 1 or 3: name neither "
+                "controllers nor observers"
+            )
+        if self.tiered:
+            raise ReleaseError("combined nodes keep no tiered logs here: leave one of them out")
 
     @property
     def is_kraft(self) -> bool:
@@ -185,8 +211,20 @@ class ClusterSpec:
     @property
     def controller_ids(self) -> tuple[int, ...]:
         """The node ids of the controllers; none where ZooKeeper keeps the metadata."""
-        count = self.controllers if self.is_kraft else 0
+        if self.combined:
+            return tuple(sorted(broker.id for broker in self.brokers))
+        count = self.controllers + self.observers if self.is_kraft else 0
         return tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + count))
+
+    @property
+    def first_voters(self) -> tuple[int, ...]:
+        """The controllers that vote from the start; the others are observers."""
+        return self.controller_ids if self.combined else self.controller_ids[: self.controllers]
+
+    @property
+    def has_dynamic_quorum(self) -> bool:
+        """Whether the metadata log says who votes (KIP-853), and not the controllers' settings."""
+        return self.features.get(KRAFT_VERSION, 0) > 0
 
     @property
     def kafkas(self) -> frozenset[str]:

@@ -20,6 +20,8 @@ from kchaos.faults.jvm.freeze_follower import FreezeFollower as FreezeFollower
 from kchaos.faults.jvm.hold_controller import HoldController as HoldController
 from kchaos.faults.jvm.hold_point import HoldPoint as HoldPoint
 from kchaos.faults.jvm.slow_fetch_reads import SlowFetchReads as SlowFetchReads
+from kchaos.faults.kraft.change_quorum import AddController as AddController
+from kchaos.faults.kraft.change_quorum import RemoveController as RemoveController
 from kchaos.faults.kraft.fence_broker import FenceBroker as FenceBroker
 from kchaos.faults.kraft.unregister_broker import UnregisterBroker as UnregisterBroker
 from kchaos.faults.kraft.update_features import UpdateFeatures as UpdateFeatures

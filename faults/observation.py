@@ -50,16 +50,24 @@ def await_registration_gone(cluster: Cluster, broker: int, *, czxid: int) -> Bro
 def await_unregistered(cluster: Cluster, broker: int) -> BrokerSeen:
     """Wait until `/brokers/ids/N` is gone.
 
+    It stays where the broker was a controller too, and too few are left to decide anything.
+
     Raises:
         AwaitTimeout: It is still there.
     """
     return _await(
         cluster,
         broker,
-        lambda seen: seen.czxid is None,
+        lambda seen: seen.czxid is None or (broker in cluster.controllers and not decides(cluster)),
         f"the registration of broker {broker} to go away",
         "its session lives as long as zookeeper.session.timeout.ms",
     )
+
+
+def decides(cluster: Cluster) -> bool:
+    """Return whether most of KRaft's voters run and are not paused."""
+    nodes = [cluster.controllers[voter] for voter in cluster.metadata.voters()]
+    return 2 * sum(node.is_running and not node.is_paused for node in nodes) > len(nodes)
 
 
 def await_registered(cluster: Cluster, broker: int, *, above_czxid: int) -> BrokerSeen:

@@ -4,7 +4,7 @@ Every check returns why not, in one sentence, or "". A random player asks them b
 injection asks the same ones before it begins.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from kchaos.checkers.acts import (
     HoldPoint,
 )
 from kchaos.clusters.api import Broker, Cluster, Collectable, Disconnectable, ZooKeeperNode
+from kchaos.clusters.spec import ClusterSpec
 from kchaos.clusters.start.log_directories import has_failed
 from kchaos.faults.observation import observe_broker
 
@@ -26,11 +27,13 @@ _ZOOKEEPER = "ZooKeeper keeps this cluster's metadata"
 FILE = "the file"
 """Beginning of a sentence against a file, as it is known before the start."""
 _NO_MEMBER = "ZooKeeper has no member"
+_STATIC = "the quorum of this cluster is static"
+_NO_CONTROLLER = "no controller has the id"
 NO_MAJORITY = (
     "without it no more than half of ZooKeeper's members go on, and nobody could read what the "
     "cluster decides: take three members; CutZooKeeper keeps a broker from all of them"
 )
-_KNOWN_BEFORE = (_KRAFT, _ZOOKEEPER, _NO_MEMBER, NO_MAJORITY, FILE)
+_KNOWN_BEFORE = (_KRAFT, _ZOOKEEPER, _NO_MEMBER, _STATIC, _NO_CONTROLLER, NO_MAJORITY, FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,8 @@ class ClusterView:
         brokers: By id.
         controller: The broker that `/controller` names, or the KRaft controllers' leader, or None.
         controllers: KRaft controllers by id; none where ZooKeeper keeps the metadata.
+        voters: Those of them that vote.
+        has_dynamic_quorum: Whether that can change while they run (KIP-853).
         zookeepers: Members of ZooKeeper by number, each with whether it can serve.
         cuts: What is cut at the links, by the cut's name.
         holds: What is held at the links, by the hold's name.
@@ -84,6 +89,8 @@ class ClusterView:
     brokers: Mapping[int, BrokerView]
     controller: int | None = None
     controllers: Mapping[int, BrokerView] = field(default_factory=dict)
+    voters: frozenset[int] = frozenset()
+    has_dynamic_quorum: bool = False
     zookeepers: Mapping[int, bool] = field(default_factory=dict)
     cuts: Mapping[str, CutLink | CutZooKeeper] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
@@ -99,6 +106,12 @@ class ClusterView:
         return bool(self.controllers)
 
     @property
+    def controllers_going_on(self) -> frozenset[int]:
+        """KRaft controllers that run and are not paused."""
+        nodes = self.controllers.values()
+        return frozenset(node.broker for node in nodes if node.is_running and not node.is_paused)
+
+    @property
     def nodes(self) -> Mapping[int, BrokerView]:
         """Brokers and controllers, which share their ids."""
         return {**self.brokers, **self.controllers}
@@ -110,6 +123,8 @@ def view_of(cluster: Cluster) -> ClusterView:
         brokers={broker.id: _broker_view(cluster, broker) for broker in cluster.brokers.values()},
         controller=cluster.metadata.controller(),
         controllers={node.id: _broker_view(cluster, node) for node in cluster.controllers.values()},
+        voters=cluster.metadata.voters(),
+        has_dynamic_quorum=cluster.spec.has_dynamic_quorum,
         zookeepers={member.index: is_serving(member) for member in cluster.zookeeper_members},
         cuts={} if cluster.links is None else cluster.links.cuts,
         holds={} if cluster.links is None else cluster.links.holds,
@@ -212,6 +227,20 @@ def needs_kraft(view: ClusterView, instead: str) -> str:
     return "" if view.is_kraft else f"{_ZOOKEEPER}: {instead}"
 
 
+def needs_dynamic_quorum(view: ClusterView, controller: int) -> str:
+    """Return a sentence if the voters of the cluster cannot change, or no controller has the id."""
+    if not view.is_kraft:
+        return f"{_ZOOKEEPER}: voters change with KRaft, by KIP-853"
+    if not view.has_dynamic_quorum:
+        return (
+            f"{_STATIC}: AddRaftVoter and RemoveRaftVoter need kraft.version 1 (KIP-853, Kafka 3.9 "
+            "and later); say features={'kraft.version': 1}"
+        )
+    if controller in view.controllers:
+        return ""
+    return f"{_NO_CONTROLLER} {controller}: they have {sorted(view.controllers)}"
+
+
 def no_such_member(view: ClusterView, member: int) -> str:
     """Return a sentence if ZooKeeper has no member of that number."""
     if member in view.zookeepers:
@@ -219,13 +248,10 @@ def no_such_member(view: ClusterView, member: int) -> str:
     return f"{_NO_MEMBER} {member}: it has {sorted(view.zookeepers)}"
 
 
-def refused_by_mode(
-    fault: Any, controllers: Iterable[int], releases: Mapping[int, str], zookeepers: int
-) -> str:
+def refused_by_mode(fault: Any, spec: ClusterSpec, releases: Mapping[int, str]) -> str:
     """Return why a fault cannot act with ZooKeeper or with KRaft, before the start, or "".
 
-    The cluster has these KRaft controllers, none with ZooKeeper, these releases by broker, and so
-    many members of ZooKeeper.
+    The cluster is made by this specification, and has these releases by broker.
     """
     any_release = next(iter(releases.values()))
 
@@ -235,8 +261,9 @@ def refused_by_mode(
 
     view = ClusterView(
         brokers={broker: node(broker) for broker in releases},
-        controllers={controller: node(controller) for controller in controllers},
-        zookeepers=dict.fromkeys(range(1, zookeepers + 1), True),
+        controllers={controller: node(controller) for controller in spec.controller_ids},
+        has_dynamic_quorum=spec.has_dynamic_quorum,
+        zookeepers=dict.fromkeys(range(1, spec.zookeepers + 1), True),
     )
     why_not = str(fault.available(view))
     return why_not if why_not.startswith(_KNOWN_BEFORE) else ""

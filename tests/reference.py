@@ -78,6 +78,10 @@ MODES: Mapping[str, str] = {
     "StopBroker": _CONTROLLERS_TOO,
     "StopZooKeeper": "ZooKeeper alone: with KRaft `StopBroker` of a controller.",
     "UnregisterBroker": "KRaft alone: with ZooKeeper `CutZooKeeper` and `ExpireSession`.",
+    **dict.fromkeys(
+        ("AddController", "RemoveController"),
+        "KRaft alone: where `features` have `kraft.version` 1, from 3.9 on.",
+    ),
     "UpdateFeatures": "KRaft alone: with ZooKeeper `RollBroker` to another protocol.",
     "WipeLogDirectory": _CONTROLLERS_TOO,
 }

@@ -19,6 +19,7 @@ from kchaos.checkers.observations import Act, BrokerStarted
 
 _VERSION = re.compile(r"INFO Kafka version ?: (\S+) \(")
 _SERVER_JAR = re.compile(r"kafka_2\.\d+-(.+)\.jar")
+_OF_CONTROLLER = "CONTROLLER://"
 
 
 def broker_disagreements(evidence: RunEvidence) -> Iterator[str]:
@@ -198,8 +199,11 @@ def _properties(evidence: RunEvidence, broker: int, registered: set[str]) -> Ite
 
 
 def _sorted(addresses: str) -> list[str]:
-    """Return the addresses in one order; KRaft's controllers keep an order of their own."""
-    return sorted(addresses.split(","))
+    """Return a broker's addresses in one order; KRaft's controllers keep an order of their own.
+
+    A combined node tells where it listens as a controller as well, and registers without that.
+    """
+    return sorted(each for each in addresses.split(",") if not each.startswith(_OF_CONTROLLER))
 
 
 def _wanted(evidence: RunEvidence, broker: int) -> Mapping[str, str]:

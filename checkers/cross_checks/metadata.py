@@ -38,9 +38,10 @@ def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
     wanted = {*evidence.description.brokers, *logs.voters}
     for node in sorted(wanted - logs.copies.keys()):
         yield f"{METADATA}/node-{node} is missing"
-    for node in sorted(logs.copies.keys() - wanted):
+    for node in sorted(logs.copies.keys() - wanted - evidence.controller_logs.keys()):
         yield f"{METADATA}/node-{node} is there, and the cluster had no such node"
-    for broker in sorted(logs.voters & set(evidence.description.brokers)):
+    is_combined = evidence.scenario.cluster.combined
+    for broker in () if is_combined else sorted(logs.voters & set(evidence.description.brokers)):
         yield f"node {broker} is a broker, and the metadata log names it among the voters"
     yield from _of_one_cluster(evidence)
     for node, copy in logs.copies.items():
@@ -68,7 +69,8 @@ def _named_before_read(evidence: RunEvidence) -> Iterator[str]:
     What a process has on disk when it starts, it fetches from: its requests say where it ends.
     """
     ends: dict[int, int] = {}
-    blamed: set[int] = set()
+    # A combined node has what its controller has.
+    blamed = {*evidence.description.brokers} if evidence.scenario.cluster.combined else set()
     for message in evidence.links or ():
         broker, detail = message.source, message.detail
         if broker is None or broker not in evidence.description.brokers or detail is None:

@@ -117,6 +117,7 @@ class ClusterAsked:
     client_links: bool = field(default=False, metadata=SOMETIMES)
     tiered: bool = False
     mode: str | None = field(default=None, metadata=SOMETIMES)
+    combined: bool = field(default=False, metadata=SOMETIMES)
 
     def properties_of(self, broker: BrokerAsked) -> dict[str, str]:
         """Return the properties that the scenario sets for a broker."""

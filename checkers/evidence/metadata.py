@@ -39,6 +39,7 @@ from kchaos.checkers.metadata_log import (
     entries,
     read_node,
     voters_of,
+    voters_records,
 )
 from kchaos.checkers.model.releases.versions import metadata_version
 from kchaos.checkers.model.values.events import (
@@ -125,13 +126,41 @@ class MetadataLogs:
     def voters(self) -> frozenset[int]:
         """The nodes whose majority decides, as leaders of the quorum wrote it.
 
-        Where only a snapshot is left of that, these are the controllers that have a copy.
+        Where only a snapshot is left of that, these are the controllers that have a copy. A dynamic
+        quorum has the voters of the end of the log: what was committed before, they have as well.
         """
+        if self.voters_at_end:
+            return frozenset(self.voters_at_end)
         return voters_of(self.copies) or frozenset(self.copies) - self.brokers
+
+    @cached_property
+    def voters_at_end(self) -> Mapping[int, str]:
+        """The directory id of each voter, by the newest VotersRecord that is committed (KIP-853).
+
+        A leader counts the majority of the voters that a record names as soon as it has written it,
+        and writes none before the one before is committed (`AddVoterHandler`, 3.9). None in a
+        static quorum.
+        """
+        for copied, voters in voters_records(self.copies):
+            shared = committed(self._copies_of(voters))
+            if any(batch.content == copied.content for batch in shared):
+                return voters
+        return {}
+
+    def _copies_of(self, voters: Mapping[int, str]) -> list[NodeLog]:
+        """Return the copies of voters; of one whose disk was replaced since, an empty one."""
+        return [
+            self.copies[voter]
+            if voter in self.copies and self.meta_properties[voter].get("directory.id") == directory
+            else NodeLog(node=voter)
+            for voter, directory in sorted(voters.items())
+        ]
 
     @cached_property
     def shared(self) -> tuple[CopiedBatch, ...]:
         """The part of the log that a majority of the voters has: the decided one."""
+        if self.voters_at_end:
+            return committed(self._copies_of(self.voters_at_end))
         return committed(
             [self.copies.get(voter, NodeLog(node=voter)) for voter in sorted(self.voters)]
         )
@@ -187,23 +216,30 @@ class MetadataLogs:
         )
 
     @cached_property
-    def cluster_ids(self) -> Mapping[str, str]:
-        """The cluster's id by each node's meta.properties, by the file's name.
+    def meta_properties(self) -> Mapping[int, Mapping[str, str]]:
+        """Each node's meta.properties, empty without one: its disk was emptied.
 
         Raises:
             CheckpointError: One cannot be read.
         """
-        root = self.files.run.path / METADATA
-        cluster_ids = {}
-        for folder in sorted(root.glob("node-*")):
-            name = f"{METADATA}/{folder.name}/{META_PROPERTIES}"
-            if (folder / META_PROPERTIES).is_file():
+        every: dict[int, Mapping[str, str]] = {}
+        for node in self.copies:
+            name, every[node] = f"{METADATA}/node-{node}/{META_PROPERTIES}", {}
+            if self.files.has(name):
                 text = self.files.content(name).decode("utf-8", "backslashreplace")
-                properties = parse_meta_properties(text, file=name)
-                if properties.get("node.id", "") != folder.name.removeprefix("node-"):
-                    raise CheckpointError(f"{name} is node {properties.get('node.id')}'s")
-                cluster_ids[name] = properties.get("cluster.id", "")
-        return cluster_ids
+                every[node] = parse_meta_properties(text, file=name)
+                if every[node].get("node.id", "") != str(node):
+                    raise CheckpointError(f"{name} is node {every[node].get('node.id')}'s")
+        return every
+
+    @property
+    def cluster_ids(self) -> Mapping[str, str]:
+        """The cluster's id by each node's meta.properties, by the file's name."""
+        return {
+            f"{METADATA}/node-{node}/{META_PROPERTIES}": properties.get("cluster.id", "")
+            for node, properties in self.meta_properties.items()
+            if properties
+        }
 
     @cached_property
     def _folded(self) -> "_Folding":

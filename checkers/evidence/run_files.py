@@ -146,8 +146,11 @@ class RunFiles:
 
     @property
     def is_predicted(self) -> bool:
-        """Whether the model predicts it: with KRaft, links show when brokers read decisions."""
-        return not self.is_kraft or self.is_linked
+        """Whether the model predicts it: with KRaft, links show when brokers read decisions.
+
+        A combined node reads those of its own controller past the links.
+        """
+        return not self.is_kraft or (self.is_linked and not self.scenario.cluster.combined)
 
     @cached_property
     def metadata_logs(self) -> MetadataLogs:

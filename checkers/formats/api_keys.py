@@ -66,6 +66,8 @@ class ApiKey(IntEnum):
     ALLOCATE_PRODUCER_IDS = 67
     CONTROLLER_REGISTRATION = 70
     ASSIGN_REPLICAS_TO_DIRS = 73
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
 
     @property
     def spelled(self) -> str:

@@ -137,11 +137,13 @@ class MetadataImage:
         settings: Own settings by kind and name of their resource.
         offset: Where a live reader goes on, exclusive.
         quorum_leader: Who wrote the newest records, where a live reader says it.
+        voters: The directory id of each voter of a dynamic quorum, where a live reader says it.
     """
 
     offset: int = 0
     quorum_leader: int | None = None
     quorum_epoch: int | None = None
+    voters: Mapping[int, str] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
     brokers: dict[int, BrokerImage] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)

@@ -58,6 +58,24 @@ class MetadataRecord:
     fields: Mapping[str, Any]
 
 
+def voters_record(value: bytes) -> dict[int, str]:
+    """Return the directory id of each voter by its node id, as a VotersRecord has them (KIP-853).
+
+    Raises:
+        MalformedError: It is no such record; so are `IndexError` and `struct.error`.
+    """
+    reader = CompactReader(value)
+    reader.number(">h")
+    voters = {}
+    for _ in range(reader.varint() - 1):
+        voter = reader.number(">i")
+        voters[voter] = reader.uuid()
+        for _ in range(reader.varint() - 1):
+            reader.octets(), reader.octets(), reader.number(">H"), reader.tags()
+        reader.number(">h"), reader.number(">h"), reader.tags(), reader.tags()
+    return voters
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Versions:
     """A range of versions, both ends inclusive."""

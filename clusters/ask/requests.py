@@ -107,6 +107,14 @@ ALTER_PARTITION_REASSIGNMENTS newest 0, flexible 0
     response:
         throttle_time_ms int32, error_code int16, error_message string, topics [](
             topic string, partitions [](partition int32, error_code int16, error_message string))
+ADD_RAFT_VOTER newest 0, flexible 0
+    request:
+        cluster_id string, timeout_ms int32, voter_id int32, voter_directory_id uuid,
+        listeners [](name string, host string, port uint16)
+    response: throttle_time_ms int32, error_code int16, error_message string
+REMOVE_RAFT_VOTER newest 0, flexible 0
+    request: cluster_id string, voter_id int32, voter_directory_id uuid
+    response: throttle_time_ms int32, error_code int16, error_message string
 """),
 }
 """APIs that kchaos sends, each with the newest version that is written here."""

@@ -120,6 +120,8 @@ class DockerHost:
         brokers = sorted(broker.id for broker in spec.brokers)
         if len(brokers) > _MOST_BROKERS:
             raise MachineError(f"a network holds {_MOST_BROKERS} brokers, not {len(brokers)}")
+        if spec.combined:
+            raise MachineError("containers are brokers or controllers: take --driver local")
         self._memory_mib, self._cpus = spec.broker_memory_mib, spec.broker_cpus
         self._shared = (self._work_directory / FOLDER,) if spec.tiered else ()
         api = self._api = connect()

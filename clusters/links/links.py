@@ -109,14 +109,18 @@ class Links:
         """Have the name of each topic id that is not known asked for; see ``TopicNames``."""
         self._topics.ask = ask
 
-    def add_controller(self, controller_id: int, target: tuple[str, int]) -> tuple[str, int]:
+    def add_controller(
+        self, controller_id: int, target: tuple[str, int], *, is_broker: bool = False
+    ) -> tuple[str, int]:
         """Listen in front of a KRaft controller; return (host, port) for all its peers.
 
         Every node names it in ``controller.quorum.voters``, and the controller advertises it from
         3.9 on: there a new leader tells where it listens. Its rules name controllers by their ids,
-        as they do brokers. Raises LinkError as `add_broker`.
+        as they do brokers: those of a combined node, which `is_broker`, concern both of its roles.
         """
-        return self.add_broker(controller_id, target)
+        if not is_broker:
+            return self.add_broker(controller_id, target)
+        return self._listen(Endpoint(target=controller_id, source=None, address=target))
 
     def address_of(self, broker_id: int) -> tuple[str, int]:
         """Return the address of the link in front of a broker."""

@@ -92,6 +92,22 @@ class ClusterMetadata(Protocol):
         Raises MetadataRefused where no KRaft controller decides, or it does not.
         """
 
+    def voters(self) -> frozenset[int]:
+        """Return the KRaft controllers that vote; none where ZooKeeper keeps the metadata."""
+
+    def add_voter(self, node: int, directory: str, listener: tuple[str, str, int]) -> None:
+        """Ask that a controller vote, by name, host and port of its listener (KIP-853).
+
+        Return once that is committed. Raises MetadataRefused where no KRaft controller decides, or
+        it does not.
+        """
+
+    def remove_voter(self, node: int) -> None:
+        """Ask that a controller vote no more; return once that is committed.
+
+        Raises MetadataRefused where no KRaft controller decides, or it does not.
+        """
+
     def registered(self) -> frozenset[int]:
         """Return the ids of the brokers that are registered."""
 

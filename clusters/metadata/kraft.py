@@ -5,17 +5,19 @@ them have; acts are requests to the quorum's leader. Every change has an offset:
 position, as the zxid is with ZooKeeper.
 """
 
+import base64
 import contextlib
 import json
 import struct
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kchaos.checkers.formats.api_keys import ApiKey
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.metadata_image import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -28,6 +30,7 @@ from kchaos.checkers.formats.metadata_records import (
     MetadataRecord,
     MetadataRecordError,
     RecordDefinitions,
+    voters_record,
 )
 from kchaos.clusters.errors import MetadataRefused, MetadataUnavailable
 from kchaos.clusters.links.control_requests import send_control_request
@@ -39,10 +42,16 @@ from kchaos.clusters.metadata.controller_requests import (
     refuse,
 )
 from kchaos.clusters.metadata.kraft_log import LogBatch, MetadataLogReader
+from kchaos.clusters.system.waiting import await_until
 
 _SET, _DELETE = 0, 1
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
-_LEADER_CHANGE = 2
+_LEADER_CHANGE, _VOTERS = 2, 6
+_CHANGE_S = 60.0
+"""So long a leader may refuse a change of the voters for a while, in seconds."""
+_COMES_RIGHT = (ErrorCode.NOT_LEADER_FOR_PARTITION, ErrorCode.REQUEST_TIMED_OUT)
+"""Errors of a leader that resigns, of one whose epoch has just begun, and of a voter that is not
+caught up (`AddVoterHandler`, 3.9.1)."""
 # Version and type of a control record; version and leader of one that names a quorum's leader.
 _CONTROL_KEY, _LEADER = struct.Struct(">hh"), struct.Struct(">hi")
 
@@ -55,6 +64,17 @@ class _Copy:
     image: MetadataImage = field(default_factory=MetadataImage)
     waiting: list[LogBatch] = field(default_factory=list)
     transactions: Transactions[tuple[MetadataRecord, int]] = field(default_factory=Transactions)
+
+    @property
+    def voters(self) -> Mapping[int, str]:
+        """Those of the newest VotersRecord: a leader counts them before that is committed."""
+        named = (
+            voters_record(value)
+            for batch in reversed(self.waiting)
+            for key, value in batch.records
+            if batch.is_control and _control_type(key) == _VOTERS
+        )
+        return next(named, self.image.voters)
 
     def read_on(self) -> None:
         batches = self.reader.read_on()
@@ -84,11 +104,21 @@ class _Copy:
                     said = record, batch.leader_epoch
                     for counting, epoch in self.transactions.take(record.name, said):
                         self.image.apply(counting, controller_epoch=epoch)
-                elif _CONTROL_KEY.unpack_from(key or b"")[1] == _LEADER_CHANGE:
+                elif _control_type(key) == _LEADER_CHANGE:
                     self.image.quorum_leader = _LEADER.unpack_from(value)[1]
                     self.image.quorum_epoch = batch.leader_epoch
+                elif _control_type(key) == _VOTERS:
+                    self.image.voters = voters_record(value)
             self.image.offset = batch.end_offset
         return self.image
+
+
+def _uuid(text: str) -> bytes:
+    return base64.urlsafe_b64decode(f"{text}==") if text else bytes(16)
+
+
+def _control_type(key: bytes | None) -> int:
+    return int(_CONTROL_KEY.unpack_from(key or b"")[1])
 
 
 class KraftMetadata:
@@ -97,7 +127,7 @@ class KraftMetadata:
     A broker counts as registered while it is not fenced: so long it takes part in the cluster, as
     one that has its znode. ``folders`` are the controllers' copies of the metadata log by node id,
     ``addresses`` the controllers' own listeners; ``definitions`` returns those of the newest Kafka
-    that runs.
+    that runs. ``first_voters`` vote until a VotersRecord of the log names others: None for all.
     """
 
     def __init__(
@@ -106,12 +136,14 @@ class KraftMetadata:
         folders: Mapping[int, Path],
         addresses: Mapping[int, str],
         definitions: Callable[[], RecordDefinitions],
+        first_voters: Collection[int] | None = None,
     ) -> None:
         self._copies = {node: _Copy(MetadataLogReader(path)) for node, path in folders.items()}
         self.requests = ControllerRequests(
             controller=self.controller, address_of=addresses.__getitem__
         )
         self._definitions = definitions
+        self._first_voters = frozenset(folders if first_voters is None else first_voters)
         self._lock = threading.Lock()
 
     def one_look(self) -> AbstractContextManager[None]:
@@ -126,8 +158,9 @@ class KraftMetadata:
             newest = max(
                 copies, key=lambda each: (each.reader.leader_epoch, each.reader.end_offset)
             )
-            ends = sorted((each.end_within(newest.reader) for each in copies), reverse=True)
-            return newest.fold(self._definitions(), ends[len(copies) // 2])
+            voters = [self._copies[node] for node in newest.voters or self._first_voters]
+            ends = sorted((each.end_within(newest.reader) for each in voters), reverse=True)
+            return newest.fold(self._definitions(), ends[len(voters) // 2])
         except (OSError, MetadataRecordError) as error:
             raise MetadataUnavailable(f"the metadata log cannot be read: {error!r}") from error
 
@@ -145,6 +178,51 @@ class KraftMetadata:
         """Return the quorum's epoch."""
         with self._lock:
             return self._image().quorum_epoch
+
+    def voters(self) -> frozenset[int]:
+        """Return those of the newest VotersRecord that is committed, or the first ones."""
+        with self._lock:
+            return frozenset(self._image().voters) or self._first_voters
+
+    def add_voter(self, node: int, directory: str, listener: tuple[str, str, int]) -> None:
+        """Send AddRaftVoter, until the node is caught up and the leader has committed it."""
+        name, host, port = listener
+        values = {
+            "cluster_id": None,
+            "timeout_ms": ANSWER_MS,
+            "voter_id": node,
+            "voter_directory_id": _uuid(directory),
+            "listeners": [{"name": name, "host": host, "port": port}],
+        }
+        self._change_voters(ApiKey.ADD_RAFT_VOTER, values, lambda: node in self.voters())
+
+    def remove_voter(self, node: int) -> None:
+        """Send RemoveRaftVoter with the directory id that the voters' record has of the node."""
+        with self._lock:
+            directory = self._image().voters.get(node, "")
+        values = {"cluster_id": None, "voter_id": node, "voter_directory_id": _uuid(directory)}
+        self._change_voters(ApiKey.REMOVE_RAFT_VOTER, values, lambda: node not in self.voters())
+
+    def _change_voters(
+        self, api: ApiKey, values: Mapping[str, Any], is_done: Callable[[], bool]
+    ) -> None:
+        answers: list[Mapping[str, Any]] = []
+
+        def decided() -> bool:
+            if answers and is_done():
+                return True
+            answers.append(self.requests.send(api, values, version=0))
+            if answers[-1]["error_code"] not in _COMES_RIGHT:
+                refuse(answers[-1], f"{api.spelled} of node {values['voter_id']} is refused")
+            return is_done()
+
+        await_until(
+            decided,
+            timeout_s=_CHANGE_S,
+            waiting_for=f"{api.spelled} of node {values['voter_id']}",
+            last_seen=lambda: f"voters {sorted(self.voters())}, answer {answers[-1:]}",
+            remedy="see the logs of the controllers: a new voter has to be caught up",
+        )
 
     def depose_controller(self) -> None:
         """Refuse, since no request does this: the leader's process has to end or to pause."""

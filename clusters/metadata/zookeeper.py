@@ -119,6 +119,18 @@ class ZooKeeperMetadata:
         """Refuse, since a broker is registered as long as its session."""
         raise MetadataRefused(f"ZooKeeper keeps broker {broker} while its session lasts: end that")
 
+    def voters(self) -> frozenset[int]:
+        """Return nobody: ZooKeeper's members are no controllers."""
+        return frozenset()
+
+    def add_voter(self, node: int, directory: str, listener: tuple[str, str, int]) -> None:
+        """Refuse, since a quorum of controllers is KRaft's."""
+        raise MetadataRefused(f"ZooKeeper keeps the metadata: node {node} cannot vote")
+
+    def remove_voter(self, node: int) -> None:
+        """Refuse, since a quorum of controllers is KRaft's."""
+        raise MetadataRefused(f"ZooKeeper keeps the metadata: node {node} does not vote")
+
     def features(self) -> Mapping[str, int]:
         """Return nothing: feature levels are KRaft's."""
         return {}

@@ -126,17 +126,24 @@ def listener_properties(listeners: Mapping[str, tuple[str, str]]) -> dict[str, s
 
 
 def kraft_properties(
-    role: str, node_id: int, voters: Mapping[int, str], listeners: Mapping[str, tuple[str, str]]
+    role: str,
+    node_id: int,
+    controllers: Mapping[int, str],
+    listeners: Mapping[str, tuple[str, str]],
+    *,
+    is_dynamic: bool = False,
 ) -> dict[str, str]:
-    """Return what makes a node a broker or a controller of a KRaft cluster.
+    """Return what makes a node a broker, a controller or both of a KRaft cluster.
 
-    ``voters`` are the controllers' addresses as this node is to dial them, by node id;
-    ``listeners`` are its own, as for ``listener_properties``: a controller has CONTROLLER alone.
+    ``controllers`` are their addresses as this node is to dial them, by node id: they are the
+    voters, or where a node of a dynamic quorum looks for them. ``listeners`` are its own, as for
+    ``listener_properties``: a controller has CONTROLLER alone. `advertised` has the rest.
     """
     own = listener_properties(listeners)
+    del own["advertised.listeners"]
     if role == "controller":
         # None of a controller's listeners is for what brokers send each other.
-        del own["advertised.listeners"], own["inter.broker.listener.name"]
+        del own["inter.broker.listener.name"]
     protocols = dict.fromkeys([*listeners, CONTROLLER_LISTENER])
     return {
         **own,
@@ -144,19 +151,26 @@ def kraft_properties(
         "process.roles": role,
         "node.id": str(node_id),
         "controller.listener.names": CONTROLLER_LISTENER,
-        "controller.quorum.voters": ",".join(
-            f"{voter}@{address}" for voter, address in sorted(voters.items())
-        ),
+        **_quorum(controllers, is_dynamic=is_dynamic),
     }
 
 
-def advertised_by_controller(
-    release: Release, listeners: Mapping[str, tuple[str, str]]
-) -> dict[str, str]:
-    """Return what a controller tells others of where it listens: nothing, before 3.9 (KIP-853)."""
-    if release.number < (3, 9):
-        return {}
-    return {"advertised.listeners": listener_properties(listeners)["advertised.listeners"]}
+def _quorum(controllers: Mapping[int, str], *, is_dynamic: bool) -> dict[str, str]:
+    if is_dynamic:
+        return {"controller.quorum.bootstrap.servers": ",".join(sorted(controllers.values()))}
+    voters = (f"{voter}@{address}" for voter, address in sorted(controllers.items()))
+    return {"controller.quorum.voters": ",".join(voters)}
+
+
+def advertised(release: Release, listeners: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return where a node says that it listens; as a controller from 3.9 on (KIP-853)."""
+    told = {
+        name: addresses
+        for name, addresses in listeners.items()
+        if name != CONTROLLER_LISTENER or release.number >= (3, 9)
+    }
+    told_of = listener_properties(told)["advertised.listeners"]
+    return {"advertised.listeners": told_of} if told else {}
 
 
 def mixed_protocol(releases: Sequence[Release]) -> dict[str, str]:

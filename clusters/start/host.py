@@ -126,6 +126,8 @@ class Host(Protocol):
 class LocalHost:
     """This machine: processes and ports of 127.0.0.1."""
 
+    _is_combined = False
+
     capabilities: frozenset[type] = frozenset({Killable, Pausable, Restartable, Collectable})
     links_host = "127.0.0.1"
     guests: IPv4Network | None = None
@@ -148,6 +150,7 @@ class LocalHost:
 
     def open(self, spec: ClusterSpec) -> None:
         """Refuse what processes cannot have; nothing needs to be prepared."""
+        self._is_combined = spec.combined
         if spec.limits:
             raise MachineError(
                 f"the scenario limits each broker ({', '.join(spec.limits)}), which processes "
@@ -155,9 +158,12 @@ class LocalHost:
             )
 
     def node(self, role: Role, index: int) -> Node:
-        """Reserve ports: a broker's inter-broker port, or a member's peer and election port."""
+        """Reserve ports: a broker's inter-broker port, or a member's peer and election port.
+
+        A combined node has one more, its controller's, as the last one.
+        """
         client = reserve_port()
-        inner = [reserve_port() for _ in range(_INNER_PORTS[role])]
+        inner = [reserve_port() for _ in range(_INNER_PORTS[role] + self._is_combined)]
         return Node(
             name=f"{role} {index}",
             directory=self._work_directory / f"{role}-{index}",

@@ -30,22 +30,22 @@ from kchaos.clusters.links.peers import PeerLinks
 from kchaos.clusters.metadata.api import ClusterMetadata
 from kchaos.clusters.metadata.kraft import KraftMetadata
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
-from kchaos.clusters.releases import release_of
+from kchaos.clusters.releases import KRAFT_VERSION, release_of
 from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.clusters.start import jvm_controller, kraft_storage, tiered
 from kchaos.clusters.start.configuration import (
     CONTROLLER_LISTENER,
     FAST_JVM_FLAGS,
     KRAFT_DEFAULTS,
-    advertised_by_controller,
+    advertised,
     broker_defaults,
     kraft_properties,
     listener_properties,
     mixed_protocol,
 )
-from kchaos.clusters.start.host import Host, Node
+from kchaos.clusters.start.host import Host, Node, Role
 from kchaos.clusters.start.jvm_broker import BrokerPlace, JvmBroker
-from kchaos.clusters.start.jvm_controller import JvmController
+from kchaos.clusters.start.jvm_controller import JvmCombined, JvmController
 from kchaos.clusters.start.jvm_zookeeper import HEAP_MIB, ZooKeeperMember, start_zookeepers
 from kchaos.clusters.start.spec_checks import refuse_slow_disks, refuse_unknown, unread_at_start
 from kchaos.clusters.system.log_tail import last_lines
@@ -247,8 +247,9 @@ class JvmCluster:
             self._start_controllers(distributions)
         else:
             self._start_zookeeper(distributions)
-        for broker_spec in self.spec.brokers:
-            self._brokers[broker_spec.id] = self._place(broker_spec, distributions)
+        for broker_spec in () if self.spec.combined else self.spec.brokers:
+            node = self._host.node("broker", broker_spec.id)
+            self._brokers[broker_spec.id] = self._place(broker_spec, node, distributions)
         self._write_description()
         self._say(f"starting {len(self._brokers)} brokers")
         self._start_brokers()
@@ -298,65 +299,107 @@ class JvmCluster:
             tiered.await_metadata_topic(self.metadata, holder)
         for broker in starting.values():
             broker.start()
-        for controller in self._controllers.values():
+        for controller in () if self.spec.combined else self._controllers.values():
             controller.await_ready()
 
     @property
     def _keepers_heaps(self) -> list[int]:
         """The heaps of what keeps the metadata."""
+        if self.spec.combined:
+            return []
         if self.spec.is_kraft:
-            return [jvm_controller.HEAP_MIB] * self.spec.controllers
+            return [jvm_controller.HEAP_MIB] * len(self.spec.controller_ids)
         return [HEAP_MIB] * self.spec.zookeepers
 
     def _start_controllers(self, distributions: Mapping[int, Distribution]) -> None:
         """Start the controllers, on the newest release; they wait for each other, and nobody here.
 
-        The new cluster has the feature levels that its oldest release gives one.
+        The new cluster has the feature levels that its oldest release gives one. Combined nodes are
+        placed, and start as brokers do.
         """
         newest = max(distributions.values(), key=lambda d: release_of(d.release))
         oldest = min(release_of(d.release) for d in distributions.values())
         kafka = next(
             broker.kafka for broker in self.spec.brokers if distributions[broker.id] is newest
         )
-        self._say(f"starting {self.spec.controllers} controllers of Kafka {newest.release}")
-        nodes = {id_: self._host.node("controller", id_) for id_ in self.spec.controller_ids}
-        addresses = {id_: (node.host, node.client_listen_port) for id_, node in nodes.items()}
+        combined = self.spec.combined
+        if not combined:
+            count = len(self.spec.controller_ids)
+            self._say(f"starting {count} controllers of Kafka {newest.release}")
+        role: Role = "broker" if combined else "controller"
+        nodes = {id_: self._host.node(role, id_) for id_ in self.spec.controller_ids}
+        addresses = {
+            id_: (node.host, node.inner_ports[-1] if combined else node.client_listen_port)
+            for id_, node in nodes.items()
+        }
         if self.links is not None:
             addresses = {
-                id_: self.links.add_controller(id_, target) for id_, target in addresses.items()
+                id_: self.links.add_controller(id_, target, is_broker=combined)
+                for id_, target in addresses.items()
             }
         self._voters = {id_: f"{host}:{port}" for id_, (host, port) in addresses.items()}
         levels = {**oldest.feature_levels, **self.spec.features}
+        # A control record of the log has the level of kraft.version, and no bootstrap.
+        levels.pop(KRAFT_VERSION, None)
         features = {name: level for name, level in levels.items() if level}
         for id_, node in nodes.items():
             folder = node.directory / "data"
             kraft_storage.write_bootstrap(folder, features, timestamp_ms=int(time.time() * 1000))
-            self._controllers[id_] = self._controller(id_, node, kafka)
+            if not combined:
+                self._controllers[id_] = self._controller(id_, node, kafka)
+        for broker in self.spec.brokers if combined else ():
+            made = self._place(broker, nodes[broker.id], distributions)
+            assert isinstance(made, JvmController)
+            self._brokers[broker.id] = self._controllers[broker.id] = made
+        if self.spec.has_dynamic_quorum:
+            self._format_voters()
         _decoding(newest)
         self._kraft = KraftMetadata(
             folders=self.metadata_folders(),
-            addresses={id_: each.client_address for id_, each in self._controllers.items()},
+            addresses={id_: each.controller_address for id_, each in self._controllers.items()},
             definitions=lambda: _decoding(self._records_of or newest),
+            first_voters=self.spec.first_voters,
         )
         if self.links is not None:
             self.links.ask_for_topics(self._kraft.topic_named)
-        for controller in self._controllers.values():
+        for controller in () if combined else self._controllers.values():
             controller.start()
+
+    def _format_voters(self) -> None:
+        """Format the first voters of a dynamic quorum, with the directory ids of all.
+
+        ``kafka-storage format`` does so with --initial-controllers, or with --standalone for one.
+        """
+        folders = {id_: self._controllers[id_].log_directory for id_ in self.spec.first_voters}
+        for id_, folder in folders.items():
+            kraft_storage.format_storage(folder, cluster_id=self._cluster_id, node_id=id_)
+        voters = {
+            id_: (kraft_storage.directory_id(folder), self._voters[id_])
+            for id_, folder in folders.items()
+        }
+        for folder in folders.values():
+            kraft_storage.write_first_voters(folder, voters, name=CONTROLLER_LISTENER)
 
     def _controller(self, node_id: int, node: Node, kafka: str) -> JvmController:
         here = f"{node.listen_host}:{node.client_listen_port}"
         listeners = {CONTROLLER_LISTENER: (here, self._voters[node_id])}
         fixed = {
             "log.dir": str(node.directory / "data"),
-            **kraft_properties("controller", node_id, self._voters, listeners),
+            **kraft_properties(
+                "controller",
+                node_id,
+                self._voters,
+                listeners,
+                is_dynamic=self.spec.has_dynamic_quorum,
+            ),
             # A controller refuses topics with tiered logs where it has not this setting itself.
             **({tiered.SYSTEM: "true"} if self.spec.tiered else {}),
             **self.spec.properties,
         }
 
         def base_properties(distribution: Distribution) -> dict[str, str]:
-            advertised = advertised_by_controller(release_of(distribution.release), listeners)
-            return {**KRAFT_DEFAULTS, **advertised, **fixed}
+            told = advertised(release_of(distribution.release), listeners)
+            return {**KRAFT_DEFAULTS, **told, **fixed}
 
         place = self._node_place(
             node_id,
@@ -428,21 +471,23 @@ class JvmCluster:
         return Agent(jar=self._agent_jar, points=points, gate=self.gate.address)
 
     def _place(
-        self, broker_spec: BrokerSpec, distributions: Mapping[int, Distribution]
+        self, broker_spec: BrokerSpec, node: Node, distributions: Mapping[int, Distribution]
     ) -> JvmBroker:
         broker_id = broker_spec.id
-        node = self._host.node("broker", broker_id)
         disk = mounted(broker_spec, node.directory, self.gate, self.work_directory)
         self._disks += [] if disk is None else [disk]
-        advertised = (node.host, node.inner_ports[0])
+        inner = (node.host, node.inner_ports[0])
         to_clients = node.client_address
         if self.links is not None:
-            advertised = self.links.add_broker(broker_id, target=advertised)
+            inner = self.links.add_broker(broker_id, target=inner)
             if self.spec.client_links:
                 to_clients = self.links.add_clients(broker_id, target=to_clients)
         listeners = tiered.listeners_with_tiering(
-            self.spec, node, node.listeners(advertised, to_clients)
+            self.spec, node, node.listeners(inner, to_clients)
         )
+        if self.spec.combined:
+            here = f"{node.listen_host}:{node.inner_ports[-1]}"
+            listeners[CONTROLLER_LISTENER] = (here, self._voters[broker_id])
         folders = [str(node.directory / "data")]
         folders += [f"{folders[0]}-{number}" for number in range(1, broker_spec.log_directories)]
         fixed = {
@@ -457,7 +502,7 @@ class JvmCluster:
             release = release_of(distribution.release)
             brokers = len(self.spec.brokers)
             own = broker_defaults(release, is_kraft=self.spec.is_kraft, brokers=brokers)
-            return {**own, **fixed}
+            return {**own, **fixed, **advertised(release, listeners)}
 
         place = self._node_place(
             broker_id,
@@ -468,12 +513,15 @@ class JvmCluster:
             disk=disk,
             more_folders=folders[1:],
         )
-        return JvmBroker(
-            place=place,
-            kafka=broker_spec.kafka,
-            own_properties=dict(broker_spec.properties),
-            wanted_judged_as=broker_spec.judged_as,
-        )
+        given: dict[str, Any] = {
+            "place": place,
+            "kafka": broker_spec.kafka,
+            "own_properties": dict(broker_spec.properties),
+            "wanted_judged_as": broker_spec.judged_as,
+        }
+        if self.spec.combined:
+            return JvmCombined(**given, quorum=self._controllers)
+        return JvmBroker(**given)
 
     def _ways_to_metadata(
         self,
@@ -483,7 +531,9 @@ class JvmCluster:
     ) -> dict[str, str]:
         """Return who a broker is, where it listens, and where the metadata is for it."""
         if self.spec.is_kraft:
-            return kraft_properties("broker", broker_id, self._voters, listeners)
+            is_dynamic = self.spec.has_dynamic_quorum
+            role = "broker,controller" if self.spec.combined else "broker"
+            return kraft_properties(role, broker_id, self._voters, listeners, is_dynamic=is_dynamic)
         zookeepers = [member.inner_address for member in self._zookeepers]
         if self.links is not None:
             zookeepers = [self.links.add_zookeeper(broker_id, target) for target in zookeepers]
@@ -514,10 +564,14 @@ class JvmCluster:
             first = node.directory / "data" if disk is None else disk.files
             for folder in (first, *map(Path, more_folders)):
                 # One that has failed is a file.
-                if not folder.is_file():
-                    kraft_storage.format_storage(
-                        folder, cluster_id=self._cluster_id, node_id=node_id
-                    )
+                if folder.is_file():
+                    continue
+                is_new = kraft_storage.format_storage(
+                    folder, cluster_id=self._cluster_id, node_id=node_id
+                )
+                # The disk of the only voter was replaced, and nobody could add it to a quorum.
+                if is_new and self.spec.has_dynamic_quorum and self.spec.first_voters == (node_id,):
+                    self._format_voters()
 
         return BrokerPlace(
             id=node_id,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kchaos.clusters.ask.probe import answers
+from kchaos.clusters.ask.probe import answers_at
 from kchaos.clusters.errors import ClusterError
 from kchaos.clusters.start.jvm_broker import JvmBroker
 from kchaos.clusters.start.kraft_storage import METADATA_FOLDER
@@ -23,6 +23,11 @@ class JvmController(JvmBroker):
 
     quorum: Mapping[int, "JvmController"] = field(default_factory=dict, repr=False)
 
+    @property
+    def controller_address(self) -> str:
+        """``host:port`` of its listener as a controller: the last of its ports."""
+        return f"127.0.0.1:{self.place.ports[-1].number}"
+
     def await_ready(self, timeout_s: float = 60) -> None:
         """Return once it answers and the controllers have a leader, if they can have one.
 
@@ -33,12 +38,12 @@ class JvmController(JvmBroker):
             raise ClusterError(f"{self.name} was never started")
         await_until(
             lambda: (
-                answers(self.place.client_port.number)
+                answers_at(self.controller_address)
                 and (not self._may_have_leader() or self.place.metadata().controller() is not None)
             ),
             timeout_s=timeout_s,
-            waiting_for=f"{self.name} ({self.release}) to answer at {self.client_address}, and for "
-            "a leader of the controllers",
+            waiting_for=f"{self.name} ({self.release}) to answer at {self.controller_address}, and "
+            "for a leader of the controllers",
             last_seen=self._seen,
             remedy=f"see {self.server_log}; more than half of the voters must run and reach each "
             "other, and controller.quorum.*.timeout.ms must leave time for an election",
@@ -47,7 +52,12 @@ class JvmController(JvmBroker):
         self._check_agent()
 
     def _may_have_leader(self) -> bool:
-        runs = [each.is_running and not each.is_paused for each in self.quorum.values()]
+        voters = self.place.metadata().voters()
+        runs = [
+            each.is_running and not each.is_paused
+            for each in self.quorum.values()
+            if each.id in voters
+        ]
         return not runs or 2 * sum(runs) > len(runs)
 
     def _seen(self) -> str:
@@ -60,8 +70,18 @@ class JvmController(JvmBroker):
             vote = "no election yet"
         except (OSError, ValueError, KeyError, TypeError):
             vote = "cannot be read"
-        does = "answers" if answers(self.place.client_port.number) else "does not answer"
+        does = "answers" if answers_at(self.controller_address) else "does not answer"
         return (
             f"it {does}; leader {self.place.metadata().controller()}; quorum-state: {vote}; voters "
-            f"{self.properties['controller.quorum.voters']}"
+            f"{sorted(self.place.metadata().voters())}"
         )
+
+
+@dataclass(slots=True)
+class JvmCombined(JvmController):
+    """A node that is a broker and a controller: one process, so that both end at once."""
+
+    def await_ready(self, timeout_s: float = 60) -> None:
+        """Return once it is ready as a broker is; as a controller where nobody can register it."""
+        as_whom = JvmBroker if self._may_have_leader() else JvmController
+        as_whom.await_ready(self, timeout_s)

@@ -6,7 +6,13 @@ from kchaos.checkers.acts import Mode
 from kchaos.checkers.formats.point_hit import PLANTED
 from kchaos.clusters.agent.points import disk_points, planted_refused, unknown_points
 from kchaos.clusters.errors import MachineError, ReleaseError
-from kchaos.clusters.releases import FIRST_KRAFT, LEAST_METADATA_VERSION, METADATA_VERSION, Release
+from kchaos.clusters.releases import (
+    FIRST_KRAFT,
+    KRAFT_VERSION,
+    LEAST_METADATA_VERSION,
+    METADATA_VERSION,
+    Release,
+)
 from kchaos.clusters.settings import broker_settings_refused, unread_protocol
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.clusters.start.broker_settings import misspelt
@@ -80,7 +86,8 @@ def _features_refused(features: Mapping[str, int], release: Release) -> str:
         default = release.feature_levels.get(name)
         if default is None:
             known = ", ".join(sorted(release.feature_levels))
-            return f"{release.text} has no feature {name!r}; it has {known}"
+            since = "; dynamic quorums begin with 3.9 (KIP-853)" if name == KRAFT_VERSION else ""
+            return f"{release.text} has no feature {name!r}; it has {known}{since}"
         newest = max(default, 1)
         if not 0 <= level <= newest:
             return f"{release.text} knows {name} up to {newest}, not {level}"

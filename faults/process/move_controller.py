@@ -84,19 +84,15 @@ class MoveController:
 
 def _not_movable(view: ClusterView) -> str:
     """Return why no other KRaft controller could be elected while the leader is paused."""
-    going_on = [
-        controller
-        for controller in view.controllers.values()
-        if controller.is_running and not controller.is_paused
-    ]
+    going_on = view.voters & view.controllers_going_on
     if view.controller is None:
         return "the controllers have no leader that could lose its office"
-    if len(view.controllers) == 1:
+    if len(view.voters) == 1:
         return (
             "the cluster has one controller: give it three (controllers=3), or use KillBroker with "
             f"its id, {view.controller}"
         )
-    if len(going_on) <= len(view.controllers) // 2 + 1:
+    if len(going_on) <= len(view.voters) // 2 + 1:
         return f"only {len(going_on)} controllers go on: without their leader they elect nobody"
     return ""
 

@@ -38,6 +38,8 @@ class CutControllers:
         why_not = unable(view, self.broker) or needs_kraft(view, "use CutZooKeeper")
         if why_not:
             return why_not
+        if self.broker in view.controllers:
+            return f"broker {self.broker} is a controller too: use IsolateBroker"
         reasons = (cut.available(view) for cut in self.cuts(view.controllers))
         return next(filter(None, reasons), "")
 

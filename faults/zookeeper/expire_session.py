@@ -10,7 +10,12 @@ from kchaos.checkers.observations import BrokerSeen
 from kchaos.faults.api import Cluster, Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.fencing import fence_registered
-from kchaos.faults.observation import await_registered, await_registration_gone, observe_broker
+from kchaos.faults.observation import (
+    await_registered,
+    await_registration_gone,
+    decides,
+    observe_broker,
+)
 from kchaos.faults.view import ClusterView, needs_zookeeper, unable
 from kchaos.faults.zookeeper.session import end_session
 
@@ -76,6 +81,8 @@ def end_registered_session(cluster: Cluster, journal: Journal, before: BrokerSee
     """
     if before.czxid is None:
         return
+    if before.broker in cluster.controllers and not decides(cluster):
+        return  # Nobody is left who could fence a combined node.
     if cluster.controllers:
         fence_registered(cluster, journal, before)
         return

@@ -38,6 +38,19 @@ if TYPE_CHECKING:
 @opt.mode
 @opt.controllers
 @click.option(
+    "--observers",
+    type=click.IntRange(0),
+    help="Of a KRaft cluster: how many controllers more do not vote until AddController adds them. "
+    "The quorum is dynamic then (kraft.version 1, Kafka 3.9 and later), with 0 as well.  [default: "
+    "a static quorum]",
+)
+@click.option(
+    "--combined",
+    is_flag=True,
+    help="The brokers, 1 or 3, are the KRaft controllers too (process.roles=broker,controller). "
+    "Safety alone is judged.",
+)
+@click.option(
     "--property",
     "properties",
     type=opt.ReadBy("NAME=VALUE", opt.property_in),
@@ -86,6 +99,8 @@ def up(
     zookeepers: int,
     mode: Mode | None,
     controllers: int,
+    observers: int | None,
+    combined: bool,
     properties: tuple[tuple[str, str], ...],
     properties_file: Path | None,
     judge: bool,
@@ -104,6 +119,7 @@ def up(
     settle. The exit code is 1 if something was lost or is not as it should be, 2 if nobody knows,
     and else the command's own.
     """
+    from kchaos.clusters.releases import KRAFT_VERSION
     from kchaos.clusters.spec import BrokerSpec, ClusterSpec
     from kchaos.harness.commands.playground import Beside, judged_playground, playground
     from kchaos.harness.run.own_settings import oldest_release, with_settings_of
@@ -129,8 +145,11 @@ def up(
             BrokerSpec(id=number, kafka=kafka) for number, kafka in enumerate(of_brokers)
         ),
         zookeepers=zookeepers,
-        mode=mode,
+        mode=mode or ("kraft" if combined or observers is not None else None),
         controllers=controllers,
+        observers=observers or 0,
+        combined=combined,
+        features={} if observers is None else {KRAFT_VERSION: 1},
         properties=dict(properties),
     )
     spec = cluster_planted(spec, planted)

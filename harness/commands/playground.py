@@ -62,7 +62,9 @@ def playground(
         ) as cluster,
     ):
         write(f"bootstrap servers: {','.join(cluster.bootstrap_servers)}")
-        if spec.is_kraft:
+        if spec.combined:
+            write("controllers: the brokers")
+        elif spec.is_kraft:
             addresses = [node.client_address for node in cluster.controllers.values()]
             write(f"controllers: {','.join(addresses)}")
         else:

@@ -51,11 +51,12 @@ class ClusterLook:
     @property
     def will_elect_controller(self) -> bool:
         """Return whether most of KRaft's controllers work, and replace one that does not."""
-        every = self.play.cluster.controllers
-        pairs = permutations(self.controllers, 2)
+        voters = self.play.cluster.metadata.voters()
+        working = voters & self.controllers
+        pairs = permutations(working, 2)
         return (
             not self.can_decide
-            and 2 * len(self.controllers) > len(every)
+            and 2 * len(working) > len(voters)
             and not any(self.keeps_back(controller, other) for controller, other in pairs)
         )
 

@@ -85,7 +85,8 @@ class Play:
 
         The rest acts on ZooKeeper or on controllers alone, whose own logs show what came of it.
         """
-        is_of_broker = getattr(act, "broker", None) not in self.cluster.controllers
+        controllers = self.cluster.controllers.keys() - self.cluster.brokers.keys()
+        is_of_broker = getattr(act, "broker", None) not in controllers
         zxid = self.last_zxid()
         self.observed(observations.Act(act=act, zxid=zxid))
         if isinstance(act, StartBroker) and is_of_broker:

@@ -20,15 +20,16 @@ _NO = ("", "0", "false", "no", "off")
 _DAY_S = 86_400.0
 _MARKERS = (
     "kafka_cluster(release=..., judged_as=None, brokers=3, zookeepers=1, mode=None, controllers=1, "
-    "features=None, properties={}, first_broker=None, linked=True, client_links=True, "
-    "broker_memory_mib=None, broker_cpus=None, log_directories=1, tiered=False, points=()): the "
-    "cluster that the test gets. release is one release or path, "
-    "a tuple of them to run the test on each, or a mapping from broker ids; it comes before "
-    "--kafka-release. judged_as is the release whose rules a build of your own is judged by. mode "
-    "is zookeeper or kraft; controllers and features are KRaft's. linked and client_links put "
-    "relays before brokers. broker_memory_mib and broker_cpus limit each container. first_broker "
-    "is the first controller, log_directories the number of folders of each broker, and tiered "
-    "brokers have a remote store. points are places in the brokers' code where threads can be held",
+    "features=None, observers=0, combined=False, properties={}, first_broker=None, linked=True, "
+    "client_links=True, broker_memory_mib=None, broker_cpus=None, log_directories=1, tiered=False, "
+    "points=()): the cluster that the test gets. release is one release or path, a tuple of them "
+    "to run the test on each, or a mapping from broker ids; it comes before --kafka-release. "
+    "judged_as is the release whose rules a build of your own is judged by. mode "
+    "is zookeeper or kraft; controllers, features and observers are KRaft's. linked and "
+    "client_links put relays before brokers. broker_memory_mib and broker_cpus limit each "
+    "container. first_broker is the first controller, log_directories the number of folders of "
+    "each broker, and tiered brokers have a remote store. combined brokers are the controllers "
+    "too. points are places in the brokers' code where threads can be held",
     "chaos_seed(n): the seed of the test's run; comes before --kchaos-seed",
     "chaos_settle_bound(seconds): for how long nothing may change, once all is healed, before "
     "replication counts as stopped; comes before --kchaos-settle-bound",

@@ -39,7 +39,9 @@ class Shape:
         mode: "zookeeper" or "kraft", for a release that has both; None for what is its default.
         controllers: How many KRaft controllers, 1 or 3.
         features: Feature levels by name, such as "eligible.leader.replicas.version"; those that a
-            new cluster of the release has are the default.
+            new cluster of the release has are the default. "kraft.version" 1 is a dynamic quorum.
+        observers: How many controllers more a dynamic quorum has, which AddController can add.
+        combined: Whether the brokers, 1 or 3, are the controllers too.
         properties: Broker properties, over those that make the gates quick; or the path of a
             server.properties, whose settings come beneath them.
         first_broker: The broker that is started alone first, so that it is the first controller;
@@ -62,6 +64,8 @@ class Shape:
     mode: "Mode | None" = None
     controllers: int = 1
     features: Mapping[str, int] | None = None
+    observers: int = 0
+    combined: bool = False
     properties: Mapping[str, str] | str | None = None
     first_broker: int | None = None
     linked: bool = True
@@ -184,6 +188,8 @@ def spec_for(node: pytest.Item, release: str, settings: PluginSettings) -> "Clus
         mode=shape.mode,
         controllers=shape.controllers,
         features=shape.features or {},
+        observers=shape.observers,
+        combined=shape.combined,
         first_broker=first if len(kafkas) > 1 else shape.first_broker,
         linked=shape.linked,
         client_links=shape.linked and shape.client_links,

@@ -162,7 +162,7 @@ def check_settings(scenario: Scenario, releases: Mapping[str, str]) -> tuple[str
                 topics[change.topic] = after
                 _refuse(where, tiered_topic_refused(after, is_tiered=spec.tiered))
             case RollBroker() as change:
-                nodes = controllers if change.broker in controllers else brokers
+                nodes = brokers if change.broker in brokers else controllers
                 _check_broker(where, nodes, change, releases)
                 told = {id_: (now.release, now.properties) for id_, now in brokers.items()}
                 if not spec.is_kraft and (why := unread_protocol(told)):

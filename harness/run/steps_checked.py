@@ -110,7 +110,7 @@ def check_modes(scenario: Scenario, releases: Mapping[str, str]) -> None:
     for number, step in enumerate(scenario.steps):
         if not isinstance(step, Inject):
             continue
-        if why := refused_by_mode(step.fault, spec.controller_ids, by_broker, spec.zookeepers):
+        if why := refused_by_mode(step.fault, spec, by_broker):
             name = type(step.fault).__name__
             raise ScenarioError(f"step {number} (Inject): {name} cannot act: {why}")
 

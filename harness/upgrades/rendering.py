@@ -148,7 +148,7 @@ def not_covered(result: SignOff) -> list[str]:
     if not upgrade.is_kraft:
         texts.append("The upgrade of ZooKeeper itself.")
     else:
-        texts.append("kraft.version, and controllers that are brokers as well.")
+        texts.append("Dynamic quorums, and controllers that are brokers as well.")
         texts += ["A controller that fails (--controllers 3)."] * (upgrade.controllers == 1)
     return texts
 

@@ -32,6 +32,7 @@ from tests.support.metadata_logs import (
     logs_in,
     metadata_batch,
     unpack,
+    voters,
 )
 
 TOPIC_ID = "zj02F248SJuIp7M9eTZjQA"
@@ -415,3 +416,63 @@ def test_what_a_stopped_broker_s_checkpoint_says_of_internal_topics_is_not_in_th
 
     assert kept.event == StopBroker(broker=0, clean=False, checkpointed=(("t", 0, 7),))
     assert same == unread
+
+
+DIRECTORIES = {node: f"{node}aaaaaaaaaaaaaaaaaaw" for node in (100, 101, 102, 103)}
+
+
+def _quorum(stored, folder, copies, directories=DIRECTORIES):
+    """A dynamic quorum that wrote the batches of each node's copy."""
+    shutil.copytree(stored / "metadata" / "definitions", folder / "metadata" / "definitions")
+    for node, batches in copies.items():
+        directory = folder / "metadata" / f"node-{node}"
+        directory.mkdir()
+        (directory / FIRST_SEGMENT).write_bytes(b"".join(batches))
+        said = {"node.id": node, "cluster.id": "c", "directory.id": directories[node], "version": 1}
+        text = "".join(f"{name}={value}\n" for name, value in said.items())
+        (directory / "meta.properties").write_text(text)
+    return logs_in(folder)
+
+
+def _of(*nodes):
+    return {node: DIRECTORIES[node] for node in nodes}
+
+
+def test_a_dynamic_quorum_is_counted_by_its_newest_voters_and_not_by_all_that_ever_voted(
+    stored, tmp_path
+):
+    definitions = logs_in(stored).definitions
+    begun = [leader_change(0, 102, (100, 101, 102)), voters(1, _of(100, 101, 102))]
+    first, second = voters(2, _of(101, 102)), voters(3, _of(102))
+    topic = metadata_batch(definitions, 4, [TOPIC, _partition()])
+    copies = {100: begun, 101: [*begun, first], 102: [*begun, first, second, topic]}
+
+    logs = _quorum(stored, tmp_path, copies)
+
+    # Two of the three that ever voted lack the topic.
+    assert (logs.voters, dict(logs.voters_at_end)) == ({102}, _of(102))
+    assert [batch.base_offset for batch in logs.shared] == [0, 1, 2, 3, 4]
+    assert [event.topic for event in _events(logs, TopicCreated)] == ["t"]
+
+
+def test_voters_that_most_of_them_do_not_have_do_not_count_yet(stored, tmp_path):
+    begun = [leader_change(0, 100, (100,)), voters(1, _of(100))]
+    copies = {100: [*begun, voters(2, _of(100, 103))], 103: begun}
+
+    logs = _quorum(stored, tmp_path, copies)
+
+    assert (logs.voters, logs.shared[-1].base_offset) == ({100}, 2)
+
+
+def test_a_copy_on_another_disk_than_the_voters_own_counts_for_no_voter(stored, tmp_path):
+    definitions = logs_in(stored).definitions
+    begun = [leader_change(0, 100, (100, 101, 102)), voters(1, _of(100, 101, 102))]
+    uncommitted = metadata_batch(definitions, 2, [TOPIC, _partition()])
+    copies = {100: [*begun, uncommitted], 101: [*begun, uncommitted], 102: begun}
+    replaced = DIRECTORIES | {101: DIRECTORIES[103]}
+
+    assert _quorum(stored, tmp_path / "same", copies).shared[-1].base_offset == 2
+    logs = _quorum(stored, tmp_path / "replaced", copies, replaced)
+
+    # Controller 101 is an observer since its disk was replaced: it votes for nothing.
+    assert (logs.voters, logs.shared[-1].base_offset) == ({100, 101, 102}, 1)

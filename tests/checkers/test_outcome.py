@@ -98,7 +98,7 @@ def test_unknown_and_safe_are_told_as_such() -> None:
     [
         ("the model gave up: 60000 states\nmore; and more", "the model gave up: 60000 states"),
         ("clients wrote what the model does not follow: transactions; another", "transactions"),
-        (NOT_PREDICTED, "a KRaft cluster without links is not predicted"),
+        (NOT_PREDICTED, "a KRaft cluster without links, or of combined nodes, is not predicted"),
         (None, "the judgement gives no reason"),
     ],
 )

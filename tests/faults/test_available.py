@@ -51,7 +51,14 @@ CONTROLLER_CUTS = {
 
 def kraft(broker_view: k.BrokerView = UP, **more: Any) -> k.ClusterView:
     named: dict[str, Any] = {"controller": 100, "controllers": CONTROLLERS, **more}
-    return replace(view(broker_view), **named)
+    voters = frozenset(named["controllers"])
+    return replace(view(broker_view), **{"voters": voters, **named})
+
+
+def dynamic(*voters: int, down: int = -1) -> k.ClusterView:
+    """Controllers 100 to 102, of which these vote, and one may be down."""
+    nodes = CONTROLLERS | ({down: replace(CONTROLLERS[down], is_running=False)} if down > 0 else {})
+    return kraft(controllers=nodes, voters=frozenset(voters), has_dynamic_quorum=True)
 
 
 NEW_CONTROLLERS = {100: replace(CONTROLLERS[100], release="3.7.2")}
@@ -148,6 +155,10 @@ LEGAL: list[tuple[k.Fault, k.ClusterView]] = [
     (FAILED, kraft(replace(TWO_DISKS, release="3.7.2"), controllers=NEW_CONTROLLERS)),
     (k.RollBroker(broker=100, kafka="4.1.2"), kraft()),
     (k.UpdateFeatures(levels=(("metadata.version", 27),)), kraft()),
+    (k.AddController(controller=102), dynamic(100, 101)),
+    (k.AddController(controller=101), dynamic(100)),
+    (k.RemoveController(controller=101), dynamic(100, 101, 102, down=101)),
+    (k.RemoveController(controller=100), dynamic(100, 101, 102)),
     (k.IsolateBroker(broker=100), kraft()),
     (k.ConfigureTopic(topic="t", configuration=(("retention.ms", "1"),)), kraft()),
     (k.SlowDisk(broker=0, operation="flush", delay_ms=5), kraft()),
@@ -383,6 +394,19 @@ AGAINST: list[tuple[k.Fault, k.ClusterView, str]] = [
         "its brokers ignore message formats",
     ),
     (k.UpdateFeatures(levels=()), kraft(), "name a feature and its level"),
+    (k.AddController(controller=101), view(), "voters change with KRaft"),
+    (k.AddController(controller=101), kraft(), "the quorum of this cluster is static: AddRaftV"),
+    (k.AddController(controller=1), dynamic(100), "no controller has the id 1: they have [100, "),
+    (k.AddController(controller=101), dynamic(100, 101), "a voter: RemoveController removes it"),
+    (k.AddController(controller=101), dynamic(100, down=101), "does not run: a new voter has to"),
+    (k.RemoveController(controller=102), dynamic(100, 101), "102 is no voter; the voters are [100"),
+    (k.RemoveController(controller=100), dynamic(100), "100 is the only voter, and a quorum needs"),
+    (k.RemoveController(controller=100), dynamic(100, 101, down=101), "[100] run, which is no maj"),
+    (
+        k.AddController(controller=102),
+        dynamic(100, 101, down=101),
+        "of voters [100, 101] [100] run",
+    ),
     (
         k.UpdateFeatures(levels=(("metadata.version", 20),)),
         view(),

@@ -153,6 +153,8 @@ def test_every_fault_refuses_a_broker_that_the_cluster_does_not_have():
     }
     of_no_broker = {"ConfigureTopic", "MoveController", "PreferredElection"}
     of_no_broker |= {
+        "AddController",
+        "RemoveController",
         "UpdateFeatures",
         "IsolateZooKeeper",
         "KillZooKeeper",

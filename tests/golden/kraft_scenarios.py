@@ -74,6 +74,38 @@ _MOST_LOGS_LOST: tuple[k.Step, ...] = (
     k.Inject(name="101-wiped", fault=k.WipeLogDirectory(broker=101)),
     *(k.Heal(name=f"{node}-down") for node in (100, 101, 102)),
 )
+_VOTERS_CHANGED: tuple[k.Step, ...] = (
+    *_BEGIN,
+    k.Inject(name="103-added", fault=k.AddController(controller=103)),
+    # The disk of 101 is replaced, and with it its directory id.
+    k.Inject(name="101-down", fault=k.KillBroker(broker=101)),
+    k.Inject(name="101-wiped", fault=k.WipeLogDirectory(broker=101)),
+    k.Heal(name="101-down"),
+    k.Inject(name="101-removed", fault=k.RemoveController(controller=101)),
+    k.Inject(name="101-added", fault=k.AddController(controller=101)),
+    k.Inject(name="100-removed", fault=k.RemoveController(controller=100)),
+    k.Inject(name="100-killed", fault=k.KillBroker(broker=100)),
+    k.Inject(name="0-stopped", fault=k.StopBroker(broker=0)),
+    k.AwaitState(leader=1, isr=(1, 2), **_T0),
+    k.Produce(operation="without-0", records=2, acks=-1, **_T0),
+    k.Heal(name="0-stopped"),
+    k.AwaitState(leader=1, isr=_ALL, **_T0),
+    k.Produce(operation="with-0", records=1, acks=-1, **_T0),
+    k.Heal(name="100-killed"),
+)
+_BOUNCED: tuple[k.Step, ...] = (
+    *_BEGIN,
+    k.Inject(name="0-killed", fault=k.KillBroker(broker=0)),
+    k.AwaitState(leader=1, isr=(1, 2), **_T0),
+    k.Produce(operation="without-0", records=2, acks=-1, **_T0),
+    k.Heal(name="0-killed"),
+    k.AwaitState(leader=1, isr=_ALL, **_T0),
+    k.Inject(name="moved", fault=k.MoveController()),
+    k.Inject(name="1-stopped", fault=k.StopBroker(broker=1)),
+    k.Heal(name="1-stopped"),
+    k.AwaitState(isr=_ALL, **_T0),
+    k.Produce(operation="last", records=1, acks=-1, **_T0),
+)
 _FAILED: tuple[k.Step, ...] = log_directory_failed.STEPS
 
 
@@ -105,10 +137,21 @@ SCENARIOS: dict[str, tuple[str, int, tuple[k.Step, ...]]] = {
     "4.1.2-moved": ("4.1.2", 3, _MOVED),
     "4.1.2-log-lost": ("4.1.2", 1, _LOG_LOST),
     "3.9.1-most-logs-lost": ("3.9.1", 3, _MOST_LOGS_LOST),
+    "3.9.1-voters-changed": ("3.9.1", 3, _VOTERS_CHANGED),
+    "4.1.2-only-voter-lost": ("4.1.2", 1, _LOG_LOST),
+    "4.1.2-combined": ("4.1.2", 1, _BOUNCED),
 }
 """By name: the release, the number of controllers, and the steps."""
-LOST = {"4.1.2-log-lost": [0, 1, 2], "3.9.1-most-logs-lost": [0, 1, 2, 102]}
+LOST = {
+    "4.1.2-log-lost": [0, 1, 2],
+    "3.9.1-most-logs-lost": [0, 1, 2, 102],
+    "4.1.2-only-voter-lost": [0, 1, 2, 101],
+}
 """Those whose controllers lose the metadata log, each with the nodes that still have it."""
+DYNAMIC = ("3.9.1-voters-changed", "4.1.2-only-voter-lost")
+"""Those with a dynamic quorum (KIP-853), and one observer."""
+COMBINED = ("4.1.2-combined",)
+"""Those whose brokers are the controllers too."""
 
 
 def kraft_scenario(name: str) -> k.Scenario:
@@ -130,6 +173,9 @@ def kraft_scenario(name: str) -> k.Scenario:
             ),
             mode="kraft",
             controllers=controllers,
+            observers=int(name in DYNAMIC),
+            combined=name in COMBINED,
+            features={"kraft.version": 1} if name in DYNAMIC else {},
             properties=QUICK_KRAFT,
             linked=name not in LOST,
         ),

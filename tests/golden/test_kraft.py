@@ -8,8 +8,9 @@ eligible leader replicas, another one does, which has them all. In
 `4.1.2-left-out-once-refused` a fetcher leaves out for a while what was refused. In
 `4.1.2-known-before-led` a metadata cache has topics whose replicas are not there yet. In
 `4.1.2-records-deleted` a client has records deleted, and the leader is killed before it wrote down
-where its log begins; then the same by the next leader. Of the two of `cut_by_hand` one lost what no
-act says, after an unclean election whose leader had every record.
+where its log begins; then the same by the next leader. In `3.9.1-voters-changed` voters of a
+dynamic quorum come and go, one of them with a new disk. Of the two of `cut_by_hand` one lost what
+no act says, after an unclean election whose leader had every record.
 """
 
 import shutil
@@ -36,14 +37,15 @@ from kchaos.checkers.run_directory import MANIFEST, RunDirectory
 from kchaos.checkers.segments.reader import read_segment
 from kchaos.checkers.verdict import NOT_PREDICTED
 from tests.golden.cut_by_hand import CUT, WHOLE
-from tests.golden.kraft_scenarios import LOST, SCENARIOS
+from tests.golden.kraft_scenarios import COMBINED, LOST, SCENARIOS
 from tests.golden.stored import ENTRIES, KRAFT, expected_of, judged_as_stored, recorded, unpacked
 from tests.support.metadata_logs import FIRST_SEGMENT, rewritten
 
 AS_ONE, KNOWN = "4.1.2-deltas-published-as-one", "4.1.2-known-before-led"
 UPGRADED = "3.9.1-upgraded-to-4.4.0"
 ELIGIBLE, LAST, LINKED = "4.1.2-eligible-replicas", "3.9.1-last-replica", "4.4.0-linked"
-UNLINKED = ("3.3.2", "3.9.1", "4.1.2-three-controllers", ELIGIBLE, LAST, CUT, WHOLE)
+THREE = "4.1.2-three-controllers"
+UNLINKED = ("3.3.2", "3.9.1", THREE, ELIGIBLE, LAST, CUT, WHOLE, *COMBINED)
 PREDICTED = (
     LINKED,
     AS_ONE,
@@ -52,7 +54,7 @@ PREDICTED = (
     "4.1.2-left-out-once-refused",
     "4.1.2-moved-by-others",
     "4.1.2-records-deleted",
-    *(each for each in SCENARIOS if each not in LOST),
+    *(each for each in SCENARIOS if each not in (*LOST, *COMBINED)),
 )
 CLEANED = "3.9.1-cleaned"
 IN_KRAFT = ("KAFKA-14296", "KAFKA-14616", "KAFKA-19522", "KIP-966-last-known-leader")
@@ -161,6 +163,13 @@ def _lose_the_tail(path: Path) -> None:
         segment.write_bytes(segment.read_bytes()[:-1])
 
 
+def _lose_the_last_batch(path: Path) -> None:
+    for segment in path.glob("snapshots/final/broker-*/t-0/*.log"):
+        content = segment.read_bytes()
+        batches = read_segment(content, base_offset=0, file="").batches
+        segment.write_bytes(content[: batches[-2].position])
+
+
 def _lose_a_metadata_log(path: Path) -> None:
     shutil.rmtree(path / "metadata" / "node-101")
 
@@ -180,18 +189,19 @@ def _cut_a_majority(path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("name", "damage", "said"),
     [
-        (_lose_the_tail, "torn-tail"),
-        (_lose_a_metadata_log, "metadata/node-101 is missing"),
-        (_of_another_cluster, "not another"),
-        (_cut_a_majority, "the metadata log ends at offset"),
+        (THREE, _lose_the_tail, "torn-tail"),
+        (THREE, _lose_a_metadata_log, "metadata/node-101 is missing"),
+        (THREE, _of_another_cluster, "not another"),
+        (THREE, _cut_a_majority, "the metadata log ends at offset"),
+        (COMBINED[0], _lose_the_last_batch, "committed-loss"),
     ],
 )
 def test_damage_to_a_real_run_is_told(
-    damage: Callable[[Path], None], said: str, tmp_path: Path
+    name: str, damage: Callable[[Path], None], said: str, tmp_path: Path
 ) -> None:
-    run = unpacked("4.1.2-three-controllers", tmp_path, runs=KRAFT)
+    run = unpacked(name, tmp_path, runs=KRAFT)
     (run.path / MANIFEST).unlink()
     damage(run.path)
     RunDirectory(run.path).seal()

@@ -24,6 +24,7 @@ from kchaos.checkers.evidence.metadata import MetadataLogs
 from kchaos.checkers.formats.metadata_records import MetadataRecord, RecordDefinitions
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.segments.reader import read_records, read_segment
+from kchaos.clusters.start.kraft_storage import voters_record
 from tests.support.segment_encoder import batch
 
 FOLDER = Path(__file__).parents[1] / "checkers" / "metadata_logs"
@@ -103,3 +104,10 @@ def leader_change(
         attributes=CONTROL,
         timestamp=timestamp,
     )
+
+
+def voters(base_offset: int, directories: Mapping[int, str], *, leader_epoch: int = 1) -> bytes:
+    """The voters of a dynamic quorum by their directory ids, in a batch of its own (KIP-853)."""
+    named = {voter: (directory, "127.0.0.1:9093") for voter, directory in directories.items()}
+    record = voters_record(named, name="CONTROLLER")
+    return batch(base_offset, [record], attributes=CONTROL, leader_epoch=leader_epoch)

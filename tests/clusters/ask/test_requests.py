@@ -482,6 +482,9 @@ def test_every_request_has_a_peer_here() -> None:
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.METADATA,
         ApiKey.UPDATE_FEATURES,
+        # Seen by a real controller alone (tests/harness/test_dynamic_quorum.py).
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
         ApiKey.FIND_COORDINATOR,
         ApiKey.INIT_PRODUCER_ID,
         ApiKey.ADD_PARTITIONS_TO_TXN,

@@ -19,7 +19,7 @@ from kchaos.clusters.kafka.distribution import resolve
 from kchaos.clusters.metadata import controller_requests, kraft
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.metadata.kraft import KraftMetadata
-from kchaos.clusters.start.kraft_storage import record_batch
+from kchaos.clusters.start.kraft_storage import record_batch, voters_record
 from kchaos.clusters.system.exchange import NoAnswer, NotSent
 
 TOPIC_ID = "f2xRBHY9QUyqTk1JKmAZNw"
@@ -45,6 +45,10 @@ class Log:
     def lead(self, node: int, epoch: int) -> None:
         record = (struct.pack(">hh", 0, 2), struct.pack(">hi", 0, node))
         self._append([record], epoch, CONTROL_FLAG)
+
+    def vote(self, *voters: int, epoch: int = 1) -> None:
+        named = {voter: ("zj02F248SJuIp7M9eTZjQA", "127.0.0.1:1") for voter in voters}
+        self._append([voters_record(named, name="CONTROLLER")], epoch, CONTROL_FLAG)
 
     def add(self, *records: tuple[str, int, Mapping[str, Any]], epoch: int = 1) -> None:
         encoded = [
@@ -309,3 +313,17 @@ def test_a_controller_that_does_not_answer_is_named_and_asked_once_if_it_may_hav
 def test_what_has_no_analogue_is_refused_with_a_reason(log: Log) -> None:
     with pytest.raises(MetadataRefused, match="kill or pause its process"):
         reading(log).depose_controller()
+
+
+def test_the_voters_of_the_time_decide_and_not_every_controller(logs: list[Log]) -> None:
+    metadata = reading(*logs)
+    logs[0].add(TOPIC, PARTITION)
+    assert (sorted(metadata.voters()), metadata.topics()) == ([100, 101, 102], [])
+
+    # The leader counts the new voters as soon as it has written them.
+    logs[0].vote(100)
+    assert (sorted(metadata.voters()), metadata.topics()) == ([100], ["t"])
+
+    logs[0].vote(100, 101)
+    logs[0].add(registered(0, 5))
+    assert (sorted(metadata.voters()), metadata.incarnation(0)) == ([100], None)

@@ -11,7 +11,7 @@ from kchaos.clusters.start import jvm_controller
 from kchaos.clusters.start.jvm_controller import JvmController
 from kchaos.clusters.start.kraft_storage import METADATA_FOLDER
 
-VOTERS = "100@127.0.0.1:2000,101@127.0.0.1:1,102@127.0.0.1:1"
+VOTERS = [100, 101, 102]
 STATE = '{"leaderId":-1,"leaderEpoch":12,"votedId":100,"data_version":0}'
 
 
@@ -27,12 +27,12 @@ STATE = '{"leaderId":-1,"leaderEpoch":12,"votedId":100,"data_version":0}'
 def test_a_quorum_that_elects_nobody_says_what_was_seen_of_it(
     state: str | None, election: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jvm_controller, "answers", lambda _port: True)
+    monkeypatch.setattr(jvm_controller, "answers_at", lambda _address: True)
     if state is not None:
         file = tmp_path / METADATA_FOLDER / "quorum-state"
         file.parent.mkdir()
         file.write_text(state)
-    said = {"log.dir": str(tmp_path), "controller.quorum.voters": VOTERS}
+    said = {"log.dir": str(tmp_path)}
     place = SimpleNamespace(
         id=100,
         role="controller",
@@ -41,9 +41,10 @@ def test_a_quorum_that_elects_nobody_says_what_was_seen_of_it(
         agent=None,
         gate=None,
         client_port=SimpleNamespace(number=2000),
+        ports=(SimpleNamespace(number=2000),),
         distribution_of=lambda _kafka: SimpleNamespace(release="4.1.2"),
         base_properties=lambda _distribution: said,
-        metadata=lambda: SimpleNamespace(controller=lambda: None),
+        metadata=lambda: SimpleNamespace(controller=lambda: None, voters=lambda: {*VOTERS}),
     )
     controller = JvmController(place=cast(Any, place), kafka="4.1.2", own_properties={})
     controller._process = cast(Any, SimpleNamespace(exit_code=None))
@@ -55,8 +56,13 @@ def test_a_quorum_that_elects_nobody_says_what_was_seen_of_it(
     )
     assert "more than half of the voters must run" in str(raised.value)
 
-    # Two of three are down, so that none of them can lead.
-    runs = (True, False, False)
-    nodes = [SimpleNamespace(is_running=is_running, is_paused=False) for is_running in runs]
-    controller.quorum = cast(Any, dict(enumerate(nodes)))
+    # Two of three voters are down, so that none of them can lead; an observer elects nobody.
+    runs = {100: True, 101: False, 102: False, 103: True}
+    controller.quorum = cast(
+        Any,
+        {
+            node: SimpleNamespace(id=node, is_running=is_running, is_paused=False)
+            for node, is_running in runs.items()
+        },
+    )
     controller.await_ready(timeout_s=0)

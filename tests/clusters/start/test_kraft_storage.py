@@ -1,7 +1,9 @@
 """The storage of a KRaft node, beside what Kafka's own tool writes."""
 
+import re
 import struct
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,13 +16,17 @@ from kchaos.clusters.start.configuration import properties_text
 from kchaos.clusters.start.kraft_storage import (
     BOOTSTRAP,
     META_PROPERTIES,
+    METADATA_FOLDER,
     bootstrap_checkpoint,
+    directory_id,
     format_storage,
     new_id,
+    write_first_voters,
 )
 
 CLUSTER, OTHER = "rRQpnIO3SGmJ0iREQGJu_A", "dPqzXBF9R62RFACGSg5c-Q"
-TIMES = ("base", "max")
+# A snapshot's header has the time at which the tool ran.
+_HEADER = re.compile(rb"(\x08\0\0\0\x03\x16\0\0).{8}", re.S)
 
 
 def test_a_folder_is_formatted_once_and_keeps_its_identity(tmp_path: Path) -> None:
@@ -60,13 +66,38 @@ def test_the_bootstrap_has_its_levels_between_a_header_and_a_footer() -> None:
 @pytest.mark.parametrize("release", ["3.9.1", "4.1.2"])
 def test_the_bootstrap_is_the_one_that_kafka_storage_writes(release: str, tmp_path: Path) -> None:
     """Its three batches bear the time at which each was written: that is taken from the tool."""
+    format_by_kafka(release, tmp_path, {"controller.quorum.voters": "100@127.0.0.1:9093"})
+    theirs = (tmp_path / "data" / BOOTSTRAP).read_bytes()
+
+    levels = {name: level for name, level in release_of(release).feature_levels.items() if level}
+    assert_equal(bootstrap_checkpoint(levels, timestamp_ms=0), theirs)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("release", ["3.9.1", "4.1.2"])
+def test_the_first_voters_are_named_as_kafka_storage_does(release: str, tmp_path: Path) -> None:
+    servers = {"controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
+    format_by_kafka(release, tmp_path, servers, "--standalone")
+    checkpoint = Path(METADATA_FOLDER) / "00000000000000000000-0000000000.checkpoint"
+    theirs = (tmp_path / "data" / checkpoint).read_bytes()
+
+    voters = {100: (directory_id(tmp_path / "data"), "127.0.0.1:9093")}
+    write_first_voters(tmp_path, voters, name="CONTROLLER")
+    ours = (tmp_path / checkpoint).read_bytes()
+    assert_equal(*(_HEADER.sub(rb"\1" + bytes(8), read) for read in (ours, theirs)))
+    levels = {name: level for name, level in release_of(release).feature_levels.items() if level}
+    bootstrap = bootstrap_checkpoint(levels, timestamp_ms=0)
+    assert_equal(bootstrap, (tmp_path / "data" / BOOTSTRAP).read_bytes())
+
+
+def format_by_kafka(release: str, tmp_path: Path, quorum: Mapping[str, str], *more: str) -> None:
     said = {
         "process.roles": "controller",
         "node.id": "100",
         "controller.listener.names": "CONTROLLER",
         "listeners": "CONTROLLER://127.0.0.1:9093",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
-        "controller.quorum.voters": "100@127.0.0.1:9093",
+        **quorum,
         "log.dir": str(tmp_path / "data"),
     }
     (tmp_path / "server.properties").write_text(properties_text(said))
@@ -75,13 +106,12 @@ def test_the_bootstrap_is_the_one_that_kafka_storage_writes(release: str, tmp_pa
         *(str(java_of(distribution) / "bin" / "java"), "-cp"),
         ":".join(map(str, distribution.class_path)),
         *("kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER),
-        *("--config", str(tmp_path / "server.properties")),
+        *("--config", str(tmp_path / "server.properties"), *more),
     ]
     subprocess.run(command, check=True, capture_output=True)
-    theirs = (tmp_path / "data" / BOOTSTRAP).read_bytes()
 
-    levels = {name: level for name, level in release_of(release).feature_levels.items() if level}
-    ours = bootstrap_checkpoint(levels, timestamp_ms=0)
+
+def assert_equal(ours: bytes, theirs: bytes) -> None:
     assert len(ours) == len(theirs)
     assert values_of(ours) == values_of(theirs)
     assert headers_of(ours) == headers_of(theirs)

@@ -74,11 +74,17 @@ def test_a_cluster_has_kraft_where_it_is_said_and_where_there_is_nothing_else() 
     refuse_kraft("3.9.1", "4.1.2", mode="kraft")
 
 
+DYNAMIC = {"kraft.version": 1}
+
+
 def test_controllers_have_ids_of_their_own_beyond_those_of_brokers() -> None:
     brokers = (BrokerSpec(id=0, kafka="4.1.2"),)
     assert ClusterSpec(brokers=brokers).controller_ids == (100,)
     assert ClusterSpec(brokers=brokers, controllers=3).controller_ids == (100, 101, 102)
     assert ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),)).controller_ids == ()
+    dynamic = ClusterSpec(brokers=brokers, controllers=3, observers=1, features=DYNAMIC)
+    assert (dynamic.controller_ids, dynamic.first_voters) == ((100, 101, 102, 103), (100, 101, 102))
+    assert ClusterSpec(brokers=brokers, combined=True).controller_ids == (0,)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +105,12 @@ def test_controllers_have_ids_of_their_own_beyond_those_of_brokers() -> None:
         ),
         ("4.1.2", {"zookeepers": 3}, "a KRaft cluster has no ZooKeeper"),
         ("3.9.1", {"mode": "kraft", "zookeeper_kafka": "3.9.1"}, "leave zookeepers and"),
+        ("3.8.1", {"mode": "kraft", "features": DYNAMIC}, r"dynamic quorums begin with 3\.9"),
+        ("4.1.2", {"observers": 1}, r"this one is static: say features \{'kraft\.version': 1\}"),
+        ("4.1.2", {"observers": 4, "features": DYNAMIC}, "observers are from 0 to 3, not 4"),
+        ("3.9.1", {"combined": True}, "combined nodes are KRaft's, and this cluster has ZooKeeper"),
+        ("4.1.2", {"combined": True, "controllers": 3}, "name neither controllers nor observers"),
+        ("4.1.2", {"combined": True, "tiered": True}, "combined nodes keep no tiered logs here"),
     ],
 )
 def test_a_kraft_cluster_that_there_cannot_be_is_refused(

@@ -43,12 +43,17 @@ class Fails:
 
 
 def metadata_with(
-    registered: Sequence[int], state: LeaderAndIsr, controller: int, forgotten: Sequence[int]
+    registered: Sequence[int],
+    state: LeaderAndIsr,
+    controller: int,
+    forgotten: Sequence[int],
+    voters: int,
 ) -> SimpleNamespace:
     return SimpleNamespace(
         one_look=contextlib.nullcontext,
         controller=lambda: controller,
         controller_epoch=lambda: 2,
+        voters=lambda: frozenset(range(NODE, NODE + voters)),
         registered=lambda: frozenset(registered),
         is_forgotten=lambda broker: broker in forgotten,
         topics=lambda: ["t"],
@@ -79,7 +84,7 @@ def play_with(
         records=told,
         kept_back=kept_back,
         folder=tmp_path,
-        metadata=metadata_with(registered, known, NODE if kraft else CONTROLLER, forgotten),
+        metadata=metadata_with(registered, known, NODE if kraft else CONTROLLER, forgotten, voters),
     )
     if kraft:
         cluster.spec = replace(cluster.spec, brokers=brokers_of("4.1.2", (0, 1, 2)))
