@@ -308,6 +308,7 @@ def _files(
         epoch_entries=evidence.copied.epoch_entries(label, broker, partition),
         local_start=_local_start(evidence, label, broker, partition),
         topic_id=topic_id,
+        payloads=tuple(batch.payload for batch in contents.batches),
     )
 
 

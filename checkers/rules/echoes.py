@@ -28,7 +28,7 @@ def with_consequences(
     return tuple(
         _with(finding, told) if _is_observation(finding) else finding
         for finding in findings
-        if finding not in consequences
+        if not _follows(finding, explained)
     )
 
 

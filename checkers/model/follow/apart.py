@@ -45,6 +45,8 @@ from kchaos.checkers.model.values.prediction import Prediction
 
 TOGETHER = 100
 """Of more partitions than these each is followed by itself."""
+LONG = 10_000
+"""Of a record of more observations than these each partition is followed by itself first."""
 
 _IsLeftOut = Callable[[str | TopicPartition], bool]
 
@@ -52,6 +54,8 @@ _IsLeftOut = Callable[[str | TopicPartition], bool]
 def follow_run(record: Record, *, patience: int = PATIENCE) -> Prediction:
     """Return what the model predicts of a run: of many partitions each is followed by itself.
 
+    So it is under load too, where messages tell of several partitions each, and clients have many
+    requests in flight. Where that leaves anything unexplained, all are followed together.
     What nothing explains there is a suspect: a fetcher goes on for other partitions, where it would
     have ended without them. Where a search over fewer has not looked at all that there is, each is
     followed by itself too. If each is explained, what the search came to is a suspect as well.
@@ -61,6 +65,10 @@ def follow_run(record: Record, *, patience: int = PATIENCE) -> Prediction:
     partitions = partitions_of(record)
     if len(partitions) > TOGETHER:
         return _followed_apart(record, partitions, patience)
+    if len(record.seen) > LONG and len(partitions) > 1:
+        alone = _followed_apart(record, partitions, patience)
+        if alone.emptied_by is None:
+            return alone
     prediction = follow(record, patience=patience)
     suspect = prediction.emptied_by
     if suspect is None or suspect.is_proved or prediction.limit or len(partitions) < 2:

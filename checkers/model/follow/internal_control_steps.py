@@ -436,7 +436,7 @@ def _is_yet_to_append(step: _ControlStep, partition: TopicPartition) -> bool:
     if replica.role is Role.LEADER:
         return lookahead.is_sent_before(broker_id, partition, step.part.number, step.index) or any(
             (produce.broker, produce.topic, produce.partition) == (broker_id, *partition)
-            for produce in step.state(("sent",)) or ()
+            for produce in lookahead.connections.waiting(step.state(("sent",)) or (), step.index)
         )
     return any(
         answered == partition and isinstance(answer, FetchAnswer) and bool(answer.batches)

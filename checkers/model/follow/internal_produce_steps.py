@@ -27,18 +27,26 @@ _UNANSWERED = (*_UNREAD, Stage.WAITING)
 def produce_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
     """Yield worlds in which a leader handles a client's produce with the observed outcome.
 
+    Of each connection it reads the first request that it has not handled. One that it refuses may
+    have no answer that anybody saw.
+
     Args:
         state: Before the step.
         lookahead: Of the record.
         index: How many observations were taken.
     """
-    for request in state(("sent",)) or ():
+    first = state(("sent",)) or ()
+    reads = [(first, request) for request in first]
+    for sent, request in reads:
         world = World(state)
         broker = world.broker(request.broker)
         if broker is None or not broker.is_working or _is_behind(request, state, lookahead):
             continue
-        left = tuple(produce for produce in state(("sent",)) if produce != request)
+        left = lookahead.connections.without(sent, request.operation, index)
+        following = [produce for produce in left if produce not in sent]
         world.put(("sent",), left or None)
+        without = World(state)
+        without.changes.update(world.changes)
         leader.produce(world, request, settles=False)
         unsettled = ("appended", request.broker, TopicPartition(request.topic, request.partition))
         if world.get(unsettled):
@@ -52,11 +60,14 @@ def produce_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[Wo
                 or _is_read_before(state, request, outcome.base_offset, lookahead, index)
             )
             yield world
-        elif told is not None:
-            refused = World(state)
-            refused.put(("sent",), left or None)
-            if leader.refuse_unverified(refused, request, told.error):
-                yield refused
+            if told is None and following:
+                without.is_unlikely = True
+                yield without
+        elif told is None or told.outcome != "ok":
+            if told is not None and leader.refuse_unverified(without, request, told.error):
+                yield without
+            # It may be refused, and its answer is lost or comes later: the next one is read then.
+            reads += [(left, produce) for produce in following]
 
 
 def _is_of_another_epoch(
@@ -96,6 +107,8 @@ def _is_lost(
     )
     if not is_unanswered or replica is None:
         return False
+    if replica.log.batches and not lookahead.is_copied(partition, replica.log.batches[-1]):
+        return True
     # A follower that led before fetches from the end of what it has, and asks for the epoch of the
     # last record.
     offset, leader_epoch = outcome.base_offset, replica.leader_epoch
@@ -138,16 +151,14 @@ def _is_in(world: World, lookahead: Lookahead, number: Number, stages: Container
 
 
 def _is_behind(request: Produce, state: State, lookahead: Lookahead) -> bool:
-    """Return whether the request before on its connection is yet to be acknowledged.
+    """Return whether a request before on its connection is yet to be acknowledged.
 
     Until a broker has answered a request it reads no other of that connection
     (kafka.network.SocketServer mutes the channel, 0.10.2.2, 1.1.1 and 2.8.2).
     """
-    for operation in lookahead.behind.get(request.operation, ()):
-        told = lookahead.client_answers.get(operation)
+    for operation in lookahead.connections.behind(request.operation):
         outcome: PredictedProduce | None = state(("answer", operation))
-        is_to_come = outcome is not None and outcome.acknowledged is not True
-        if is_to_come and told is not None and told.outcome == "ok":
+        if outcome is not None and outcome.acknowledged is not True:
             return True
     return False
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from kchaos.checkers.acts import FORGED_ERRORS, ForgeAnswers, StopBroker, TopicPartition
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.model.broker.exchange import FETCH
+from kchaos.checkers.model.follow.client_connections import ClientConnections
 from kchaos.checkers.model.follow.decisions_ahead import DecisionsAhead
 from kchaos.checkers.model.follow.observations import (
     METADATA_LOG,
@@ -48,8 +49,8 @@ class Lookahead:
         self.client_answers: dict[str, ClientAnswered] = {}
         self.produces: dict[str, Produce] = {}
         self._sent_to: dict[tuple[int, TopicPartition], list[int]] = defaultdict(list)
-        self.behind = record.behind
         self.decisions = DecisionsAhead(record)
+        self.connections = ClientConnections(record)
         self.shows_isr_answers = False
         self.forgeries: dict[tuple[int, int, int], str] = {}
         self._answered: dict[Number, int] = {}
@@ -83,6 +84,7 @@ class Lookahead:
         )
         self._ends_told: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = defaultdict(list)
         self._copied: dict[tuple[TopicPartition, int, int], int] = {}
+        self._payloads: dict[tuple[TopicPartition, int, int], set[str | None]] = defaultdict(set)
         self._last_on: dict[int, int] = {}
         self._on: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         self._told: dict[int, list[tuple[int, ControlSent]]] = defaultdict(list)
@@ -140,6 +142,8 @@ class Lookahead:
                     for base_offset, last_offset, leader_epoch, _ in files.batches:
                         batch = (partition, base_offset, leader_epoch)
                         self._copied[batch] = min(last_offset, self._copied.get(batch, last_offset))
+                    for header, payload in zip(files.batches, files.payloads, strict=False):
+                        self._payloads[partition, header[0], header[2]].add(payload)
             case ControlSent():
                 self._told[what.broker].append((index, what))
             case Produce():
@@ -820,6 +824,11 @@ class Lookahead:
         """
         known = (self._copied.get((partition, base_offset, epoch)) for epoch in (leader_epoch, -1))
         return min((last + 1 for last in known if last is not None), default=None)
+
+    def is_copied(self, partition: TopicPartition, batch: PredictedBatch) -> bool:
+        """Return whether a batch may be in a snapshot: another one is in none in its place."""
+        payloads = self._payloads.get((partition, batch.base_offset, batch.leader_epoch))
+        return payloads is None or batch.payload in payloads or None in payloads
 
     def goes_on(self, number: Number) -> bool:
         """Return whether a later request is seen on a request's connection, or its answer."""

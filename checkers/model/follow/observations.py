@@ -308,12 +308,14 @@ class Files:
         epoch_entries: Of leader-epoch-checkpoint; None where there is none that can be read.
         local_start: Where the first segment begins; None where there is none.
         topic_id: In partition.metadata; "" where there is none.
+        payloads: Digest of each batch's records; None where they were not decoded.
     """
 
     batches: tuple[tuple[int, int, int, int], ...]
     epoch_entries: tuple[tuple[int, int], ...] | None
     local_start: int | None = None
     topic_id: str = ""
+    payloads: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

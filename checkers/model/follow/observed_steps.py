@@ -131,7 +131,7 @@ def take(  # noqa: C901
         case acts.ForgeAnswers() | acts.EndForgery():
             pass  # So is what is forged.
         case events.Produce():
-            _produce(world, what)
+            _produce(world, what, lookahead)
         case acts.FailLogDirectory():
             fail_directory(world, what)
             failing = world.get(("failing", what.broker)) or ()
@@ -192,11 +192,13 @@ def _act(world: World, action: events.Action, generations: Mapping[int, Generati
             )
 
 
-def _produce(world: World, request: events.Produce) -> None:
+def _produce(world: World, request: events.Produce, lookahead: Lookahead) -> None:
     if world.get(("answer", request.operation)) is not None:
         raise Excluded(f"operation {request.operation!r} was used before")
     world.answer(PredictedProduce(operation=request.operation, acknowledged=None, base_offset=-1))
-    world.put(("sent",), (*(world.get(("sent",)) or ()), request))
+    sent = world.get(("sent",)) or ()
+    if not lookahead.connections.is_queued(sent, request.operation):
+        world.put(("sent",), (*sent, request))
 
 
 def _request_seen(world: World, seen: observations.RequestSeen, lookahead: Lookahead) -> None:
@@ -428,10 +430,9 @@ def _client_answered(world: World, seen: observations.ClientAnswered, lookahead:
                 f"produce {seen.operation} acknowledged{where}, possible was {_told(outcome)}"
             )
     elif seen.error in observations.NOT_LEADING:
-        left = tuple(
-            produce for produce in world.get(("sent",)) or () if produce.operation != seen.operation
-        )
-        world.put(("sent",), left or None)
+        sent = world.get(("sent",)) or ()
+        if any(produce.operation == seen.operation for produce in sent):
+            world.put(("sent",), lookahead.connections.without(sent, seen.operation) or None)
         if outcome.base_offset >= 0:
             if outcome.error in observations.NOT_LEADING:
                 return  # It was appended, and waited for others when the leader was deposed.

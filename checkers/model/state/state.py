@@ -41,7 +41,7 @@ A component's name is a tuple whose first item says what it is:
 | ("shortened", N, tp) | whether follower N has truncated its log and not yet its epoch cache |
 | ("copying", L, N) | what was seen of broker N's files while snapshot L was taken |
 | ("copying",) | (broker, label) of each of those, ascending |
-| ("sent",) | produces that are on their way to their broker |
+| ("sent",) | produces on their way to their broker, of each connection the first request |
 | ("elected",) | the broker that is the controller, where a run is followed |
 | ("registered",) | (broker, czxid) of each registration |
 | ("failed", N) | `FailLogDirectory` values of broker N's log directories that have failed |

@@ -40,16 +40,18 @@ def with_changed_answer(record: Record, partition: TopicPartition) -> tuple[Reco
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("limit", "most"), [("TOGETHER", 3), ("LONG", 100)])
 def test_what_is_predicted_of_each_partition_by_itself_is_what_is_predicted_of_all(
-    monkeypatch: pytest.MonkeyPatch,
+    limit: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = loaded_record(30, partitions=4)
     together = follow(record)
-    monkeypatch.setattr(apart, "TOGETHER", 3)
+    monkeypatch.setattr(apart, limit, most)
 
     prediction = follow_run(record)
 
     assert (prediction.emptied_by, prediction.limit) == (None, "")
+    assert prediction.states > together.states
     assert prediction.snapshots == together.snapshots
     assert set(prediction.produces) == set(together.produces)
     assert prediction.generations == together.generations
@@ -112,6 +114,27 @@ def test_what_nothing_explains_of_a_partition_by_itself_is_a_suspect(
     assert prediction.emptied_by is not None
     assert (prediction.emptied_by.source, prediction.emptied_by.is_proved) == (source, False)
     assert "t-1" in prediction.emptied_by.why
+
+
+@pytest.mark.slow
+def test_what_is_not_explained_of_a_long_record_is_followed_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record, source = with_changed_answer(loaded_record(10, partitions=2), T1)
+    together: list[bool] = []
+
+    def noting(followed: Record, *, patience: int) -> Prediction:
+        together.append(len(partitions_with_fetches(followed)) == 2)
+        return follow(followed, patience=patience)
+
+    monkeypatch.setattr(apart, "LONG", 50)
+    monkeypatch.setattr(apart, "follow", noting)
+
+    prediction = follow_run(record, patience=200)
+
+    assert together == [False, False, True]
+    assert prediction.emptied_by is not None
+    assert prediction.emptied_by.source == source
 
 
 def test_a_suspect_is_not_confirmed_where_each_partition_by_itself_is_explained(

@@ -1,6 +1,5 @@
 """What a search explains or leaves out, whatever is left to come."""
 
-import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -24,23 +23,26 @@ from kchaos.checkers.model.follow.observations import (
     ClientAnswered,
     ControlAnswered,
     ControlSent,
+    CopyBegun,
     EpochAnswered,
     EpochAsked,
     Fate,
     FetchAnswered,
     FetchAsked,
+    Files,
     Observation,
     Record,
     RequestSeen,
     ResponseSeen,
     Seen,
 )
+from kchaos.checkers.model.follow.observed_steps import take
 from kchaos.checkers.model.follow.reachable import never_answered
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Produce
-from kchaos.checkers.model.values.log import Log
+from kchaos.checkers.model.values.log import Log, batches_of
 from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.checkers.model.values.replica import (
     FetcherState,
@@ -176,33 +178,64 @@ def test_a_fetch_that_finds_records_of_internal_topics_alone_is_answered_with_wh
 
 @pytest.mark.parametrize(
     ("behind", "outcome", "read"),
-    [({}, "ok", ["a", "b"]), ({"b": ("a",)}, "ok", ["a"]), ({"b": ("a",)}, "info", ["a", "b"])],
-    ids=["two connections", "one connection", "never answered"],
+    [
+        ({}, "ok", ["a", "b"]),
+        ({"b": ("a",)}, "ok", ["a"]),
+        ({"other": ("a",), "b": ("other",)}, "ok", ["a"]),
+        ({"b": ("a",)}, "info", ["a"]),
+        ({"b": ("a",)}, None, ["a", "a not"]),
+    ],
+    ids=["two connections", "one connection", "one between", "with an error", "never answered"],
 )
 def test_a_broker_reads_a_connection_s_next_produce_when_it_has_answered_the_one_before(
-    behind: dict[str, tuple[str, ...]], outcome: Literal["ok", "info"], read: list[str]
+    behind: dict[str, tuple[str, ...]], outcome: Literal["ok", "info"] | None, read: list[str]
 ) -> None:
-    def possible(world: World, lookahead: Lookahead) -> list[str]:
-        waiting = {request.operation for request in world.get(("sent",))}
+    def possible() -> list[str]:
+        waiting = {*lookahead.connections.waiting(world.get(("sent",)), 2)}
         return [
-            *itertools.chain.from_iterable(
-                waiting - {request.operation for request in after.get(("sent",)) or ()}
-                for after in internal_steps(world.state(EMPTY), lookahead, 0, 0)
-            )
+            request.operation if ("replica", 0, T) in after.changes else f"{request.operation} not"
+            for after in internal_steps(world.state(EMPTY), lookahead, 2, 0)
+            for request in waiting - {*lookahead.connections.waiting(after.get(("sent",)) or (), 2)}
         ]
 
     world = fetching()
     world.put_thread(1, 0, None)
-    for operation in ("a", "b"):
-        world.answer(PredictedProduce(operation=operation, acknowledged=None, base_offset=-1))
-    world.put(("sent",), (write("a", 0, acks=-1), write("b", 0, acks=-1)))
-    answered = ClientAnswered(operation="a", outcome=outcome, base_offset=-1, error="")
-    record = Record(seen=(Seen(what=answered, time=1.0),), decided=(), behind=behind)
+    sent = [write(operation, 0, acks=-1) for operation in ("a", "b")]
+    answered = [
+        ClientAnswered(operation="a", outcome=told, base_offset=-1, error="")
+        for told in filter(None, [outcome])
+    ]
+    seen = [*(Seen(what=each, time=1.0) for each in sent)]
+    seen += (Seen(what=each, time=1.0) for each in answered)
+    lookahead = Lookahead(Record(seen=tuple(seen), decided=(), behind=behind))
+    for request in sent:
+        take(world, request, lookahead, generations={}, decided=0)
 
-    assert possible(world, Lookahead(record)) == read
+    assert possible() == read
 
     world.answer(PredictedProduce(operation="a", acknowledged=True, base_offset=1))
-    assert possible(world, Lookahead(record)) == ["a", "b"]
+    world.put(("sent",), lookahead.connections.without(world.get(("sent",)), "a", 2))
+    assert possible() == ["b"]
+
+
+@pytest.mark.parametrize("is_copied", [True, False])
+def test_a_produce_that_nobody_answered_was_not_appended_where_a_snapshot_has_another(
+    *, is_copied: bool
+) -> None:
+    world = fetching()
+    world.put_thread(1, 0, None)
+    world.put(("sent",), (write("a", 0, acks=-1),))
+    (batch,) = batches_of(["a-0"], base_offset=1, leader_epoch=0, magic=2, codec="none")
+    replica = world.known_replica(0, T)
+    world.put_replica(0, T, replace(replica, log=replica.log.truncate_to(1)))
+    header = (1, 1, replica.leader_epoch, 2)
+    payload = batch.payload if is_copied else "another"
+    files = Files(batches=(header,), epoch_entries=None, payloads=(payload,))
+    lookahead = to_come(CopyBegun(label="s", broker=0, files=((T, files),)))
+
+    (step,) = internal_steps(world.state(EMPTY), lookahead, 0, 0)
+
+    assert step.is_unlikely is not is_copied
 
 
 @pytest.mark.parametrize("stage", [Stage.READ, Stage.WAITING])
