@@ -52,10 +52,10 @@ from kchaos.checkers.unknown import (
 )
 from kchaos.checkers.verdict import (
     EXPECTATION_UNREAD,
-    NOT_PREDICTED,
     Verdict,
     find_witnesses,
     verdict,
+    why_not_predicted,
 )
 from kchaos.checkers.witness import Witness
 
@@ -297,7 +297,7 @@ class _Judging:
                 expectation=expectation,
                 witnesses=witnesses,
                 reasons=self._reasons,
-                not_predicted="" if self._evidence.is_predicted else NOT_PREDICTED,
+                not_predicted=why_not_predicted(self._evidence),
                 bounds=bounds,
             ),
         )

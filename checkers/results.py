@@ -14,7 +14,7 @@ from kchaos.checkers.json_form import SOMETIMES, ShapeError, from_json, members
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.outcome import facts_of
 from kchaos.checkers.run_directory import JUDGEMENTS, RunDirectory
-from kchaos.checkers.verdict import NOT_PREDICTED
+from kchaos.checkers.verdict import UNPREDICTABLE
 from kchaos.checkers.witness import Witness
 
 _T = TypeVar("_T")
@@ -106,7 +106,7 @@ class Results:
             return "the judgement gives no reason"
         first = self.unknown.strip().splitlines()[0].split("; ")[0]
         # What follows the colon explains to whom the verdict is new.
-        return first.split(": ")[0] if first == NOT_PREDICTED else first
+        return first.split(": ")[0] if first in UNPREDICTABLE else first
 
     def __repr__(self) -> str:
         """Return the outcome, which a failed assertion shows."""

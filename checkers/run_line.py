@@ -18,7 +18,7 @@ from kchaos.checkers.json_form import from_json
 from kchaos.checkers.observations import StepBegun, StepNotPossible
 from kchaos.checkers.results import Results, read_judgement
 from kchaos.checkers.run_directory import REPORT, RunDirectory
-from kchaos.checkers.verdict import NOT_PREDICTED, OPEN
+from kchaos.checkers.verdict import OPEN, UNPREDICTABLE
 
 WITHOUT_SERVICE = {
     "without_leader_s": "without leader",
@@ -234,7 +234,7 @@ def is_unknown(judged: RunLine | Results) -> bool:
     Of a KRaft run that is safety alone. A bound of availability that nobody could measure counts
     too; a run with a finding that was not expected is red.
     """
-    is_predicted = NOT_PREDICTED not in (judged.unknown or "")
+    is_predicted = not any(why in (judged.unknown or "") for why in UNPREDICTABLE)
     is_open = judged.safe is not False and is_predicted and judged.conforms is None
     return judged.safe is None or is_open or judged.reason in OPEN
 

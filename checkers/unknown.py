@@ -100,7 +100,7 @@ def reasons(judgement: Judgement, rules: Rules) -> Iterator[Reason]:
     """Yield every reason that the run gives, in the order of the rules."""
     for sentences, cause, opens, denied in rules:
         if opens == CONFORMANCE and not judgement.evidence.is_predicted:
-            continue  # Nothing is predicted there: `verdict.NOT_PREDICTED`.
+            continue  # Nothing is predicted there: `verdict.why_not_predicted`.
         for sentence in sentences(judgement):
             yield Reason(sentence=sentence, cause=cause, opens=opens, denied=denied)
 

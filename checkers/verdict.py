@@ -45,6 +45,13 @@ NOT_PREDICTED = (
     "the metadata log is not known"
 )
 """Why conformance of a run with KRaft is unknown, without links or with combined nodes."""
+MIGRATION_NOT_FOLLOWED = (
+    "a migration from ZooKeeper to KRaft is not followed: the model has no KRaft controller that "
+    "sends requests to brokers with ZooKeeper"
+)
+"""Why conformance of a migration is unknown."""
+UNPREDICTABLE = (NOT_PREDICTED, MIGRATION_NOT_FOLLOWED)
+"""Reasons for which nothing is predicted of a kind of cluster."""
 SAFETY_UNKNOWN = "safety is unknown"
 CONFORMANCE_UNKNOWN = "conformance is unknown"
 EXPECTATION_UNREAD = "the expectation cannot be read"
@@ -52,6 +59,13 @@ BOUNDS_UNKNOWN = "a bound of availability was not measured"
 """Why a run is not as expected that kept all its bounds, as far as they were measured."""
 OPEN = (SAFETY_UNKNOWN, CONFORMANCE_UNKNOWN, EXPECTATION_UNREAD, BOUNDS_UNKNOWN)
 """Reasons of a verdict by which nobody knows whether the run is as expected."""
+
+
+def why_not_predicted(evidence: RunEvidence) -> str:
+    """Return why nothing can be predicted of such a cluster, or ""."""
+    if evidence.is_predicted:
+        return ""
+    return MIGRATION_NOT_FOLLOWED if evidence.is_migration else NOT_PREDICTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from kazoo.client import KazooClient
 
@@ -10,6 +10,9 @@ from kchaos.clusters.agent import Gate
 from kchaos.clusters.links import Links
 from kchaos.clusters.metadata.api import ClusterMetadata
 from kchaos.clusters.spec import ClusterSpec
+
+Stage = Literal["zookeeper", "migration", "kraft"]
+"""Stage of a node's migration: in migration mode a broker still uses ZooKeeper."""
 
 
 @runtime_checkable
@@ -71,11 +74,13 @@ class Restartable(Protocol):
         properties: Mapping[str, str] | None = None,
         *,
         judged_as: str | None = None,
+        stage: Stage | None = None,
     ) -> None:
         """Change what it is started with from now on.
 
         ``kafka`` replaces the broker's Kafka, which is judged as ``judged_as`` or else as the
-        nearest release; ``properties`` are added to its own. Raises ClusterError while it runs.
+        nearest release; ``properties`` are added to its own; ``stage`` is that of its migration.
+        Raises ClusterError while it runs.
         """
 
     def start(self) -> None:
@@ -233,6 +238,21 @@ class Cluster(Protocol):
     @property
     def controllers(self) -> Mapping[int, Broker]:
         """The controllers of a KRaft cluster by node id; none with ZooKeeper."""
+
+    is_kraft: bool
+    """Whether KRaft controllers are asked for metadata now; a migration changes it."""
+
+    def provision_controllers(self) -> None:
+        """Start the KRaft controllers of a cluster that migrates; return once they have a leader.
+
+        They wait for all brokers to be in migration mode. Raises ClusterError where there are some.
+        """
+
+    def deprovision_controllers(self) -> None:
+        """Stop the controllers of a migration, and have brokers elect one of them again."""
+
+    def migration_state(self) -> str:
+        """Return a migration's state by the metadata log; "copying" until ZooKeeper knows of it."""
 
     def metadata_folders(self) -> Mapping[int, Path]:
         """Return each node's copy of the metadata log by node id; none with ZooKeeper."""

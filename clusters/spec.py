@@ -96,6 +96,8 @@ class ClusterSpec:
     dynamic quorum (KIP-853): the controllers are its first voters, and ``observers`` is how many
     more controllers run, which vote once ``AddController`` has added them. The brokers of a
     ``combined`` cluster, 1 or 3, are its controllers (process.roles=broker,controller).
+
+    ``migrates`` says that a cluster with ZooKeeper gets its KRaft controllers while it runs.
     """
 
     brokers: tuple[BrokerSpec, ...]
@@ -115,6 +117,7 @@ class ClusterSpec:
     observers: int = 0
     combined: bool = False
     features: Mapping[str, int] = field(default_factory=dict)
+    migrates: bool = False
 
     def __post_init__(self) -> None:
         ids = [broker.id for broker in self.brokers]
@@ -164,6 +167,8 @@ class ClusterSpec:
             raise ReleaseError(f"metadata are kept by zookeeper or by kraft, not {self.mode!r}")
         if self.controllers not in _QUORUMS:
             raise ReleaseError(f"a KRaft cluster has 1 or 3 controllers, not {self.controllers}")
+        if self.migrates and self.is_kraft:
+            raise ReleaseError("a cluster migrates from ZooKeeper to KRaft, and this one has KRaft")
         if not 0 <= self.observers <= _MOST_OBSERVERS:
             raise ReleaseError(f"observers are from 0 to {_MOST_OBSERVERS}, not {self.observers}")
         if self.observers and not self.has_dynamic_quorum:
@@ -171,7 +176,7 @@ class ClusterSpec:
                 "observers wait to be added to a dynamic quorum, and this one is static: say "
                 f"features {{{KRAFT_VERSION!r}: 1}}, which takes Kafka 3.9 (KIP-853)"
             )
-        if not self.is_kraft and (self.controllers > 1 or self.features):
+        if not (self.is_kraft or self.migrates) and (self.controllers > 1 or self.features):
             raise ReleaseError(
                 "controllers and features are a KRaft cluster's, and this one has ZooKeeper: say "
                 "mode kraft, or leave them out"
@@ -183,8 +188,11 @@ class ClusterSpec:
             )
         if self.combined:
             self._check_combined()
-        elif self.is_kraft and (both := sorted({*broker_ids} & {*self.controller_ids})):
-            raise ReleaseError(f"{both[0]} is a controller's id, so no broker can have it")
+        elif both := sorted({*broker_ids} & {*self.controller_ids}):
+            raise ReleaseError(
+                f"{both[0]} is a controller's id, so no broker can have it: brokers and "
+                "controllers share their ids with KRaft"
+            )
 
     def _check_combined(self) -> None:
         if not self.is_kraft:
@@ -210,10 +218,11 @@ class ClusterSpec:
 
     @property
     def controller_ids(self) -> tuple[int, ...]:
-        """The node ids of the controllers; none where ZooKeeper keeps the metadata."""
+        """The node ids of the controllers; none where ZooKeeper keeps the metadata for good."""
         if self.combined:
             return tuple(sorted(broker.id for broker in self.brokers))
-        count = self.controllers + self.observers if self.is_kraft else 0
+        has_some = self.is_kraft or self.migrates
+        count = self.controllers + self.observers if has_some else 0
         return tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + count))
 
     @property

@@ -122,7 +122,10 @@ def view_of(cluster: Cluster) -> ClusterView:
     return ClusterView(
         brokers={broker.id: _broker_view(cluster, broker) for broker in cluster.brokers.values()},
         controller=cluster.metadata.controller(),
-        controllers={node.id: _broker_view(cluster, node) for node in cluster.controllers.values()},
+        controllers={
+            node.id: _broker_view(cluster, node)
+            for node in (cluster.controllers.values() if cluster.is_kraft else ())
+        },
         voters=cluster.metadata.voters(),
         has_dynamic_quorum=cluster.spec.has_dynamic_quorum,
         zookeepers={member.index: is_serving(member) for member in cluster.zookeeper_members},

@@ -84,6 +84,9 @@ from kchaos.harness.steps.if_possible import IfPossible as IfPossible
 from kchaos.harness.steps.log_start import AwaitLogStart as AwaitLogStart
 from kchaos.harness.steps.log_start import DeleteRecords as DeleteRecords
 from kchaos.harness.steps.metadata import WriteWhereTold as WriteWhereTold
+from kchaos.harness.steps.migration import AwaitMigration as AwaitMigration
+from kchaos.harness.steps.migration import DeprovisionControllers as DeprovisionControllers
+from kchaos.harness.steps.migration import ProvisionControllers as ProvisionControllers
 from kchaos.harness.steps.observing import AwaitDecision as AwaitDecision
 from kchaos.harness.steps.observing import AwaitFetches as AwaitFetches
 from kchaos.harness.steps.observing import (

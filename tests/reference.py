@@ -47,6 +47,10 @@ BOTH, ZOOKEEPER_ALONE, KRAFT_ALONE = "ZooKeeper and KRaft", "ZooKeeper alone", "
 MODES: Mapping[str, str] = {
     "AwaitMetadataRead": "KRaft alone: with ZooKeeper `AwaitFollowing`.",
     "AwaitMetadataSnapshots": "KRaft alone.",
+    **dict.fromkeys(
+        ("AwaitMigration", "DeprovisionControllers", "ProvisionControllers"),
+        "A cluster with ZooKeeper that migrates to KRaft.",
+    ),
     "CutControllers": "KRaft alone: with ZooKeeper `CutZooKeeper`.",
     "CutLink": "ZooKeeper and KRaft; either end may be a KRaft controller.",
     "CutZooKeeper": "ZooKeeper alone: with KRaft `CutControllers`.",

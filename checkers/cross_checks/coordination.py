@@ -44,7 +44,7 @@ def coordination_disagreements(evidence: RunEvidence) -> Iterator[str]:
     named += [snapshot.zxid for snapshot in evidence.snapshots]
     # A leader begins its term with a proposal that is no transaction: its zxid is in no log.
     named = [zxid for zxid in named if zxid & ((1 << _EPOCH_BITS) - 1)]
-    if named and max(named) > last:
+    if named and max(named) > last and not evidence.is_migration:
         yield f"ZooKeeper's log ends at zxid {last}, and {max(named)} was seen"
     yield from _impossible_writes(evidence.znode_changes)
     yield from _strangers(evidence.znode_changes)
@@ -90,7 +90,9 @@ def _strangers(changes: tuple[ZnodeChange, ...]) -> Iterator[str]:
     owners = {
         znode_change.session
         for znode_change in changes
-        if _is_broker_s(znode_change.path) and znode_change.ephemeral_owner
+        if _is_broker_s(znode_change.path)
+        # A KRaft controller's claim is no ephemeral znode.
+        and (znode_change.ephemeral_owner or znode_change.operation == "create")
     }
     broker_of: dict[int, int] = {}
     ended: set[int] = set()

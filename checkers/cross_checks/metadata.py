@@ -5,9 +5,11 @@ from collections.abc import Iterator
 
 from kchaos.checkers.acts import StartBroker
 from kchaos.checkers.errors import CheckpointError
-from kchaos.checkers.evidence.metadata import METADATA
+from kchaos.checkers.evidence.metadata import METADATA, MetadataLogs
 from kchaos.checkers.evidence.metadata_reading import metadata_entry
+from kchaos.checkers.evidence.migration import parted
 from kchaos.checkers.evidence.run import RunEvidence
+from kchaos.checkers.evidence.zookeeper import decisions
 from kchaos.checkers.formats.checkpoints import parse_properties
 from kchaos.checkers.metadata_log import differing
 
@@ -22,9 +24,15 @@ def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
     before anything was done; that the log does not end before what any action or snapshot names;
     that no broker was set to use ZooKeeper; that no heartbeat names an offset of the metadata log
     that links did not see its broker get.
+    In a migration from ZooKeeper: that no copy differs, and that both logs have the same decisions.
     **Does not verify**: that nothing is missing behind the last offset that anything names.
     """
     has_zookeeper = any(evidence.zookeeper_logs)
+    if evidence.has_both_logs:
+        logs = evidence.metadata_logs
+        yield from _differing_copies(logs)
+        yield from parted(decisions(evidence.znode_changes), logs.decisions, evidence.offices)
+        return
     if not evidence.is_kraft:
         if evidence.files.has(METADATA):
             yield f"{METADATA}/ exists, and by the scenario the cluster had ZooKeeper"
@@ -44,13 +52,7 @@ def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
     for broker in () if is_combined else sorted(logs.voters & set(evidence.description.brokers)):
         yield f"node {broker} is a broker, and the metadata log names it among the voters"
     yield from _of_one_cluster(evidence)
-    for node, copy in logs.copies.items():
-        differs = differing(copy, logs.shared)
-        if differs is not None:
-            yield (
-                f"{differs.place}: the copy of node {node} differs at offset {differs.base_offset} "
-                "from what a majority of the voters has"
-            )
+    yield from _differing_copies(logs)
     yield from _begun_before(evidence)
     last = logs.shared[-1].last_offset
     named = [
@@ -61,6 +63,16 @@ def metadata_disagreements(evidence: RunEvidence) -> Iterator[str]:
         yield f"the metadata log ends at offset {last}, and {max(named)} was seen"
     yield from _set_to_use_zookeeper(evidence)
     yield from _named_before_read(evidence)
+
+
+def _differing_copies(logs: MetadataLogs) -> Iterator[str]:
+    for node, copy in logs.copies.items():
+        differs = differing(copy, logs.shared)
+        if differs is not None:
+            yield (
+                f"{differs.place}: the copy of node {node} differs at offset {differs.base_offset} "
+                "from what a majority of the voters has"
+            )
 
 
 def _named_before_read(evidence: RunEvidence) -> Iterator[str]:

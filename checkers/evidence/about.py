@@ -118,6 +118,7 @@ class ClusterAsked:
     tiered: bool = False
     mode: str | None = field(default=None, metadata=SOMETIMES)
     combined: bool = field(default=False, metadata=SOMETIMES)
+    migrates: bool = field(default=False, metadata=SOMETIMES)
 
     def properties_of(self, broker: BrokerAsked) -> dict[str, str]:
         """Return the properties that the scenario sets for a broker."""

@@ -17,6 +17,7 @@ from kchaos.checkers.evidence.dropped import dropped_followers
 from kchaos.checkers.evidence.history import Operation, produces
 from kchaos.checkers.evidence.led_from import LedEpoch, ends_answered, starts_said
 from kchaos.checkers.evidence.metadata import METADATA, MIN_ISR
+from kchaos.checkers.evidence.migration import placed_by_time
 from kchaos.checkers.evidence.observed import lines_of
 from kchaos.checkers.evidence.partition import DroppedFollower
 from kchaos.checkers.evidence.run_files import RunFiles
@@ -87,7 +88,8 @@ class RunEvidence(RunFiles):
             if not isinstance(timed.event, Produce) or timed.event.operation not in refused
         )
         both = (*read_actions(self.files), *sent)
-        return tuple(sorted(both, key=lambda timed: (timed.zxid, timed.time)))
+        placed = map(placed_by_time, both) if self.is_migration else both
+        return tuple(sorted(placed, key=lambda timed: (timed.zxid, timed.time)))
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
@@ -250,8 +252,13 @@ class RunEvidence(RunFiles):
 
     @cached_property
     def control(self) -> tuple[ControlRequest, ...] | None:
-        """Control requests that were answered; None without links.jsonl."""
-        return None if self.links is None else control_requests(self.links, self.events)
+        """Control requests that were answered; None without links.jsonl.
+
+        None in a migration too: there a broker has generations in two logs at once.
+        """
+        if self.links is None or self.is_migration:
+            return None
+        return control_requests(self.links, self.events)
 
     @cached_property
     def partitions(self) -> tuple[TopicPartition, ...]:

@@ -25,6 +25,7 @@ from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.links import LinkMessage, read_links
 from kchaos.checkers.evidence.markers import Marker, markers_of
 from kchaos.checkers.evidence.metadata import MetadataLogs, Settings
+from kchaos.checkers.evidence.migration import Offices, in_one_log, offices
 from kchaos.checkers.evidence.observed import Observed, lines_of, read_observed
 from kchaos.checkers.evidence.snapshots import CopiedFiles, TakenSnapshot, read_snapshots
 from kchaos.checkers.evidence.tier import RemoteEvent, TierReading, read_tier, remote_events
@@ -145,12 +146,28 @@ class RunFiles:
         return any(_WITHOUT_ZOOKEEPER.match(release) for release in releases)
 
     @property
+    def is_migration(self) -> bool:
+        """Whether the cluster was to go from ZooKeeper to KRaft: two logs have its decisions."""
+        return self.scenario.cluster.migrates
+
+    @cached_property
+    def has_both_logs(self) -> bool:
+        """Whether it is a migration whose controllers were provisioned."""
+        return self.is_migration and bool(self.metadata_logs.copies)
+
+    @cached_property
+    def offices(self) -> Offices:
+        """Who decided when in a migration."""
+        return offices(self.znode_changes, self.metadata_logs.entries if self.has_both_logs else ())
+
+    @property
     def is_predicted(self) -> bool:
         """Whether the model predicts it: with KRaft, links show when brokers read decisions.
 
         A combined node reads those of its own controller past the links.
         """
-        return not self.is_kraft or (self.is_linked and not self.scenario.cluster.combined)
+        is_shown = self.is_linked and not self.scenario.cluster.combined
+        return not self.is_migration and (not self.is_kraft or is_shown)
 
     @cached_property
     def metadata_logs(self) -> MetadataLogs:
@@ -160,11 +177,13 @@ class RunFiles:
     @property
     def positions(self) -> str:
         """Name of what orders decisions, for messages: zxids, or offsets of the metadata log."""
-        return "offset" if self.is_kraft else "zxid"
+        return "millisecond" if self.is_migration else "offset" if self.is_kraft else "zxid"
 
     @property
     def decided_by(self) -> str:
         """Name of the log that has the decisions, for messages."""
+        if self.is_migration:
+            return "ZooKeeper's log or the metadata log"
         return "the metadata log" if self.is_kraft else "ZooKeeper's log"
 
     @cached_property
@@ -172,6 +191,9 @@ class RunFiles:
         """The cluster's decisions, in zxid order, internal topics included."""
         if self.is_kraft:
             return self.metadata_logs.decisions
+        if self.is_migration:
+            of_kraft = self.metadata_logs.decisions if self.has_both_logs else ()
+            return in_one_log(decisions(self.znode_changes), of_kraft, self.offices)
         return tuple(decisions(self.znode_changes))
 
     @cached_property
@@ -189,7 +211,8 @@ class RunFiles:
         """The last configuration of each topic, as the cluster's metadata have it."""
         if self.is_kraft:
             return self.metadata_logs.topic_configurations
-        return topic_configurations(self.znode_changes)
+        later = self.metadata_logs.topic_configurations if self.has_both_logs else {}
+        return {**topic_configurations(self.znode_changes), **later}
 
     @cached_property
     def broker_configurations(self) -> Sequence[tuple[str, Settings]]:

@@ -411,6 +411,12 @@ def controller_of(change: ZnodeChange) -> int:
     return _number(change, _field(change, _json(change), "brokerid"))
 
 
+def kraft_epoch_of(change: ZnodeChange) -> int | None:
+    """Return the epoch of the KRaft controller that a write of `/controller` names, else None."""
+    epoch = _number(change, _json(change).get("kraftControllerEpoch", -1))
+    return epoch if epoch >= 0 else None
+
+
 def _brokers(change: ZnodeChange, value: Any) -> tuple[int, ...]:
     if not isinstance(value, list):
         raise _bad_znode(change, f"no list of brokers, but {value!r}")

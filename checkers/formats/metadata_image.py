@@ -18,6 +18,8 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 MIGRATING, UNASSIGNED, LOST = (f"AAAAAAAAAAAAAAAAAAAAA{last}" for last in "AQg")
 """Ids of no directory: of before directories had ids, not chosen yet, and failed (KIP-858)."""
 NO_LEADER_CHANGE = -2
+MIGRATION_STATES = ("none", "migration", "pre-migration", "post-migration")
+"""By the number in a ZkMigrationStateRecord (ZkMigrationState, 3.5.2 to 3.9.1)."""
 # 0 is no change.
 _FENCED: Mapping[int, bool] = {1: True, -1: False}
 _NOBODY = {"EligibleLeaderReplicas": (), "LastKnownElr": ()}
@@ -138,12 +140,14 @@ class MetadataImage:
         offset: Where a live reader goes on, exclusive.
         quorum_leader: Who wrote the newest records, where a live reader says it.
         voters: The directory id of each voter of a dynamic quorum, where a live reader says it.
+        migration: The number of a migration's state (`MIGRATION_STATES`), likewise.
     """
 
     offset: int = 0
     quorum_leader: int | None = None
     quorum_epoch: int | None = None
     voters: Mapping[int, str] = field(default_factory=dict)
+    migration: int = 0
     features: dict[str, int] = field(default_factory=dict)
     brokers: dict[int, BrokerImage] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.metadata_image import (
     BROKER_RESOURCE,
+    MIGRATION_STATES,
     TOPIC_RESOURCE,
     BrokerImage,
     MetadataImage,
@@ -52,6 +53,7 @@ _CHANGE_S = 60.0
 _COMES_RIGHT = (ErrorCode.NOT_LEADER_FOR_PARTITION, ErrorCode.REQUEST_TIMED_OUT)
 """Errors of a leader that resigns, of one whose epoch has just begun, and of a voter that is not
 caught up (`AddVoterHandler`, 3.9.1)."""
+_MIGRATION = "ZkMigrationState"
 # Version and type of a control record; version and leader of one that names a quorum's leader.
 _CONTROL_KEY, _LEADER = struct.Struct(">hh"), struct.Struct(">hi")
 
@@ -104,6 +106,8 @@ class _Copy:
                     said = record, batch.leader_epoch
                     for counting, epoch in self.transactions.take(record.name, said):
                         self.image.apply(counting, controller_epoch=epoch)
+                        migration = counting.fields.get(_MIGRATION, self.image.migration)
+                        self.image.migration = migration
                 elif _control_type(key) == _LEADER_CHANGE:
                     self.image.quorum_leader = _LEADER.unpack_from(value)[1]
                     self.image.quorum_epoch = batch.leader_epoch
@@ -297,6 +301,11 @@ class KraftMetadata:
         refuse(answer, what)
         for result in answer["results"]:
             refuse(result, what)
+
+    def migration_state(self) -> str:
+        """Return the state of a migration from ZooKeeper."""
+        with self._lock:
+            return MIGRATION_STATES[self._image().migration]
 
     def topics(self) -> Sequence[str]:
         """Return the topics that there are."""

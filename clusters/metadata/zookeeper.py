@@ -21,7 +21,9 @@ from kchaos.clusters.errors import MetadataRefused, MetadataUnavailable
 from kchaos.clusters.metadata.api import LeaderAndIsr, Registration
 from kchaos.clusters.metadata.controller_requests import ControllerRequests
 
+_CLUSTER_ID = "/cluster/id"
 _CONTROLLER = "/controller"
+_MIGRATION = "/migration"
 _CONTROLLER_EPOCH = "/controller_epoch"
 _IDS = "/brokers/ids"
 _TOPICS = "/brokers/topics"
@@ -97,6 +99,29 @@ class ZooKeeperMetadata:
     def depose_controller(self) -> None:
         """Delete the controller's znode."""
         self._ask(self.client.delete, _CONTROLLER)
+
+    def cluster_id(self) -> str:
+        """Return the cluster's id, which its KRaft controllers get too."""
+        return str(self._read(_CLUSTER_ID)["id"])
+
+    def is_migrating(self) -> bool:
+        """Return whether a KRaft controller has written `/controller`."""
+        return int((self._read(_CONTROLLER) or {}).get("kraftControllerEpoch", -1)) >= 0
+
+    def is_written_back(self) -> bool:
+        """Return whether it has copied the metadata, and `/migration` says up to which offset."""
+        offset = int((self._read(_MIGRATION) or {}).get("kraft_metadata_offset", -1))
+        return self.is_migrating() and offset >= 0
+
+    def end_migration(self) -> None:
+        """Delete what a KRaft controller has written: brokers elect one of them, and may migrate.
+
+        A broker that still is the controller stays it. Docs of 3.9 (ops, reverting to ZooKeeper
+        mode) delete both znodes; earlier ones `/controller` only.
+        """
+        if self.is_migrating():
+            for path in (_CONTROLLER, _MIGRATION):
+                self._ask(self.client.delete, path)
 
     def registration(self, broker: int, *, timeout_s: float | None = None) -> Registration | None:
         """Return the broker's znode."""

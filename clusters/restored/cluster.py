@@ -61,7 +61,7 @@ class RestoringHost(LocalHost):
         key = ImageKey(
             java=wanted.template[0],
             distribution=distribution,
-            is_kraft=self._spec.is_kraft,
+            is_kraft=self._spec.is_kraft or wanted.role == "controller",
             broker_heap_mib=self._spec.broker_heap_mib,
         )
         return image_of(key, wanted, offline=self._offline, say=self._say)

@@ -23,7 +23,8 @@ FAST_JVM_FLAGS: tuple[str, ...] = (
     "-Djava.awt.headless=true",
 )
 
-CONTROLLER_LISTENER = "CONTROLLER"
+CONTROLLER_LISTENER, INTERNAL = "CONTROLLER", "INTERNAL"
+MIGRATION = "zookeeper.metadata.migration.enable"
 
 # What keeps chaos deterministic and a start short. Every one can be overridden by the spec.
 BROKER_DEFAULTS: Mapping[str, str] = {
@@ -121,7 +122,7 @@ def listener_properties(listeners: Mapping[str, tuple[str, str]]) -> dict[str, s
             f"{name}://{told}" for name, (_, told) in listeners.items()
         ),
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listeners),
-        "inter.broker.listener.name": "INTERNAL",
+        "inter.broker.listener.name": INTERNAL,
     }
 
 
@@ -171,6 +172,37 @@ def advertised(release: Release, listeners: Mapping[str, tuple[str, str]]) -> di
     }
     told_of = listener_properties(told)["advertised.listeners"]
     return {"advertised.listeners": told_of} if told else {}
+
+
+def migrating_broker(properties: Mapping[str, str], to_kraft: Mapping[str, str]) -> dict[str, str]:
+    """Return what a broker in migration mode has: ZooKeeper's, and its way to the controllers."""
+    names = [name for name in to_kraft if name.startswith(("controller.", "listener.security."))]
+    own = {name: to_kraft[name] for name in names}
+    heartbeat = "broker.heartbeat.interval.ms"
+    return {heartbeat: KRAFT_DEFAULTS[heartbeat], **properties, **own, MIGRATION: "true"}
+
+
+def migrating_controller(
+    properties: Mapping[str, str], zookeepers: Sequence[tuple[str, int]]
+) -> dict[str, str]:
+    """Return what a controller has that migrates a cluster of these ZooKeeper members.
+
+    Without the brokers' listener it could not send them requests, and would register none.
+    """
+    return {
+        **properties,
+        MIGRATION: "true",
+        "zookeeper.connect": ",".join(f"{host}:{port}" for host, port in zookeepers),
+        "inter.broker.listener.name": INTERNAL,
+        "listener.security.protocol.map": (
+            f"{properties['listener.security.protocol.map']},{INTERNAL}:PLAINTEXT"
+        ),
+    }
+
+
+def without_zookeeper(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties without those that a node with KRaft must not have."""
+    return {name: properties[name] for name in properties if not name.startswith("zookeeper.")}
 
 
 def mixed_protocol(releases: Sequence[Release]) -> dict[str, str]:

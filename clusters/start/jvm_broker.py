@@ -11,7 +11,7 @@ from typing import Literal
 from kchaos.checkers.formats.point_hit import PLANTED
 from kchaos.clusters.agent.byteman import Agent, Life, complaints
 from kchaos.clusters.agent.gate import Gate
-from kchaos.clusters.api import Injectable, Wire
+from kchaos.clusters.api import Injectable, Stage, Wire
 from kchaos.clusters.ask.probe import answers, known_brokers
 from kchaos.clusters.disk.mounting import Disk
 from kchaos.clusters.errors import (
@@ -41,12 +41,12 @@ class BrokerPlace:
     ``directory`` is its folder; ``client_port`` is where clients on this machine reach it and
     ``ports`` are all ports of 127.0.0.1 that it needs; ``distribution_of`` and ``java_of`` find
     the jars and the Java of a Kafka; ``base_properties`` returns its configuration before its own
-    properties, for the Kafka it is started with; ``metadata`` is its cluster's;
+    properties, for the Kafka and the stage it is started with; ``metadata`` is its cluster's;
     ``jvm_flags_of`` returns the flags for a Kafka that runs in a folder; ``spawn`` starts a
     command line, its console output appended to a file; ``wire`` is its network where the driver
     can take that away; ``agent`` is loaded into its JVM, None for no agent; ``disk`` is its own
     where that can be slow; ``gate`` is where both report; ``prepare`` makes its storage what a
-    start needs, None for nothing.
+    start with KRaft needs.
     """
 
     id: int
@@ -57,7 +57,7 @@ class BrokerPlace:
     heap_mib: int
     distribution_of: Callable[[str], Distribution]
     java_of: Callable[[Distribution], Path]
-    base_properties: Callable[[Distribution], dict[str, str]]
+    base_properties: Callable[[Distribution, Stage], dict[str, str]]
     metadata: Callable[[], ClusterMetadata]
     jvm_flags_of: Callable[[Distribution, Path], Sequence[str]]
     spawn: Callable[[Sequence[str], Distribution, Path, Sequence[Path]], Process]
@@ -66,7 +66,7 @@ class BrokerPlace:
     disk: Disk | None = None
     gate: Gate | None = None
     role: Literal["broker", "controller"] = "broker"
-    prepare: Callable[[], None] | None = None
+    prepare: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -77,6 +77,7 @@ class JvmBroker:
     kafka: str
     own_properties: dict[str, str]
     wanted_judged_as: str | None = None
+    stage: Stage = "zookeeper"
     jvm_flags: tuple[str, ...] = ()
     _process: Process | None = None
     _distribution: Distribution | None = field(default=None, repr=False)
@@ -152,7 +153,7 @@ class JvmBroker:
     @property
     def properties(self) -> Mapping[str, str]:
         """The whole configuration that it is started with."""
-        return {**self.place.base_properties(self.distribution), **self.own_properties}
+        return {**self.place.base_properties(self.distribution, self.stage), **self.own_properties}
 
     @property
     def is_running(self) -> bool:
@@ -188,9 +189,11 @@ class JvmBroker:
         properties: Mapping[str, str] | None = None,
         *,
         judged_as: str | None = None,
+        stage: Stage | None = None,
     ) -> None:
         """Change what it is started with; see ``clusters.api.Restartable``."""
         self._check_stopped()
+        self.stage = stage or self.stage
         if kafka is not None and kafka != self.kafka:
             self._distribution = self.place.distribution_of(kafka)
             self.kafka = kafka
@@ -230,7 +233,7 @@ class JvmBroker:
         if self.place.disk is not None:
             self.place.disk.check()
             self.place.disk.begin_life(self._lives)
-        if self.place.prepare is not None:
+        if "process.roles" in self.properties:
             self.place.prepare()
         agent = self.place.agent
         flags = [*self.place.jvm_flags_of(self.distribution, directory), *self.jvm_flags]

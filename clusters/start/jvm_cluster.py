@@ -21,6 +21,7 @@ from kchaos.checkers.formats.metadata_records import (
 from kchaos.clusters.agent.byteman import Agent, byteman_jar
 from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.agent.points import code_points, controller_bugs
+from kchaos.clusters.api import Stage
 from kchaos.clusters.disk.mounting import Disk, mounted
 from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError, ReleaseError
 from kchaos.clusters.kafka.class_archive import ClassSharing
@@ -41,7 +42,10 @@ from kchaos.clusters.start.configuration import (
     broker_defaults,
     kraft_properties,
     listener_properties,
+    migrating_broker,
+    migrating_controller,
     mixed_protocol,
+    without_zookeeper,
 )
 from kchaos.clusters.start.host import Host, Node, Role
 from kchaos.clusters.start.jvm_broker import BrokerPlace, JvmBroker
@@ -82,6 +86,7 @@ class JvmCluster:
         self.links: Links | None = None
         self.gate: Gate | None = None
         self.has_given_addresses = False
+        self.is_kraft = spec.is_kraft
         self._say = say or (lambda _text: None)
         self._host = host
         self._offline = offline
@@ -139,12 +144,37 @@ class JvmCluster:
         return self._controllers
 
     def metadata_folders(self) -> Mapping[int, Path]:
-        """Return each node's copy of the metadata log by node id; none with ZooKeeper."""
+        """Return each node's copy of the metadata log by node id, where KRaft started it."""
         nodes = [*self._controllers.values(), *self._brokers.values()]
-        return {
-            node.id: node.log_directory / kraft_storage.METADATA_FOLDER
-            for node in (nodes if self.spec.is_kraft else ())
-        }
+        folders = {node.id: node.log_directory / kraft_storage.METADATA_FOLDER for node in nodes}
+        if self.spec.is_kraft:
+            return folders
+        return {node: folder for node, folder in folders.items() if folder.is_dir()}
+
+    def provision_controllers(self) -> None:
+        """Start a migration's controllers with the cluster's id; see ``clusters.api.Cluster``."""
+        if not self.spec.migrates or self._controllers:
+            raise ClusterError("controllers are provisioned once, in a cluster that migrates")
+        self._cluster_id = ZooKeeperMetadata(self.zookeeper()).cluster_id()
+        distributions = {broker.id: broker.distribution for broker in self._brokers.values()}
+        for distribution in distributions.values():
+            self._learn_records(distribution)
+        self._start_controllers(distributions)
+        for controller in self._controllers.values():
+            controller.await_ready()
+
+    def migration_state(self) -> str:
+        """Return how far a migration has come; see ``clusters.api.Cluster``."""
+        state = "none" if self._kraft is None else self._kraft.migration_state()
+        is_copied = state != "migration" or ZooKeeperMetadata(self.zookeeper()).is_written_back()
+        return state if is_copied else "copying"
+
+    def deprovision_controllers(self) -> None:
+        """Stop a migration's controllers and give ZooKeeper its office back; see ``Cluster``."""
+        for controller in self._controllers.values():
+            controller.stop()
+        self.is_kraft = False
+        ZooKeeperMetadata(self.zookeeper()).end_migration()
 
     def record_definitions(self) -> Mapping[str, bytes]:
         """Return the newest release's definitions of metadata records; none with ZooKeeper."""
@@ -195,7 +225,7 @@ class JvmCluster:
     @property
     def metadata(self) -> ClusterMetadata:
         """Metadata by the shared client of ZooKeeper, or by the controllers' logs."""
-        if self.spec.is_kraft:
+        if self.is_kraft:
             if self._kraft is None:
                 raise ClusterError("the cluster is not started, so it has no metadata")
             return self._kraft
@@ -355,7 +385,10 @@ class JvmCluster:
             self._format_voters()
         _decoding(newest)
         self._kraft = KraftMetadata(
-            folders=self.metadata_folders(),
+            folders={
+                id_: each.log_directory / kraft_storage.METADATA_FOLDER
+                for id_, each in self._controllers.items()
+            },
             addresses={id_: each.controller_address for id_, each in self._controllers.items()},
             definitions=lambda: _decoding(self._records_of or newest),
             first_voters=self.spec.first_voters,
@@ -397,9 +430,13 @@ class JvmCluster:
             **self.spec.properties,
         }
 
-        def base_properties(distribution: Distribution) -> dict[str, str]:
+        def base_properties(distribution: Distribution, stage: Stage) -> dict[str, str]:
             told = advertised(release_of(distribution.release), listeners)
-            return {**KRAFT_DEFAULTS, **told, **fixed}
+            properties = {**KRAFT_DEFAULTS, **told, **fixed}
+            if stage == "kraft":
+                return without_zookeeper(properties)
+            zookeepers = [member.inner_address for member in self._zookeepers]
+            return migrating_controller(properties, zookeepers)
 
         place = self._node_place(
             node_id,
@@ -409,7 +446,13 @@ class JvmCluster:
             role="controller",
             agent=self._agent(controller_bugs(self.spec)),
         )
-        return JvmController(place=place, kafka=kafka, own_properties={}, quorum=self._controllers)
+        return JvmController(
+            place=place,
+            kafka=kafka,
+            own_properties={},
+            quorum=self._controllers,
+            stage="kraft" if self.spec.is_kraft else "migration",
+        )
 
     def _start_zookeeper(self, distributions: Mapping[int, Distribution]) -> None:
         """Start ZooKeeper from the newest release, whose server serves older clients too."""
@@ -493,16 +536,20 @@ class JvmCluster:
         fixed = {
             "log.dir": folders[0],
             **({"log.dirs": ",".join(folders)} if folders[1:] else {}),
-            **self._ways_to_metadata(broker_id, listeners, distributions),
             **tiered.properties_of_tiering(self.spec, self.work_directory, listeners),
-            **self.spec.properties,
         }
+        to_zookeeper = self._ways_to_zookeeper(broker_id, listeners, distributions)
 
-        def base_properties(distribution: Distribution) -> dict[str, str]:
+        def base_properties(distribution: Distribution, stage: Stage) -> dict[str, str]:
             release = release_of(distribution.release)
             brokers = len(self.spec.brokers)
-            own = broker_defaults(release, is_kraft=self.spec.is_kraft, brokers=brokers)
-            return {**own, **fixed, **advertised(release, listeners)}
+            own = broker_defaults(release, is_kraft=stage == "kraft", brokers=brokers)
+            last = {**fixed, **self.spec.properties, **advertised(release, listeners)}
+            to_kraft = self._ways_to_kraft(broker_id, listeners)
+            if stage == "kraft":
+                return without_zookeeper({**own, **to_kraft, **last})
+            properties = {**own, **to_zookeeper, **last}
+            return properties if stage == "zookeeper" else migrating_broker(properties, to_kraft)
 
         place = self._node_place(
             broker_id,
@@ -518,22 +565,27 @@ class JvmCluster:
             "kafka": broker_spec.kafka,
             "own_properties": dict(broker_spec.properties),
             "wanted_judged_as": broker_spec.judged_as,
+            "stage": "kraft" if self.spec.is_kraft else "zookeeper",
         }
         if self.spec.combined:
             return JvmCombined(**given, quorum=self._controllers)
         return JvmBroker(**given)
 
-    def _ways_to_metadata(
+    def _ways_to_kraft(
+        self, broker_id: int, listeners: Mapping[str, tuple[str, str]]
+    ) -> dict[str, str]:
+        """Return who a broker with KRaft is, where it listens, and where the controllers are."""
+        is_dynamic = self.spec.has_dynamic_quorum
+        role = "broker,controller" if self.spec.combined else "broker"
+        return kraft_properties(role, broker_id, self._voters, listeners, is_dynamic=is_dynamic)
+
+    def _ways_to_zookeeper(
         self,
         broker_id: int,
         listeners: Mapping[str, tuple[str, str]],
         distributions: Mapping[int, Distribution],
     ) -> dict[str, str]:
-        """Return who a broker is, where it listens, and where the metadata is for it."""
-        if self.spec.is_kraft:
-            is_dynamic = self.spec.has_dynamic_quorum
-            role = "broker,controller" if self.spec.combined else "broker"
-            return kraft_properties(role, broker_id, self._voters, listeners, is_dynamic=is_dynamic)
+        """Return who a broker is, where it listens, and where ZooKeeper is for it."""
         zookeepers = [member.inner_address for member in self._zookeepers]
         if self.links is not None:
             zookeepers = [self.links.add_zookeeper(broker_id, target) for target in zookeepers]
@@ -554,7 +606,7 @@ class JvmCluster:
         node: Node,
         *,
         heap_mib: int,
-        base_properties: Callable[[Distribution], dict[str, str]],
+        base_properties: Callable[[Distribution, Stage], dict[str, str]],
         role: Literal["broker", "controller"] = "broker",
         agent: Agent | None = None,
         disk: Disk | None = None,
@@ -591,7 +643,7 @@ class JvmCluster:
             disk=disk,
             gate=self.gate,
             role=role,
-            prepare=prepare if self.spec.is_kraft else None,
+            prepare=prepare,
         )
 
     def _write_description(self) -> None:

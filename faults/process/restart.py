@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kchaos.checkers import observations
 from kchaos.checkers.acts import StartBroker, StopBroker
-from kchaos.clusters.api import Broker, Cluster
+from kchaos.clusters.api import Broker, Cluster, Stage
 from kchaos.faults.api import Injection, Journal
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.observation import await_registered, await_unregistered, observe_broker
@@ -72,6 +72,7 @@ def start_again(
     kafka: str | None = None,
     properties: Mapping[str, str] | None = None,
     judged_as: str | None = None,
+    stage: Stage | None = None,
     await_return: bool = True,
 ) -> None:
     """Start the broker, and wait until it answers with a greater czxid.
@@ -86,7 +87,7 @@ def start_again(
     if broker.is_running:
         return
     await_unregistered(cluster, broker.id)
-    broker.configure(kafka, properties, judged_as=judged_as)
+    broker.configure(kafka, properties, judged_as=judged_as, stage=stage)
     log = Path(broker.server_log)
     logged = log.stat().st_size if log.is_file() else 0
     with journal.acting(start_of(broker)):

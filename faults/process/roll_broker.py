@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from kchaos.checkers import acts, observations
 from kchaos.clusters.api import Cluster, Killable, Restartable
@@ -30,12 +30,14 @@ class RollBroker:
         properties: (name, value), added to the broker's own.
         judged_as: The release whose rules the other Kafka is judged by; "" for its own, or the
             nearest one to a build that was not published.
+        stage: The stage of a migration from ZooKeeper to KRaft that it enters; "" for its own.
     """
 
     broker: int
     kafka: str = ""
     properties: tuple[tuple[str, str], ...] = ()
     judged_as: str = ""
+    stage: Literal["", "zookeeper", "migration", "kraft"] = ""
     timeout_s: float = 60
 
     lasting: ClassVar[bool] = False
@@ -55,7 +57,11 @@ class RollBroker:
             or down(view, self.broker, "stop")
             or paused(view, self.broker)
             or off_metadata(view, self.broker)
-            or ("" if self.kafka or self.properties else "name a Kafka, or properties, to roll to")
+            or (
+                ""
+                if self.kafka or self.properties or self.stage
+                else "name a Kafka, or properties, to roll to"
+            )
             or _judged_wrongly(self.judged_as)
         )
         if why_not or self.kafka:
@@ -92,6 +98,7 @@ class RollBroker:
                 kafka=self.kafka or None,
                 properties=dict(self.properties),
                 judged_as=self.judged_as or None,
+                stage=self.stage or None,
             )
         except BaseException:
             restart.undo_unfinished(cluster, journal, broker, above_czxid=above_czxid)
@@ -100,6 +107,7 @@ class RollBroker:
         if after.pid == before.pid:
             raise NoEffect(f"broker {self.broker} did not end: {before} is still {after}")
         has = {"release": broker.release, "build": broker.build, **dict(self.properties)}
+        has |= {"stage": self.stage} if self.stage else {}
         yield Injection(
             fault="RollBroker",
             before={**before.to_json(), **had},

@@ -26,10 +26,10 @@ from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.seeds import seed_text
 from kchaos.harness.steps.scenario_steps import Inject
 from kchaos.harness.upgrades.notes import change_texts, rules_between
-from kchaos.harness.upgrades.pairs import mode_of
+from kchaos.harness.upgrades.pairs import mode_of, require_migration
 from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade, phases, require_upgrade
 from kchaos.harness.upgrades.rendering import PAGE, headline, supported, write_sign_off
-from kchaos.harness.upgrades.sign_off import GREEN, RED, SignOff, run_of
+from kchaos.harness.upgrades.sign_off import GREEN, RED, SAFE, SignOff, run_of
 
 _OWN_JAR = re.compile(r"kafka_2\.\d+-[^/]*\.jar")
 
@@ -50,6 +50,8 @@ def upgrade_of(
     mode: Mode | None = None,
     controllers: int = 1,
     finalize: bool = False,
+    migrates: bool = False,
+    back_from: str = "",
     properties: Path | None = None,
     topics: Path | None = None,
     brokers: int = LEAST_BROKERS,
@@ -64,6 +66,8 @@ def upgrade_of(
         UsageError: It is not one pair, or none that can be played, or Kafka does not support it.
         ReleaseError, MachineError: There is no such Kafka, or it cannot be had.
     """
+    if migrates and not newer:
+        newer = older
     if not newer and build is None:
         raise UsageError("the target of the upgrade is missing: --to RELEASE or --to-build PATH")
     if len(older) > 1 or len(newer) > 1:
@@ -85,6 +89,8 @@ def upgrade_of(
     older_release = _release(older[0], options, say)
     oldest = release_of(older_release)
     of_mode = mode_of(oldest, release_of(claimed), mode)
+    if migrates:
+        require_migration(oldest, release_of(claimed))
     own, ids = None, tuple(range(brokers))
     if properties is not None:
         own = own_settings(properties, oldest, is_kraft=of_mode == "kraft", brokers=brokers)
@@ -104,6 +110,8 @@ def upgrade_of(
         brokers=ids,
         mode=of_mode,
         controllers=controllers,
+        migrates=migrates,
+        back_from=back_from,
     )
     require_upgrade(upgrade, unsupported=unsupported)
     return upgrade
@@ -177,8 +185,8 @@ def play_upgrade(
 
 
 def exit_code_of_upgrade(result: SignOff) -> int:
-    """Return the exit code: 0 green, 1 red, 2 unknown."""
-    return {GREEN: AS_EXPECTED, RED: FINDING}.get(result.answer, UNKNOWN)
+    """Return the exit code: 0 green, or safe where nothing more is judged; 1 red, 2 unknown."""
+    return {GREEN: AS_EXPECTED, SAFE: AS_EXPECTED, RED: FINDING}.get(result.answer, UNKNOWN)
 
 
 def digest_of(kafka: Distribution) -> str:
@@ -214,6 +222,8 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
     words += ["--to-build", upgrade.newer] if upgrade.newer != upgrade.newer_release else []
     words += ["--mode", "kraft"] if upgrade.is_kraft else []
     words += ["--controllers", str(upgrade.controllers)] if upgrade.controllers > 1 else []
+    words += ["--migrate"] * upgrade.migrates
+    words += ["--back-from", upgrade.back_from] * bool(upgrade.back_from)
     words += ["--back"] * upgrade.back + ["--finalize"] * upgrade.finalize
     words += ["--one-roll"] * upgrade.one_roll
     words += ["--fault", upgrade.mix] if upgrade.mix else []

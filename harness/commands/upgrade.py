@@ -22,6 +22,7 @@ UPGRADE_MIXES = (*opt.FREE_MIX_NAMES, "disks", "topics")
         "kchaos upgrade --from 2.8.2 --to 3.9.1 --plan",
         "kchaos upgrade --from 2.8.2 --to 3.9.1 --runs 20",
         "kchaos upgrade --from 3.9.1 --to 4.4.0 --controllers 3",
+        "kchaos upgrade --from 3.9.1 --migrate",
     ),
 )
 @click.option(
@@ -46,6 +47,17 @@ UPGRADE_MIXES = (*opt.FREE_MIX_NAMES, "disks", "topics")
     "build",
     type=click.Path(exists=True, path_type=Path),
     help="A build of your own in its place: a distribution folder or .tgz.",
+)
+@click.option(
+    "--migrate",
+    "migrates",
+    is_flag=True,
+    help="From ZooKeeper to KRaft, at one release: --from alone names it.",
+)
+@click.option(
+    "--back-from",
+    type=click.Choice(("provision", "migration", "kraft", "finalize")),
+    help="With --migrate: go back to ZooKeeper after this phase.",
 )
 @click.option("--back", is_flag=True, help="Take the binaries back, before the protocol is raised.")
 @click.option(
@@ -104,6 +116,8 @@ def upgrade(
     older: tuple[str, ...],
     newer: tuple[str, ...],
     build: Path | None,
+    migrates: bool,
+    back_from: str | None,
     back: bool,
     finalize: bool,
     one_roll: bool,
@@ -129,7 +143,8 @@ def upgrade(
     With ZooKeeper new binaries go to one broker after the other at the old protocol. Then the
     protocol is raised, and then the message format where an old one was kept. With KRaft new
     binaries go to controllers, then to brokers, and then feature levels are raised. The seed sets
-    the orders, the place of the controller and the faults. Exit codes: 0 green, 1 red, 2 unknown;
+    the orders, the place of the controller and the faults. A migration goes from ZooKeeper to
+    KRaft. Exit codes: 0 green, or safe where nothing more is judged, 1 red, 2 unknown;
     64 what Kafka does not support.
     """
     from kchaos.harness.campaign.schedules import any_seed
@@ -148,6 +163,8 @@ def upgrade(
         older,
         newer,
         build,
+        migrates=migrates,
+        back_from=back_from or "",
         back=back,
         finalize=finalize,
         one_roll=one_roll,

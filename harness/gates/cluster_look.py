@@ -44,7 +44,7 @@ class ClusterLook:
         elected = self.controller
         if elected is None:
             return False
-        if self.play.cluster.spec.is_kraft:
+        if self.play.cluster.is_kraft:
             return elected in self.controllers
         return elected in self.working and not self.keeps_back(elected, None)
 
@@ -80,13 +80,13 @@ class ClusterLook:
 
         To the controller it sends heartbeats, and it fetches from there what was decided.
         """
-        if self.play.cluster.spec.is_kraft:
+        if self.play.cluster.is_kraft:
             return self.controller is None or self.keeps_back(broker, self.controller)
         return self.keeps_back(broker, None)
 
     def may_not_hear(self, broker: int) -> bool:
         """Return whether a cut or a hold may hide the controller's decisions from the broker."""
-        if self.play.cluster.spec.is_kraft:
+        if self.play.cluster.is_kraft:
             return self.is_off_metadata(broker)
         return self.controller is not None and self.keeps_back(self.controller, broker)
 

@@ -47,7 +47,7 @@ def is_fetching(play: Play, partition: TopicPartition, follower: int, leader: in
         return False
     # With KRaft no request tells the follower of the leader's present term. Its own request has
     # the leader epoch of that, or of a later one.
-    state = play.cluster.metadata.state(*partition) if play.cluster.spec.is_kraft else None
+    state = play.cluster.metadata.state(*partition) if play.cluster.is_kraft else None
     named = fetch.partition(*partition) or {}
     return state is None or int(named.get("current_leader_epoch", -1)) >= state.leader_epoch
 
@@ -100,7 +100,7 @@ def _led_since(play: Play, partition: TopicPartition, follower: int, leader: int
     """
     started = max(play.observer.links_started.get(broker, 0) for broker in (follower, leader))
     since = started
-    if play.cluster.spec.is_kraft:
+    if play.cluster.is_kraft:
         return since
     before: int | None = None
     heard = [

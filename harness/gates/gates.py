@@ -201,7 +201,7 @@ def await_delivered(
     heard of it. Without links nothing is awaited. With KRaft the broker itself is asked
     (`applied`).
     """
-    if play.cluster.spec.is_kraft:
+    if play.cluster.is_kraft:
         applied.await_applied(play, partition, broker, state, timeout_s=timeout_s)
         return
     if play.cluster.links is None:
@@ -222,7 +222,7 @@ def await_delivered(
 
 def is_delivered(play: Play, partition: TopicPartition, broker: int, state: LeaderAndIsr) -> bool:
     """Return whether the response of `await_delivered` has come; True without links."""
-    if play.cluster.spec.is_kraft:
+    if play.cluster.is_kraft:
         return applied.has_applied(play, partition, broker, state)
     if play.cluster.links is None:
         return True
@@ -287,7 +287,7 @@ def is_yet_to_answer(play: Play, broker: int, controller: int) -> bool:
     (RequestSendThread.doWork, 0.10.2.2, 2.0.1 and 3.8.0). Whether it is about to send another one
     no link shows. False without links.
     """
-    if play.cluster.links is None or play.cluster.spec.is_kraft:
+    if play.cluster.links is None or play.cluster.is_kraft:
         return False
     last: tuple[int, int] | None = None
     for record in since_start(play, broker, *_OF_CONTROLLERS):

@@ -91,7 +91,7 @@ def _left_in_isr(play: Play, elected: int, known: frozenset[int]) -> frozenset[i
 
     `known` brokers have been registered since its election.
     """
-    if play.cluster.spec.is_kraft:
+    if play.cluster.is_kraft:
         return frozenset()
     release = parse_version(play.cluster.brokers[elected].judged_as)
     if KAFKA_3143.releases.includes(release):

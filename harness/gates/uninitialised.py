@@ -33,7 +33,7 @@ def uninitialised(play: Play, brokers: Iterable[int]) -> dict[int, str]:
     Raises:
         NobodyDecides: The controller made no leader for a new topic.
     """
-    if play.cluster.links is None or play.cluster.spec.is_kraft:
+    if play.cluster.links is None or play.cluster.is_kraft:
         return {}
     suspects = {
         broker: _in_words(play, broker) for broker in brokers if _is_uninformed(play, broker)

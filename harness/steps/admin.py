@@ -86,7 +86,7 @@ class Reassign:
 
     def _ask(self, play: Play) -> None:
         metadata = play.cluster.metadata
-        if self.by == "znode" and play.cluster.spec.is_kraft:
+        if self.by == "znode" and play.cluster.is_kraft:
             raise NotPossible("a cluster without ZooKeeper has no znode: ask by='api'")
         if self.by == "api":
             _require_requests(play)

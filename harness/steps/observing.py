@@ -260,7 +260,7 @@ class AwaitMetadataRead:
         Raises:
             ScenarioError: The cluster's metadata is kept by ZooKeeper.
         """
-        if not play.cluster.spec.is_kraft:
+        if not play.cluster.is_kraft:
             raise ScenarioError("brokers read a metadata log with KRaft alone: use AwaitFollowing")
         play.observed(await_metadata_read(play.cluster, self.broker, timeout_s=self.timeout_s))
 
@@ -283,7 +283,7 @@ class AwaitMetadataSnapshots:
         Raises:
             ScenarioError: The cluster's metadata is kept by ZooKeeper.
         """
-        if not play.cluster.spec.is_kraft:
+        if not play.cluster.is_kraft:
             raise ScenarioError("snapshots of the metadata are written with KRaft alone")
         position = play.cluster.metadata.position()
         folders = play.cluster.metadata_folders()

@@ -45,7 +45,7 @@ class DeleteTopic:
                 play.observer.partition_directory(broker, self.topic, partition)
                 for partition, brokers in replicas.items()
                 for broker in brokers
-                if play.cluster.brokers[broker].is_running or not play.cluster.spec.is_kraft
+                if play.cluster.brokers[broker].is_running or not play.cluster.is_kraft
             )
             is_known = self.topic in metadata.topics() or metadata.is_deleting(self.topic)
             known = [f"the topic {self.topic}"] if is_known else []

@@ -12,6 +12,12 @@ _OLDEST = "0.8"
 OF_4 = "https://kafka.apache.org/43/getting-started/upgrade"
 METADATA_CHANGES = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 """The metadata versions whose records are new: MetadataVersion.didMetadataChange, Kafka 4.4.0."""
+_OPERATIONS = "docs/ops.html"
+_FIRST_MIGRATION, _FIRST_WAY_BACK = (3, 5), (3, 7)
+NO_WAY_BACK = (
+    "a cluster whose migration is finalized cannot go back to ZooKeeper (Limitations of the "
+    f"ZooKeeper to KRaft migration, {_OPERATIONS} at 3.8.0)"
+)
 _ZOOKEEPER_3_8, _BEFORE_ZOOKEEPER_3_8 = (3, 6), (2, 4)
 
 
@@ -94,14 +100,56 @@ def require_playable(older: Release, newer: Release, mode: Mode = "zookeeper") -
     lacks = older if mode not in older.modes else newer
     if mode == "zookeeper":
         raise UsageError(
-            f"no cluster with ZooKeeper runs {lacks.text}: on 3.9 it has to go to KRaft first "
-            f"(upgrade notes of 4.0 and later, {OF_4}). Say --mode kraft if it has KRaft"
+            f"no cluster with ZooKeeper runs {lacks.text}: on 3.9 it has to go to KRaft first, by "
+            f"--migrate (upgrade notes of 4.0 and later, {OF_4}). Say --mode kraft if it has KRaft"
         )
     via = "" if newer.number < older.number else f", and from there to {newer.text}"
     raise UsageError(
         f"no cluster with KRaft is upgraded from {lacks.text}: Kafka does that from {FIRST_KRAFT} "
         "on, and earlier KRaft was a preview. A cluster with ZooKeeper goes to 3.9 first, there to "
         f"KRaft{via} (upgrade notes of 4.0 and later, {OF_4})"
+    )
+
+
+def require_migration(older: Release, newer: Release) -> None:
+    """Refuse a migration from ZooKeeper to KRaft that cannot be run.
+
+    Raises:
+        UsageError: The releases differ, or none has it; the message has Kafka's rule and source.
+    """
+    if older.number != newer.number:
+        raise UsageError(
+            f"a migration from ZooKeeper to KRaft is at one release, not from {older.text} to "
+            f"{newer.text}: software is not to be upgraded at the same time, {documented(newer)}"
+        )
+    if "zookeeper" not in older.modes:
+        raise UsageError(
+            f"no cluster with ZooKeeper runs {older.text}, so none migrates: on 3.9 it has to "
+            f"go to KRaft first (upgrade notes of 4.0 and later, {OF_4})"
+        )
+    if older.number < _FIRST_MIGRATION:
+        raise UsageError(
+            f"{older.text} has no migration from ZooKeeper to KRaft that ends: it came with 3.4 as "
+            "a preview, whose log never says that metadata are migrated (ZkMigrationState, 3.5.0). "
+            f"Kafka documents it from 3.5 on ({_OPERATIONS} at 3.5.2): upgrade to 3.9 before"
+        )
+
+
+def documented(release: Release) -> str:
+    """Return where Kafka's documentation has the migration of a release, and what it says of it."""
+    line = release.line.line
+    early = line in ("3.5", "3.6", "3.7")
+    said = ", as early access that is not for production" * early
+    return f"ZooKeeper to KRaft migration, {_OPERATIONS} at {NOTES[line].tag}{said}"
+
+
+def why_no_way_back(release: Release) -> str:
+    """Return why no migration of a release is taken back, with its source, or ""."""
+    if release.number >= _FIRST_WAY_BACK:
+        return ""
+    return (
+        f"{documented(release)}, names going back to ZooKeeper among what is not supported; the "
+        "first that has directions is that of 3.7"
     )
 
 

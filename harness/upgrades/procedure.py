@@ -8,10 +8,11 @@ with KRaft after levels were lowered again and snapshots stand for what an old b
 """
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import Literal
 
 from kchaos.checkers.acts import Mode
 from kchaos.clusters.releases import METADATA_VERSION, Release, release_of
@@ -32,14 +33,28 @@ from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.steps.clients import AwaitAnswer, Produce
 from kchaos.harness.steps.free_clients import StartClients, StartWorkload, StopClients
 from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLevel, IfPossible
+from kchaos.harness.steps.migration import (
+    AwaitMigration,
+    DeprovisionControllers,
+    ProvisionControllers,
+)
 from kchaos.harness.steps.observing import AwaitMetadataSnapshots
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, Tell
-from kchaos.harness.upgrades.pairs import require_playable, why_unsupported
+from kchaos.harness.upgrades.pairs import (
+    NO_WAY_BACK,
+    require_playable,
+    why_no_way_back,
+    why_unsupported,
+)
 
 ENTRY = "upgrade"
 BINARIES, PROTOCOL_PHASE, FORMAT, BACK = "binaries", "protocol", "format", "back"
 CONTROLLERS, CONTROLLERS_BACK = "controllers", "controllers-back"
 FEATURES, FEATURES_BACK = "features", "features-back"
+PROVISION, MIGRATION, KRAFT, FINALIZE = "provision", "migration", "kraft", "finalize"
+KRAFT_BACK, DEPROVISION = "kraft-back", "deprovision"
+WAYS_BACK = (PROVISION, MIGRATION, KRAFT)
+"""The phases of a migration after which Kafka documents a way back."""
 MIXES = (*FREE_MIXES, "disks", "topics")
 """The mixes of which faults may be drawn; the others need brokers that are set up for them."""
 TOPIC = "t"
@@ -101,6 +116,8 @@ class Upgrade:
         brokers: Their ids.
         mode: Where the cluster keeps its metadata.
         controllers: How many KRaft controllers there are.
+        migrates: Whether a cluster with ZooKeeper goes to KRaft, at one release.
+        back_from: The last phase of a migration before the way back; "" for no way back.
     """
 
     older: str
@@ -118,6 +135,8 @@ class Upgrade:
     brokers: tuple[int, ...] = tuple(range(LEAST_BROKERS))
     mode: Mode = "zookeeper"
     controllers: int = 1
+    migrates: bool = False
+    back_from: str = ""
 
     @property
     def is_kraft(self) -> bool:
@@ -127,7 +146,7 @@ class Upgrade:
     @property
     def quorum(self) -> tuple[int, ...]:
         """The node ids of the KRaft controllers."""
-        count = self.controllers if self.is_kraft else 0
+        count = self.controllers if self.is_kraft or self.migrates else 0
         return tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + count))
 
     @property
@@ -152,12 +171,22 @@ class Upgrade:
     @property
     def pair(self) -> str:
         """Both releases, for people."""
+        if self.migrates:
+            return f"{self.names[0]} with ZooKeeper to KRaft"
         return " to ".join(self.names)
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether the cluster ends as it was at first."""
+        return self.back or bool(self.back_from)
 
     @property
     def case(self) -> str:
         """The case of its scenarios: the pair, and what is unusual of the procedure."""
         words = [self.older_release, "to", self.newer_release]
+        if self.migrates:
+            words = [self.older_release, "zookeeper-to-kraft"]
+            words += [f"back-from-{self.back_from}"] * bool(self.back_from)
         words += ["build"] * (self.newer != self.newer_release)
         words += ["finalize"] * self.finalize + ["back"] * self.back
         words += ["one-roll"] * self.one_roll + [self.mix] * bool(self.mix)
@@ -171,6 +200,8 @@ class Upgrade:
     @property
     def why_unsupported(self) -> str:
         """Why Kafka does not support it; "" if it does."""
+        if self.migrates:
+            return why_no_way_back(release_of(self.older_release)) if self.back_from else ""
         return why_unsupported(
             release_of(self.older_release),
             release_of(self.newer_release),
@@ -196,6 +227,9 @@ class Phase:
         properties: What each is set to.
         title: What happens, for people.
         nodes: Brokers or controllers that are rolled.
+        stage: The stage of a migration that each enters; "" where nothing migrates.
+        before: Steps before the first roll.
+        after: Steps right after the last one.
         levels: Feature levels, which are set one after the other.
         is_downgrade: Whether these are lower than before.
     """
@@ -204,7 +238,10 @@ class Phase:
     title: str
     kafka: str = ""
     properties: tuple[tuple[str, str], ...] = ()
-    nodes: tuple[int, ...]
+    nodes: tuple[int, ...] = ()
+    stage: Literal["", "zookeeper", "migration", "kraft"] = ""
+    before: tuple[Step, ...] = ()
+    after: tuple[Step, ...] = ()
     levels: tuple[tuple[str, int], ...] = ()
     is_downgrade: bool = False
 
@@ -217,7 +254,11 @@ def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
     """
     older, newer = release_of(upgrade.older_release), release_of(upgrade.newer_release)
     require_playable(older, newer, upgrade.mode)
-    if upgrade.older == upgrade.newer:
+    if upgrade.migrates:
+        _require_migration(upgrade)
+    elif upgrade.back_from:
+        raise UsageError("--back-from is for --migrate: it names a phase of the migration")
+    elif upgrade.older == upgrade.newer:
         raise UsageError(f"from and to are both {upgrade.older}: there is nothing to upgrade")
     if upgrade.mix and upgrade.mix not in MIXES:
         raise UsageError(
@@ -235,7 +276,7 @@ def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
             "--finalize is for --back with KRaft: there levels can be lowered, and otherwise what "
             "is new is raised anyway"
         )
-    if upgrade.controllers > 1 and not upgrade.is_kraft:
+    if upgrade.controllers > 1 and not upgrade.quorum:
         raise UsageError("--controllers is for clusters with KRaft: say --mode kraft as well")
     if upgrade.back and newer.number < older.number:
         raise UsageError("--back is for upgrades: from a newer release to an older one it is all")
@@ -247,9 +288,36 @@ def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
         raise UsageError(f"Kafka does not support this: {why}. --unsupported runs it all the same")
 
 
+def _require_migration(upgrade: Upgrade) -> None:
+    """Refuse what the procedure of a migration has not, and a way back from its end.
+
+    Raises:
+        UsageError: The message says why.
+    """
+    if upgrade.older != upgrade.newer:
+        raise UsageError(
+            "--migrate goes without --to-build: a cluster keeps its binaries meanwhile"
+        )
+    if upgrade.is_kraft or upgrade.one_roll:
+        raise UsageError("--migrate is from ZooKeeper: it goes without --mode kraft and --one-roll")
+    if upgrade.mix:
+        raise UsageError(
+            "--migrate goes without --fault: schedules of faults know one place of the metadata"
+        )
+    if upgrade.back_from == FINALIZE or upgrade.finalize:
+        raise UsageError(f"there is no way back: {NO_WAY_BACK}; known are {', '.join(WAYS_BACK)}")
+    if upgrade.back:
+        raise UsageError(
+            "--back is for binaries: --back-from says after which phase of a migration a cluster "
+            f"goes back ({', '.join(WAYS_BACK)})"
+        )
+
+
 def phases(upgrade: Upgrade) -> tuple[Phase, ...]:
     """Return the rolls of an upgrade, and changes of its feature levels, in order."""
     older, newer = release_of(upgrade.older_release), release_of(upgrade.newer_release)
+    if upgrade.migrates:
+        return _phases_of_migration(upgrade)
     if upgrade.is_kraft:
         return _phases_with_kraft(upgrade, older, newer)
     was, becomes = older.protocol_version, newer.protocol_version
@@ -274,6 +342,37 @@ def phases(upgrade: Upgrade) -> tuple[Phase, ...]:
     title = f"the message format becomes {becomes}"
     formats = of_brokers(name=FORMAT, title=title, properties=((BROKER_FORMAT, becomes),))
     return (binaries, protocol, *[formats] * (keeps_format and not with_protocol))
+
+
+def _phases_of_migration(upgrade: Upgrade) -> tuple[Phase, ...]:
+    """Return the phases of a migration to KRaft, and its way back if there is to be one."""
+    of_brokers = partial(Phase, nodes=upgrade.brokers)
+    reached = partial(AwaitMigration, timeout_s=_ROLL_S)
+    title = "KRaft controllers start in migration mode"
+    provision = Phase(name=PROVISION, title=title, before=(ProvisionControllers(),))
+    title = "the brokers enter migration mode, and metadata go to both logs"
+    after = (reached(state="migration"),)
+    migration = of_brokers(name=MIGRATION, title=title, stage="migration", after=after)
+    kraft = of_brokers(name=KRAFT, title="the brokers use KRaft alone", stage="kraft")
+    finalize = Phase(
+        name=FINALIZE,
+        title="the controllers leave migration mode",
+        nodes=upgrade.quorum,
+        stage="kraft",
+        after=(reached(state="post-migration"),),
+    )
+    title = "the brokers are in migration mode with ZooKeeper again"
+    kraft_back = of_brokers(name=KRAFT_BACK, title=title, stage="migration")
+    title = "the controllers stop, and a broker becomes the controller"
+    before = (DeprovisionControllers(timeout_s=_ROLL_S),)
+    deprovision = Phase(name=DEPROVISION, title=title, before=before)
+    back = of_brokers(name=BACK, title="the brokers leave migration mode", stage="zookeeper")
+    return {
+        PROVISION: (provision, deprovision),
+        MIGRATION: (provision, migration, deprovision, back),
+        KRAFT: (provision, migration, kraft, kraft_back, deprovision, back),
+        "": (provision, migration, kraft, finalize),
+    }[upgrade.back_from]
 
 
 def _phases_with_kraft(upgrade: Upgrade, older: Release, newer: Release) -> tuple[Phase, ...]:
@@ -361,6 +460,7 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
             first_broker=None if upgrade.is_kraft else first_broker,
             client_links=not upgrade.stepped or bool(upgrade.workload),
             mode="kraft" if upgrade.is_kraft else None,
+            migrates=upgrade.migrates,
             controllers=upgrade.controllers,
             properties=settings_of(upgrade),
         ),
@@ -429,19 +529,25 @@ class _Rolls:
             yield StartWorkload(command=self._upgrade.workload)
         for phase in phases(self._upgrade):
             yield Tell(text=f"{phase.name}: {phase.title}")
-            for node in self._random.sample(phase.nodes, len(phase.nodes)):
+            yield from phase.before
+            order = self._random.sample(phase.nodes, len(phase.nodes))
+            for node in order:
                 yield from self._act(
                     RollBroker(
                         broker=node,
                         kafka=phase.kafka,
                         properties=phase.properties,
+                        stage=phase.stage,
                         timeout_s=_ROLL_S,
                     ),
                     name=f"{phase.name}-{node}",
+                    then=phase.after if node == order[-1] else (),
                 )
             for level in phase.levels:
                 features = UpdateFeatures(levels=(level,), downgrade=phase.is_downgrade)
                 yield from self._act(features, name=f"{phase.name}-{level[0]}")
+            if phase.before:
+                yield IfPossible(do=AwaitInSync(timeout_s=_BACK_IN_SYNC_S))
             if phase.is_downgrade:
                 yield AwaitMetadataSnapshots(timeout_s=_SNAPSHOTS_S)
         if self._upgrade.workload:
@@ -449,8 +555,13 @@ class _Rolls:
         if not self._upgrade.stepped:
             yield from (StopClients(name=_clients_of(topic)) for topic in self._upgrade.topics)
 
-    def _act(self, fault: RollBroker | UpdateFeatures, *, name: str) -> Iterator[Step]:
-        """Yield faults before a roll or a new level, writes meanwhile, and the way into the ISR."""
+    def _act(
+        self, fault: RollBroker | UpdateFeatures, *, name: str, then: Sequence[Step] = ()
+    ) -> Iterator[Step]:
+        """Yield faults before a roll or a new level, writes meanwhile, and the way into the ISR.
+
+        `then` are steps right after it.
+        """
         if self._upgrade.mix:
             for _ in range(self._random.randint(*_FAULTS)):
                 act = self._drawing.next_step()
@@ -461,6 +572,7 @@ class _Rolls:
         if self._upgrade.stepped:
             yield from self._under_way()
         yield self._done(Inject(name=name, fault=fault))
+        yield from then
         if self._upgrade.stepped:
             yield from self._answered()
         for name in self._to_heal():

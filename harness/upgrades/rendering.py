@@ -17,11 +17,12 @@ from kchaos.clusters.spec import FIRST_CONTROLLER
 from kchaos.harness.report.templates import templates
 from kchaos.harness.summary.rendering import write_whole
 from kchaos.harness.upgrades.notes import LEVELS
-from kchaos.harness.upgrades.pairs import OF_4, led_from
+from kchaos.harness.upgrades.pairs import OF_4, documented, led_from
 from kchaos.harness.upgrades.procedure import RATE, settings_of
 from kchaos.harness.upgrades.sign_off import (
     GREEN,
     RED,
+    SAFE,
     UNKNOWN,
     BrokerAt,
     PhaseOfRun,
@@ -31,7 +32,8 @@ from kchaos.harness.upgrades.sign_off import (
 
 PAGE, MARKDOWN, JSON = "sign-off.html", "sign-off.md", "sign-off.json"
 NOT_MEASURED = "not measured"
-_SYMBOLS = {GREEN: "✓", RED: "✗", UNKNOWN: "?"}
+_SYMBOLS = {GREEN: "✓", SAFE: "◐", RED: "✗", UNKNOWN: "?"}
+_STAGES = {"migration": "migration mode", "kraft": "KRaft"}
 _YES = {True: "yes", False: "no", None: "unknown"}
 
 
@@ -90,7 +92,9 @@ def _shown(result: SignOff, folder: Path) -> dict[str, Any]:
         "findings": _findings(result),
         "runs": [
             _run(run, folder)
-            for run in sorted(result.runs, key=lambda run: (RED, UNKNOWN, GREEN).index(run.answer))
+            for run in sorted(
+                result.runs, key=lambda run: (RED, UNKNOWN, SAFE, GREEN).index(run.answer)
+            )
         ],
         "sees_writes": any(row["without_write_s"] is not None for row in phases),
         "symbols": _SYMBOLS,
@@ -109,6 +113,13 @@ def reason(result: SignOff) -> str:
         return (
             f"In {of} every broker was rolled in each phase, replicas agree and every promised "
             f"record is there. All went as the model of these releases predicts. {bound_text(runs)}"
+        )
+    if result.answer == SAFE:
+        why = next(run.not_judged for run in result.runs if run.not_judged)
+        return (
+            f"In {of} every broker was rolled in each phase, replicas agree and every promised "
+            f"record is there. This answer stands on safety alone: conformance is unknown, since "
+            f"{why}. {bound_text(runs)}"
         )
     if result.answer == UNKNOWN:
         missing = result.wanted - runs
@@ -143,9 +154,12 @@ def not_covered(result: SignOff) -> list[str]:
     ]
     if not upgrade.workload:
         texts.append("Transactions, consumer groups and share groups (--workload has its own).")
-    if not upgrade.mix:
+    if not upgrade.mix and not upgrade.migrates:
         texts.append("Faults beside the rolls (--fault).")
-    if not upgrade.is_kraft:
+    if upgrade.migrates:
+        texts.append("Faults beside the rolls, and what the model predicts (conformance).")
+        texts.append("ACLs, quotas, SCRAM users and delegation tokens, which are migrated as well.")
+    elif not upgrade.is_kraft:
         texts.append("The upgrade of ZooKeeper itself.")
     else:
         texts.append("Dynamic quorums, and controllers that are brokers as well.")
@@ -180,6 +194,8 @@ def supported(result: SignOff) -> str:
     if why := upgrade.why_unsupported:
         return f"Kafka does not support this: {why}."
     older, newer = release_of(upgrade.older_release), release_of(upgrade.newer_release)
+    if upgrade.migrates:
+        return f"Kafka documents it: {documented(older)}."
     if older.line == newer.line:
         return "Both are of one release line."
     texts = [f"Kafka supports it: {led_from(newer, upgrade.mode)}."] * (older < newer)
@@ -206,7 +222,7 @@ def clients(result: SignOff) -> str:
 
 def _unusual(result: SignOff) -> str:
     upgrade = result.upgrade
-    back = ", finalized" * upgrade.finalize + ", and back" * upgrade.back
+    back = ", finalized" * upgrade.finalize + ", and back" * upgrade.goes_back
     return back + ", in one roll" * upgrade.one_roll
 
 
@@ -381,6 +397,7 @@ def _cell_of(brokers: Mapping[int, BrokerAt], broker: int) -> list[str]:
     if at is None:
         return ["-"]
     result = [at.release, *([f"protocol {at.protocol}"] if at.protocol else [])]
+    result += [_STAGES[at.stage]] if at.stage in _STAGES else []
     result += [f"format {at.message_format}"] if at.message_format else []
     name = "czxid" if at.protocol else "broker epoch"
     return result + ([f"{name} {at.czxid}"] if at.czxid is not None else [])

@@ -20,13 +20,14 @@ from kchaos.checkers.model.values.events import (
 from kchaos.checkers.observations import Act, Injected, StepBegun, StepNotPossible
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import REPORT, RunDirectory
+from kchaos.checkers.verdict import MIGRATION_NOT_FOLLOWED
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.harness.report.cause.causes import cause_of_run
 from kchaos.harness.report.loading import load
 from kchaos.harness.upgrades.procedure import ENTRY, Phase, Upgrade, phases
 
-GREEN, RED, UNKNOWN = "green", "red", "unknown"
+GREEN, SAFE, RED, UNKNOWN = "green", "safe", "red", "unknown"
 BEFORE, ENDING = "before", "settling"
 _LOST = ("committed-loss", "last-replica-loss", "permitted-loss")
 _ROLL, _LEVEL = "RollBroker", "UpdateFeatures"
@@ -41,12 +42,14 @@ class BrokerAt:
         protocol: The inter-broker protocol that it speaks; "" with KRaft.
         message_format: The one that it was told to write; "" for that of its protocol.
         czxid: Its generation (KIP-380), with KRaft its broker epoch; None where nobody saw it.
+        stage: That of a migration in which it is; "" where nothing migrates.
     """
 
     release: str
     protocol: str = ""
     message_format: str = ""
     czxid: int | None = None
+    stage: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,7 @@ class RunOfUpgrade:
     Attributes:
         conforms: True, False, or None for unknown; likewise `safe`.
         unknown: Why something is unknown, or "".
+        not_judged: Why conformance of such a cluster is never judged, or "".
         promised: Records that were promised; `lost` those of them that are gone.
         availability: For how long there was no service; empty if nobody measured it.
         cause: What led to the worst safety finding, in sentences; empty for a run without any.
@@ -134,12 +138,18 @@ class RunOfUpgrade:
     stood_still: str
     replay: str
     report: Path | None
+    not_judged: str = ""
 
     @property
     def answer(self) -> str:
-        """Green if it conforms, is safe and went all the way; red if it does not, or is not."""
+        """Green if it conforms, is safe and went all the way; red if it does not, or is not.
+
+        Safe, and not green, if all is so but conformance, which is never judged there.
+        """
         if self.safe is False or self.conforms is False:
             return RED
+        if self.not_judged and self.safe and not self.unknown:
+            return SAFE
         return UNKNOWN if self.unknown or self.safe is None or self.conforms is None else GREEN
 
     @property
@@ -179,12 +189,14 @@ class SignOff:
 
     @property
     def answer(self) -> str:
-        """Red if a run is, else unknown if one is or runs are missing, else green."""
+        """Red if a run is, else unknown if one is or runs are missing, else safe, else green."""
         answers = {run.answer for run in self.runs}
         if RED in answers:
             return RED
         is_open = UNKNOWN in answers or not self.runs or len(self.runs) < self.wanted
-        return UNKNOWN if is_open else GREEN
+        if is_open:
+            return UNKNOWN
+        return SAFE if SAFE in answers else GREEN
 
     @property
     def procedure(self) -> tuple[Phase, ...]:
@@ -200,7 +212,7 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
     """Return one run, unknown if any of it is unreadable."""
     loaded = load(RunDirectory.open(path))
     evidence, results = loaded.evidence, loaded.results
-    unknown, run_phases = "", []
+    unknown, not_judged, run_phases = "", "", []
     cause: tuple[str, ...] = ()
     try:
         cause = tuple(step.text for step in cause_of_run(loaded))
@@ -211,6 +223,8 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
         unknown = f"it cannot be read: {error}"
     if results is None:
         unknown = "nobody judged it: kchaos judge"
+    elif results.safe and results.unknown == MIGRATION_NOT_FOLLOWED:
+        not_judged = MIGRATION_NOT_FOLLOWED
     elif results.safe is None or results.conforms is None:
         unknown = str(results.unknown or results.reason or "the judgement gives no reason")
     return RunOfUpgrade(
@@ -230,6 +244,7 @@ def run_of(path: Path, upgrade: Upgrade) -> RunOfUpgrade:
         stood_still="" if results is None else results.stood_still,
         replay=loaded.run.replay,
         report=path / REPORT if (path / REPORT).is_file() else None,
+        not_judged=not_judged,
     )
 
 
@@ -381,12 +396,14 @@ def _rolled(
     began = min([seen.time, *acts])
     release, build = str(effect.get("release")), str(effect.get("build") or "")
     at = _at(release, build, properties, effect.get("czxid"))
+    stage = str(effect.get("stage") or "")
+    at = replace(at, stage=stage, protocol="" if levels or stage == "kraft" else at.protocol)
     return Rolled(
         broker=broker,
         began=round(began - started, 1),
         ended=ended,
         was_controller=_controller(evidence, began) == broker,
-        brokers={**others, broker: replace(at, protocol="") if levels else at},
+        brokers={**others, broker: at},
         levels=levels,
     )
 

@@ -62,11 +62,7 @@ def test_what_is_not_possible_says_why(
 def test_a_znode_is_refused_where_there_is_no_zookeeper(tmp_path: Path) -> None:
     asked: Any = Reassign(replicas=(1, 0), by="znode", **T)
     with pytest.raises(NotPossible, match="has no znode: ask by='api'"):
-        asked.perform(
-            SimpleNamespace(
-                cluster=SimpleNamespace(spec=SimpleNamespace(is_kraft=True), metadata=None)
-            )
-        )
+        asked.perform(SimpleNamespace(cluster=SimpleNamespace(is_kraft=True, metadata=None)))
 
 
 def test_partitions_are_added_to_the_znode_that_there_is(

@@ -289,7 +289,7 @@ def test_what_an_earlier_process_answered_was_not_delivered_to_this_one() -> Non
 
 def test_a_cluster_without_links_delivers_unseen() -> None:
     play = Play(
-        cluster=cast(Any, SimpleNamespace(links=None, spec=SimpleNamespace(is_kraft=False))),
+        cluster=cast(Any, SimpleNamespace(links=None, is_kraft=False)),
         run=cast(Any, None),
         say=print,
     )

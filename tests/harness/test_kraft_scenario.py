@@ -22,7 +22,7 @@ def play_of(**cluster: Any) -> k.Play:
     node = SimpleNamespace(id=0, pid=1, client_address="", is_running=True, is_paused=False)
     brokers = {0: node}
     cluster.setdefault("metadata", SimpleNamespace(topic_id=lambda topic: f"id of {topic}"))
-    made = SimpleNamespace(brokers=brokers, spec=SimpleNamespace(is_kraft=True), **cluster)
+    made = SimpleNamespace(brokers=brokers, is_kraft=True, **cluster)
     return k.Play(cluster=cast(Any, made), run=cast(Any, None), say=print)
 
 

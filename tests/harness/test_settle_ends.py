@@ -64,9 +64,8 @@ def metadata() -> Metadata:
 
 @pytest.fixture
 def play(metadata: Metadata) -> Play:
-    spec = SimpleNamespace(is_kraft=False)
     brokers = {0: SimpleNamespace(id=0, is_running=True, properties={})}
-    cluster = SimpleNamespace(metadata=metadata, links=None, spec=spec, brokers=brokers)
+    cluster = SimpleNamespace(metadata=metadata, links=None, is_kraft=False, brokers=brokers)
     return cast(Play, SimpleNamespace(cluster=cluster, observed=lambda _: None))
 
 

@@ -136,7 +136,12 @@ class StandInBroker:
         return self.process is not None
 
     def configure(
-        self, kafka: object = None, properties: object = None, *, judged_as: str | None = None
+        self,
+        kafka: object = None,
+        properties: object = None,
+        *,
+        judged_as: str | None = None,
+        stage: str | None = None,
     ) -> None:
         assert not self.is_running
         self.properties = {**self.properties, **dict(properties or {})}  # type: ignore[call-overload]
@@ -376,6 +381,10 @@ class StandInCluster:
         for broker in self.brokers.values():
             broker.start()
         self.moments.count = 0
+
+    @property
+    def is_kraft(self) -> bool:
+        return self.spec.is_kraft
 
     def register(self, broker: int) -> None:
         self.sessions += 1

@@ -43,7 +43,7 @@ def test_a_quorum_that_elects_nobody_says_what_was_seen_of_it(
         client_port=SimpleNamespace(number=2000),
         ports=(SimpleNamespace(number=2000),),
         distribution_of=lambda _kafka: SimpleNamespace(release="4.1.2"),
-        base_properties=lambda _distribution: said,
+        base_properties=lambda _distribution, _stage: said,
         metadata=lambda: SimpleNamespace(controller=lambda: None, voters=lambda: {*VOTERS}),
     )
     controller = JvmController(place=cast(Any, place), kafka="4.1.2", own_properties={})

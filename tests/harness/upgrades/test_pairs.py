@@ -9,8 +9,10 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.upgrades.notes import LEVELS, level_texts
 from kchaos.harness.upgrades.pairs import (
     NOTES,
+    documented,
     led_from,
     mode_of,
+    require_migration,
     require_playable,
     why_unsupported,
 )
@@ -128,3 +130,26 @@ def test_each_feature_that_a_release_has_says_what_it_changes() -> None:
         "eligible.leader.replicas.version 0 to 1",
     ]
     assert not level_texts(release_of("2.8.2"), release_of("3.9.1"))
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "why"),
+    [
+        ("3.3.2", "3.3.2", "Kafka documents it from 3.5 on"),
+        ("3.4.1", "3.4.1", "as a preview, whose log never says"),
+        ("4.1.2", "4.1.2", "no cluster with ZooKeeper runs 4.1.2"),
+        ("3.8.1", "3.9.1", "software is not to be upgraded at the same time"),
+    ],
+)
+def test_a_migration_is_refused_where_kafka_has_none(older: str, newer: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        require_migration(release_of(older), release_of(newer))
+
+
+def test_every_line_with_a_migration_names_its_documentation() -> None:
+    for release in ("3.5.2", "3.6.2", "3.7.1", "3.8.1", "3.9.1"):
+        require_migration(release_of(release), release_of(release))
+        has_early_access = release_of(release).number < (3, 8)
+        said = documented(release_of(release))
+        assert ("early access" in said) is has_early_access
+        assert "docs/ops.html at " in said

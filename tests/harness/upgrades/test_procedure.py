@@ -2,11 +2,14 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from kchaos.checkers.acts import Mode
+from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
+from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import HoldRequests, RollBroker, UpdateFeatures
 from kchaos.harness.commands.upgrade import UPGRADE_MIXES
 from kchaos.harness.errors import UsageError
@@ -17,6 +20,7 @@ from kchaos.harness.run.steps_checked import check_modes, check_steps
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.free_clients import StartClients, StartWorkload, StopClients
 from kchaos.harness.steps.if_possible import AwaitInSync, IfPossible
+from kchaos.harness.steps.migration import AwaitMigration
 from kchaos.harness.steps.observing import AwaitMetadataSnapshots
 from kchaos.harness.steps.scenario_steps import Heal, Inject
 from kchaos.harness.upgrades.procedure import MIXES, Upgrade, draw_upgrade, phases, require_upgrade
@@ -35,6 +39,8 @@ def upgrade(
     stepped: bool = False,
     mode: Mode = "zookeeper",
     controllers: int = 1,
+    migrates: bool = False,
+    back_from: str = "",
 ) -> Upgrade:
     return Upgrade(
         older=older,
@@ -48,6 +54,8 @@ def upgrade(
         stepped=stepped,
         mode=mode,
         controllers=controllers,
+        migrates=migrates,
+        back_from=back_from,
     )
 
 
@@ -348,3 +356,57 @@ def test_options_of_one_mode_are_refused_in_the_other() -> None:
 
 def test_the_command_line_has_the_same_mixes() -> None:
     assert UPGRADE_MIXES == MIXES
+
+
+@pytest.mark.parametrize(
+    ("back_from", "expected"),
+    [
+        ("", "provision migration:migration kraft:kraft finalize:kraft"),
+        ("provision", "provision deprovision"),
+        ("migration", "provision migration:migration deprovision back:zookeeper"),
+        (
+            "kraft",
+            "provision migration:migration kraft:kraft kraft-back:migration deprovision "
+            "back:zookeeper",
+        ),
+    ],
+)
+def test_a_migration_goes_phase_by_phase_and_back_as_it_came(back_from: str, expected: str) -> None:
+    of = upgrade("3.9.1", "3.9.1", migrates=True, back_from=back_from, controllers=3)
+    require_upgrade(of, unsupported=False)
+    of_phases = phases(of)
+    assert " ".join(filter(None, (f"{p.name}:{p.stage}".strip(":") for p in of_phases))) == expected
+    scenario = draw_upgrade(4, of)
+    assert [fault.stage for _, fault in rolls(scenario)] == [
+        phase.stage for phase in of_phases for _ in phase.nodes
+    ]
+    # Metadata are in both logs before a broker leaves ZooKeeper.
+    awaited = [n for n, step in enumerate(scenario.steps) if isinstance(step, AwaitMigration)]
+    names = [getattr(scenario.steps[place - 1], "name", "")[:9] for place in awaited]
+    assert names == ["migration", "finalize-"][: back_from != "provision" and 1 + (not back_from)]
+    check_steps(scenario)
+    check_settings(scenario, {"3.9.1": "3.9.1"})
+    check_modes(scenario, {"3.9.1": "3.9.1"})
+    assert Scenario.from_json(scenario.to_json()) == scenario
+
+
+@pytest.mark.parametrize(
+    ("of", "why"),
+    [
+        ({"back_from": "finalize"}, "finalized cannot go back to ZooKeeper .*docs/ops.html"),
+        ({"back": True}, "--back is for binaries: --back-from says"),
+        ({"mix": "mixed"}, "--migrate goes without --fault"),
+        ({"mode": "kraft"}, "--migrate is from ZooKeeper"),
+        ({"migrates": False, "back_from": "kraft"}, "--back-from is for --migrate"),
+        ({"older": "3.6.2", "back_from": "kraft"}, "the first that has directions is that of 3.7"),
+    ],
+)
+def test_what_a_migration_has_not_is_refused(of: dict[str, Any], why: str) -> None:
+    older = of.pop("older", "3.9.1")
+    with pytest.raises(UsageError, match=why):
+        require_upgrade(upgrade(older, older, **{"migrates": True, **of}), unsupported=False)
+
+
+def test_a_controllers_id_is_no_brokers() -> None:
+    with pytest.raises(ReleaseError, match="100 is a controller's id, so no broker can have it"):
+        ClusterSpec(brokers=brokers_of("3.9.1", (0, 100)), migrates=True)

@@ -13,7 +13,8 @@ import pytest
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.judge import judge
 from kchaos.checkers.results import Results, write_judgement
-from kchaos.harness.campaign.upgrade import command_of, rules_of
+from kchaos.checkers.verdict import MIGRATION_NOT_FOLLOWED
+from kchaos.harness.campaign.upgrade import command_of, exit_code_of_upgrade, rules_of
 from kchaos.harness.upgrades.procedure import Upgrade
 from kchaos.harness.upgrades.rendering import (
     bound_text,
@@ -275,3 +276,19 @@ def test_rules_that_the_newer_release_lacks_are_told() -> None:
     assert any(rule.startswith("KIP-380") for rule in gained)
     assert missing == []
     assert rules_of(replace(UPGRADE, newer_release="4.9.0")) == ([], [])
+
+
+def test_a_run_that_is_safe_and_never_judged_otherwise_is_safe_and_not_green() -> None:
+    run = replace(one_run(), conforms=None, not_judged=MIGRATION_NOT_FOLLOWED)
+    assert (run.answer, told([run]).answer, exit_code_of_upgrade(told([run]))) == (
+        "safe",
+        "safe",
+        0,
+    )
+    assert "stands on safety alone: conformance is unknown" in reason(told([run]))
+    assert "safe; conformance not judged" in html_of(told([run]), Path("/"))
+    assert (replace(run, unknown="no rolls").answer, replace(run, safe=False).answer) == (
+        "unknown",
+        "red",
+    )
+    assert told([run, red()]).answer == "red"

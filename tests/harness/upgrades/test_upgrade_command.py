@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import kchaos as k
+from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.results import write_judgement
+from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import RunLine
 from kchaos.harness.campaign import children
 from kchaos.harness.campaign import upgrade as command
@@ -250,6 +252,23 @@ def test_clients_write_to_the_topics_of_a_file_on_as_many_brokers_as_are_wanted(
     assert clients == [("clients-orders", "orders", 2), ("clients-u", "u", 1)]
     assert "  Left out: __consumer_offsets (Kafka makes it itself)." in plan_lines(of, None)
     assert f"--topics {file} --brokers 5 --seed" in command_of(of, runs=1, seed=1)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("back_from", ["", "kraft"])
+def test_a_migration_on_real_brokers_is_signed_off_as_safe(back_from: str, tmp_path: Path) -> None:
+    words = f"upgrade --from 3.9.1 --migrate --seed 1 --runs-dir {tmp_path}"
+    words += f" --back-from {back_from}" * bool(back_from)
+    code = cli.main(words.split(), standalone_mode=False)
+    (file,) = tmp_path.glob("sign-off-*/sign-off.json")
+    page = json.loads(file.read_text())
+    assert (code, page["answer"]) == (0, "safe"), page["runs"]
+    rolled = [roll for phase in page["runs"][0]["phases"] for roll in phase["rolls"]]
+    last = {roll["broker"]: roll["brokers"][str(roll["broker"])]["stage"] for roll in rolled}
+    ends = "zookeeper" if back_from else "kraft"
+    assert {last[broker] for broker in (0, 1, 2)} == {ends}
+    decided = RunEvidence(RunDirectory.open(Path(page["runs"][0]["replay"].split()[-1]))).offices
+    assert (bool(decided.claimed), decided.is_back) == (True, bool(back_from))
 
 
 @pytest.mark.cluster
