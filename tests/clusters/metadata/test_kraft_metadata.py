@@ -1,5 +1,6 @@
 """Reading a KRaft cluster's metadata from the logs of its controllers."""
 
+import base64
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers.formats.api_keys import ApiKey
 from kchaos.checkers.formats.batches import CONTROL_FLAG
+from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.metadata_records import (
     MetadataRecord,
     RecordDefinitions,
@@ -23,6 +26,7 @@ from kchaos.clusters.start.kraft_storage import record_batch, voters_record
 from kchaos.clusters.system.exchange import NoAnswer, NotSent
 
 TOPIC_ID = "f2xRBHY9QUyqTk1JKmAZNw"
+DIRECTORY = "zj02F248SJuIp7M9eTZjQA"
 SEGMENT = "00000000000000000000.log"
 
 
@@ -47,7 +51,7 @@ class Log:
         self._append([record], epoch, CONTROL_FLAG)
 
     def vote(self, *voters: int, epoch: int = 1) -> None:
-        named = {voter: ("zj02F248SJuIp7M9eTZjQA", "127.0.0.1:1") for voter in voters}
+        named = {voter: (DIRECTORY, "127.0.0.1:1") for voter in voters}
         self._append([voters_record(named, name="CONTROLLER")], epoch, CONTROL_FLAG)
 
     def add(self, *records: tuple[str, int, Mapping[str, Any]], epoch: int = 1) -> None:
@@ -327,3 +331,27 @@ def test_the_voters_of_the_time_decide_and_not_every_controller(logs: list[Log])
     logs[0].vote(100, 101)
     logs[0].add(registered(0, 5))
     assert (sorted(metadata.voters()), metadata.incarnation(0)) == ([100], None)
+
+
+def test_a_change_of_voters_is_asked_for_again_while_its_error_may_pass(
+    logs: list[Log], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for log in logs[:2]:
+        log.vote(100, 101)
+    metadata, asked = reading(*logs), []
+    codes = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_FOR_PARTITION, ErrorCode.NONE]
+
+    def send(_: object, api: ApiKey, values: Mapping[str, Any], *, version: int) -> dict[str, Any]:
+        asked.append((api, values["voter_id"], values["voter_directory_id"], version))
+        if not (code := codes.pop(0)):
+            logs[0].vote(100)
+        return {"error_code": code, "error_message": None}
+
+    monkeypatch.setattr(controller_requests.ControllerRequests, "send", send)
+    metadata.remove_voter(101)
+    directory = base64.urlsafe_b64decode(f"{DIRECTORY}==")
+    assert asked == [(ApiKey.REMOVE_RAFT_VOTER, 101, directory, 0)] * 3
+
+    codes.append(ErrorCode.UNSUPPORTED_VERSION)
+    with pytest.raises(MetadataRefused, match="AddRaftVoter of node 103 is refused: error 35"):
+        metadata.add_voter(103, DIRECTORY, ("CONTROLLER", "127.0.0.1", 1))
