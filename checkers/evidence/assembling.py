@@ -100,6 +100,7 @@ def _same_at_each_snapshot(
     )
     return {
         "excuses": tuple(excuses(evidence, partition)),
+        "undisturbed_since": evidence.undisturbed_since,
         "unclean_stops": evidence.unclean_stops,
         "assigned": evidence.assignment(partition),
         "moved_away": tuple(evidence.moved_away(partition)),

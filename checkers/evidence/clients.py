@@ -223,9 +223,10 @@ def clients_of(lines: Sequence[ClientLine]) -> ClientsSeen:
     pairs = [*client_exchanges(lines)]
     ends = _transactions(pairs)
     produces = [
-        replace(each, transaction=ends.get(each.operation, ""))
+        replace(each, transaction=transaction, transaction_ended_at=ended_at)
         for asked, answer in pairs
         for each in _produces(asked, answer)
+        for transaction, ended_at in [ends.get(each.operation, ("", None))]
     ]
     promised: set[tuple[str, int, int, str]] = set()
     for operation in produces:
@@ -344,12 +345,14 @@ _IMPLICIT_SINCE = 12
 """Version of Produce from which on it adds its partition to a transaction itself (KIP-890)."""
 
 
-def _transactions(pairs: Sequence[ClientExchange]) -> Mapping[str, Transaction]:
-    """Return the outcome of each transactional produce's transaction, by operation name."""
-    told: dict[str, Transaction] = {}
+def _transactions(
+    pairs: Sequence[ClientExchange],
+) -> Mapping[str, tuple[Transaction, float | None]]:
+    """Return by operation the outcome of a transactional produce's transaction, and since when."""
+    told: dict[str, tuple[Transaction, float | None]] = {}
     waiting: dict[tuple[int, int], list[str]] = {}
     added: dict[tuple[int, int], set[TopicPartition]] = {}
-    ends: list[tuple[int, tuple[int, int], bool]] = []
+    ends: list[tuple[int, tuple[int, int], tuple[Transaction, float]]] = []
     is_whole = not any(
         line is not None and line.not_judged
         for exchange in pairs
@@ -358,9 +361,8 @@ def _transactions(pairs: Sequence[ClientExchange]) -> Mapping[str, Transaction]:
     )
     for asked, answer in pairs:
         while ends and ends[0][0] < asked.sequence:
-            _, producer, is_commit = ends.pop(0)
-            for name in waiting.pop(producer, ()):
-                told[name] = "committed" if is_commit else "aborted"
+            _, producer, ended = ends.pop(0)
+            told |= dict.fromkeys(waiting.pop(producer, ()), ended)
             added.pop(producer, None)
         producer = (asked.producer_id, asked.producer_epoch)
         if asked.api == "AddPartitionsToTxn":
@@ -369,7 +371,8 @@ def _transactions(pairs: Sequence[ClientExchange]) -> Mapping[str, Transaction]:
                 for asked_partition in asked.partitions
             )
         elif asked.api == "EndTxn" and answer is not None and not answer.error_code:
-            ends.append((answer.sequence, producer, bool(asked.committed)))
+            outcome: Transaction = "committed" if asked.committed else "aborted"
+            ends.append((answer.sequence, producer, (outcome, answer.time)))
             ends.sort()
         for sent in asked.partitions if asked.api == "Produce" else ():
             first = sent.batches[0] if sent.batches else None
@@ -378,12 +381,11 @@ def _transactions(pairs: Sequence[ClientExchange]) -> Mapping[str, Transaction]:
             producer = (first.producer_id, first.producer_epoch)
             partition = TopicPartition(sent.topic or "", sent.partition)
             is_added = partition in added.get(producer, ()) or asked.api_version >= _IMPLICIT_SINCE
-            told[_name(asked, sent)] = "open" if is_added or not is_whole else "none"
+            told[_name(asked, sent)] = ("open" if is_added or not is_whole else "none", None)
             if is_added:
                 waiting.setdefault(producer, []).append(_name(asked, sent))
-    for _, producer, is_commit in ends:
-        for name in waiting.pop(producer, ()):
-            told[name] = "committed" if is_commit else "aborted"
+    for _, producer, ended in ends:
+        told |= dict.fromkeys(waiting.pop(producer, ()), ended)
     return told
 
 

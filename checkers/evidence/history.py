@@ -73,6 +73,7 @@ class Operation:
         transaction: How the transaction of such a batch ended, by what its coordinator answered:
             "committed", "aborted", "open" where no answer says it, "none" where it was sent outside
             of any; "" for what belongs to none.
+        transaction_ended_at: When its coordinator answered that, or None.
         is_said: Whether a test says it of a client of its own, and no link saw it. Nobody knows
             whom it was sent to, nor when: `invoked_at` is 0, and so is `ended_at` where the test
             does not say it.
@@ -108,6 +109,7 @@ class Operation:
     client: str = ""
     producer: ProducerMark | None = None
     transaction: Transaction = ""
+    transaction_ended_at: float | None = None
     is_said: bool = False
     values: tuple[str, ...] = ()
     read_at: str = ""

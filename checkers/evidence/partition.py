@@ -1,6 +1,7 @@
 """Input of a rule: everything about one partition at one snapshot, as plain values."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -234,6 +235,8 @@ class PartitionEvidence:
         has_other_codec: Whether a setting makes brokers compress anew what producers send.
         has_other_times: Whether a setting makes brokers change the timestamps of what they get.
         copied_from: When copying files began; what others were told later may not be in them.
+        undisturbed_since: When the cluster was last acted on, or decided something; infinite if
+            nobody knows.
         transactional: Producer ids of transactions of which markers may lie in the partition.
         markers: Transaction markers that coordinators had written to it; None where nobody knows.
         committed_reads: What read_committed clients were told of it, at every snapshot the same.
@@ -279,6 +282,7 @@ class PartitionEvidence:
     has_other_times: bool = False
     is_open_to_others: bool = False
     copied_from: float | None = None
+    undisturbed_since: float = math.inf
     transactional: tuple[int, ...] = ()
     markers: tuple[Marker, ...] | None = None
     committed_reads: tuple[CommittedRead, ...] = ()

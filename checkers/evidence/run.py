@@ -30,16 +30,25 @@ from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     DeleteRecords,
     EligibleReplicas,
+    HighWatermarkObserved,
     LogCleaned,
+    LogStartObserved,
     PartitionState,
     Produce,
+    RemoteCopy,
     ReplicaMoved,
+    Snapshot,
+    TierRead,
     TopicConfigured,
     TopicCreated,
 )
 from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.observations import HighWatermark
 
+_UNDISTURBING = (
+    *(Produce, Snapshot, DeleteRecords, HighWatermarkObserved, LogStartObserved),
+    *(LogCleaned, RemoteCopy, TierRead, ReplicaMoved),
+)
 _EVERYWHERE = 2**63 - 1
 """Above every offset."""
 
@@ -357,6 +366,12 @@ class RunEvidence(RunFiles):
     def ends_answered(self) -> Mapping[LedEpoch, Mapping[int, int]]:
         """The ends that each leader answered, by the epoch that was asked for."""
         return ends_answered(self.links or ())
+
+    @cached_property
+    def undisturbed_since(self) -> float:
+        """When the cluster was last acted on, or decided something."""
+        disturbing = (each for each in self.events if not isinstance(each.event, _UNDISTURBING))
+        return max((each.time for each in disturbing), default=-math.inf)
 
     @cached_property
     def unclean_stops(self) -> tuple[tuple[int, float], ...]:

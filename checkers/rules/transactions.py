@@ -14,6 +14,8 @@ from kchaos.checkers.evidence.partition import OBSERVED, BatchEvidence, Partitio
 from kchaos.checkers.findings import Finding
 from kchaos.checkers.rules.offsets import Range, in_words, merged
 
+_MARKER_S = 10.0
+"""Seconds after which a coordinator has sent its markers to live leaders: it does so at once."""
 _PRODUCER = re.compile(r"producer (-?\d+), (-?\d+), (-?\d+)")
 
 
@@ -84,7 +86,9 @@ def transactions_ended(evidence: PartitionEvidence, side: Side) -> Iterator[Find
     which the commit was answered are committed by the next marker of their producer, those of an
     aborted one aborted; that what was sent outside of any transaction, or by a producer that a
     marker there had fenced before, began none (`hanging-transaction`); that as many markers of a
-    producer are there as leaders said that they wrote (`lost-marker`).
+    producer are there as leaders said that they wrote (`lost-marker`); that a transaction has a
+    marker ten seconds after its coordinator answered its end, if nothing disturbed the cluster in
+    that time (`hanging-transaction`).
     **Does not verify**: a transaction whose end nobody answered, or of which no marker was
     acknowledged yet; a partition of which something may have been deleted, cleaned or lost by
     permission, or of which no link told the markers.
@@ -136,12 +140,23 @@ def _ended_otherwise(
     offsets = in_words(operation.base_offset, operation.last_offset)
     producer = f"producer {transaction.producer_id}"
     kind, message = "", ""
+    ended_at = operation.transaction_ended_at
+    waited_s = 0.0
+    if ended_at is not None and evidence.copied_from is not None:
+        waited_s = evidence.copied_from - max(ended_at, evidence.undisturbed_since)
     is_over = operation.transaction == "none" or _is_fenced(evidence, operation)
     if is_over and transaction.marker_offset is None:
         kind = "hanging-transaction"
         message = (
             f"the records at {offsets} began a transaction of {producer} that its coordinator "
             "does not know: read_committed clients read no further"
+        )
+    elif transaction.marker_offset is None and waited_s >= _MARKER_S:
+        kind = "hanging-transaction"
+        message = (
+            f"the coordinator answered that a transaction of {producer} was "
+            f"{operation.transaction}, and no marker ends its records at {offsets} though nothing "
+            f"disturbed the cluster for {waited_s:.0f} s: read_committed clients read no further"
         )
     elif operation.transaction == "committed" and transaction.is_commit is False:
         kind = "committed-as-aborted"

@@ -72,6 +72,13 @@ def produced(base_offset: int, producer_id: int, transaction: Any) -> Any:
     )
 
 
+def ended(at: float, **fields: Any) -> PartitionEvidence:
+    """A transaction whose commit the coordinator answered, and that has no marker."""
+    told = replace(produced(0, 7, "committed"), transaction_ended_at=at)
+    usual = {"markers": (), "operations": (told,), "copied_from": 900.0, "undisturbed_since": 800.0}
+    return evidence(replica(0, data(0, 7, "a")), **{**usual, **fields})
+
+
 PRODUCED = (produced(0, 7, "committed"), produced(1, 8, "aborted"), produced(3, 7, "committed"))
 
 
@@ -262,3 +269,23 @@ def test_reads_take_no_square_of_the_transactions() -> None:
 
     judge(10)
     assert calls_of(lambda: judge(200)) < 2.5 * calls_of(lambda: judge(100))
+
+
+def test_a_transaction_that_was_answered_gets_its_marker_within_ten_seconds() -> None:
+    (finding,) = transactions_ended(ended(889.0), OBSERVED)
+    assert finding.kind == "hanging-transaction"
+    assert "no marker ends its records at offset 0 though nothing disturbed" in finding.message
+    assert "for 11 s" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("at", "fields"),
+    [
+        (891.0, {}),
+        (889.0, {"undisturbed_since": 891.0}),
+        (889.0, {"copied_from": None}),
+        (889.0, {"markers": None}),
+    ],
+)
+def test_a_coordinator_may_still_be_about_to_send_a_marker(at: float, fields: Any) -> None:
+    assert [*transactions_ended(ended(at, **fields), OBSERVED)] == []
