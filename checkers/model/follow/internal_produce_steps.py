@@ -40,7 +40,10 @@ def produce_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[Wo
     for sent, request in reads:
         world = World(state)
         broker = world.broker(request.broker)
+        told = lookahead.client_answers.get(request.operation)
         if broker is None or not broker.is_working or _is_behind(request, state, lookahead):
+            continue
+        if told is not None and _goes_elsewhere(world, request, told):
             continue
         left = lookahead.connections.without(sent, request.operation, index)
         following = [produce for produce in left if produce not in sent]
@@ -52,7 +55,6 @@ def produce_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[Wo
         if world.get(unsettled):
             world.put(unsettled, (*(state(unsettled) or ()), request.operation))
         outcome: PredictedProduce = world.get(("answer", request.operation))
-        told = lookahead.client_answers.get(request.operation)
         if _is_told(request, outcome, told):
             world.is_unlikely = (
                 _is_of_another_epoch(world, request, outcome, lookahead, index)
@@ -161,6 +163,17 @@ def _is_behind(request: Produce, state: State, lookahead: Lookahead) -> bool:
         if outcome is not None and outcome.acknowledged is not True:
             return True
     return False
+
+
+def _goes_elsewhere(world: World, request: Produce, told: ClientAnswered) -> bool:
+    """Return whether a produce was acknowledged at another offset than its leader's log end.
+
+    Of a batch with a producer id that may be since the leader had it already.
+    """
+    if told.outcome != "ok" or told.base_offset < 0 or request.producer is not None:
+        return False
+    replica = world.replica(request.broker, TopicPartition(request.topic, request.partition))
+    return replica is not None and replica.log.log_end_offset != told.base_offset
 
 
 def _is_elsewhere(copied: int | None, end: int, *, is_read: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import attrgetter
 
 from kchaos.checkers.model.values.prediction import PredictedBatch
@@ -182,6 +183,12 @@ def missing(log: Log, promised: Iterable[tuple[int, str]]) -> set[tuple[int, str
     }
 
 
+@lru_cache(maxsize=1024)
+def _joined(digests: tuple[str, ...]) -> str:
+    """Return the payload digest of records; a search asks for that of a produce several times."""
+    return join_payload_digests((digest, 1) for digest in digests)
+
+
 def records_of(values: Sequence[str], keys: Sequence[str] = ()) -> tuple[Record, ...]:
     """Return records with these values; without keys all of theirs are null."""
     named: Sequence[bytes | None] = [key.encode() for key in keys] or [None] * len(values)
@@ -223,7 +230,7 @@ def batches_of(
                 last_offset=base_offset + len(group) - 1,
                 leader_epoch=leader_epoch if magic >= 2 else -1,
                 magic=magic,
-                payload=join_payload_digests((digest, 1) for digest in group),
+                payload=_joined(tuple(group)),
                 producer=producer if magic >= 2 else None,
             )
         )
