@@ -1,6 +1,6 @@
 """Internal steps of all kinds, likeliest first; those of no module of their own stand here."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kchaos.checkers.acts import FailLogDirectory, TopicPartition
@@ -76,20 +76,29 @@ broker, source), or ("produces",): in this order they are looked at.
 """
 
 
-def touched(state: State, changes: Iterable[Component]) -> Iterator[Touched]:
+def touched(state: State, changes: Mapping[Component, Any]) -> Iterator[Touched]:
     """Yield what changes have touched of writes and fetches, given the state after them."""
-    for component in changes:
+    may_write = False
+    for component, value in changes.items():
         match component:
             case "exchanges" | "thread", broker_id, source:
                 yield "asked", leader_of(source), broker_id, source
                 yield "fetcher", broker_id, source
+                if component[0] == "exchanges":
+                    may_write |= any(request.stage in _DONE_AT_LEADER for request in value or ())
             case "replica", leader_id, _:
                 for follower, source in _followers(state, leader_id):
                     yield "asked", leader_id, follower, source
             case "appended", _, _:
                 yield component
-    if state(("sent",)):
+            case ("sent",) | ("answer", _):
+                may_write = True
+    if may_write and state(("sent",)):
         yield ("produces",)
+
+
+_DONE_AT_LEADER = (Stage.WAITING, Stage.ANSWERED)
+"""A Fetch that has come to here stands in no produce's way any more."""
 
 
 def likely_steps(
