@@ -8,7 +8,9 @@ import pytest
 from kchaos.faults import FAULTS
 from kchaos.harness.campaign.cases import cells
 from kchaos.harness.catalogue import CATALOGUE
+from kchaos.harness.steps.scenario_steps import Inject
 from tests.cases.plays import CASES, STORED_CASES, newest_release
+from tests.golden.kraft_scenarios import kraft_scenario
 from tests.support.parsing import parsed
 from tests.support.plays_of_ci import (
     BORDERS,
@@ -78,6 +80,8 @@ def made_on_clusters(file: Path) -> set[str]:
 @pytest.mark.slow
 def test_a_fault_that_no_entry_and_no_case_has_is_injected_by_a_test_on_a_cluster() -> None:
     injected = set().union(*map(made_on_clusters, _TESTS.rglob("test_*.py")))
+    played = kraft_scenario("3.9.1-voters-changed")
+    injected |= {type(each.fault).__name__ for each in played.steps if isinstance(each, Inject)}
 
     measured = exercised_by(measured_cells())
     assert set(FAULTS) - exercised_by(list(PLAYED)) - measured <= injected

@@ -59,6 +59,7 @@ def cluster_of(scenario: Scenario, dead: set[int], paused: set[int]) -> ClusterV
         brokers={broker.id: node(broker.id) for broker in spec.brokers},
         controller=spec.controller_ids[0],
         controllers={number: node(number) for number in spec.controller_ids},
+        voters=frozenset(spec.controller_ids),
     )
 
 
