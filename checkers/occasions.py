@@ -32,7 +32,7 @@ OCCASIONS: Mapping[str, str] = {
     "epoch-question": "a follower learned where a leader epoch ends",
     "truncation": "a follower truncated its log",
     "sent-again": "a producer's batch was sent more than once",
-    "transaction": "a transaction ended",
+    "transaction": "a client's transaction was committed or aborted",
     "replica-moved": "a replica moved to another broker or log directory",
     "records-deleted": "records were deleted by a request, from the remote tier or by compaction",
 }
@@ -48,9 +48,9 @@ def occasions(evidence: RunEvidence, prediction: Prediction | None) -> Mapping[s
     """
     found = Counter(_decided(evidence))
     found.update(_acknowledged(evidence))
+    found.update(_of_processes(evidence))
     found["epoch-question"] = len(evidence.rounds or ())
     found["truncation"] = len(prediction.truncations) if prediction is not None else 0
-    found["transaction"] = len({(m.producer_id, m.asked_at) for m in evidence.markers or ()})
     found["replica-moved"] = len(evidence.moved_replicas)
     found["records-deleted"] = len(evidence.deleted_until) + len(evidence.remote_deleted)
     for partition in evidence.partitions:
@@ -62,9 +62,8 @@ def occasions(evidence: RunEvidence, prediction: Prediction | None) -> Mapping[s
 
 
 def _decided(evidence: RunEvidence) -> Iterator[str]:
-    """Yield an occasion for each decision and each end of a process that is one."""
+    """Yield an occasion for each change of an ISR, each kill of a leader and each cleaning."""
     states: dict[TopicPartition, PartitionState] = {}
-    registered, has_controller = set[int](), False
     for timed in evidence.events:
         match timed.event:
             case PartitionState() as state:
@@ -76,18 +75,25 @@ def _decided(evidence: RunEvidence) -> Iterator[str]:
                     yield "isr-grown"
                 states[partition] = state
             case StopBroker(broker=broker, clean=False):
-                led = any(state.leader == broker for state in states.values())
-                yield from ["leader-killed"] * led
-            case BrokerRegistered(broker=broker):
-                yield from ["broker-back"] * (broker in registered)
-                registered.add(broker)
-            case ControllerElected():
-                yield from ["controller-change"] * has_controller
-                has_controller = True
+                if any(state.leader == broker for state in states.values()):
+                    yield "leader-killed"
             case LogCleaned():
                 yield "records-deleted"
+
+
+def _of_processes(evidence: RunEvidence) -> Iterator[str]:
+    """Yield an occasion for each broker that is back, and for each controller after the first."""
+    registered, elected = set[int](), 0
+    for timed in evidence.events:
+        if isinstance(timed.event, BrokerRegistered):
+            if timed.event.broker in registered:
+                yield "broker-back"
+            registered.add(timed.event.broker)
+        elif isinstance(timed.event, ControllerElected):
+            elected += 1
     if evidence.is_kraft:
-        yield from ["controller-change"] * (len([*evidence.leader_changes]) - 1)
+        elected = len([*evidence.leader_changes])
+    yield from itertools.repeat("controller-change", max(elected - 1, 0))
 
 
 def _acknowledged(evidence: RunEvidence) -> Iterator[str]:
@@ -100,6 +106,7 @@ def _acknowledged(evidence: RunEvidence) -> Iterator[str]:
             if not terms or terms[-1][1].leader_epoch != timed.event.leader_epoch:
                 terms.append((timed.time, timed.event))
     written, sent = set[tuple[TopicPartition, int]](), Counter[object]()
+    ended = set[tuple[int, float]]()
     for operation in evidence.operations:
         if operation.function != "produce" or operation.is_said:
             continue
@@ -108,6 +115,8 @@ def _acknowledged(evidence: RunEvidence) -> Iterator[str]:
         partition = TopicPartition(operation.topic, operation.partition)
         if operation.producer is not None:
             sent[partition, operation.producer] += 1
+            if operation.transaction_ended_at is not None:
+                ended.add((operation.producer.producer_id, operation.transaction_ended_at))
         if operation.outcome != "ok" or operation.ended_at is None:
             continue
         terms = led.get(partition, [])
@@ -117,4 +126,5 @@ def _acknowledged(evidence: RunEvidence) -> Iterator[str]:
         elif len(now) > 1:
             written.add((partition, now[-1].leader_epoch))
     yield from itertools.repeat("election", len(written))
+    yield from itertools.repeat("transaction", len(ended))
     yield from itertools.repeat("sent-again", sum(times - 1 for times in sent.values()))

@@ -85,9 +85,8 @@ def _log_starts(evidence: RunEvidence) -> Iterator[str]:
             except CheckpointError:
                 continue  # What is on disk there is judged by a rule of its own.
             for (topic, partition), start in starts.items():
-                is_kept = evidence.settings.is_tiered_topic(
-                    topic
-                ) and not evidence.settings.retains_less(topic)
+                settings = evidence.settings
+                is_kept = settings.is_tiered_topic(topic) and not settings.retains_less(topic)
                 if start > 0 and is_kept:
                     yield (
                         f"snapshot {snapshot.label!r}: by broker {broker}'s {LOG_STARTS} "

@@ -235,8 +235,8 @@ class PartitionEvidence:
         has_other_codec: Whether a setting makes brokers compress anew what producers send.
         has_other_times: Whether a setting makes brokers change the timestamps of what they get.
         copied_from: When copying files began; what others were told later may not be in them.
-        undisturbed_since: When the cluster was last acted on, or decided something; infinite if
-            nobody knows.
+        undisturbed_since: When the cluster was last acted on, decided something, or stood still;
+            infinite if nobody knows.
         transactional: Producer ids of transactions of which markers may lie in the partition.
         markers: Transaction markers that coordinators had written to it; None where nobody knows.
         committed_reads: What read_committed clients were told of it, at every snapshot the same.

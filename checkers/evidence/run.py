@@ -369,9 +369,10 @@ class RunEvidence(RunFiles):
 
     @cached_property
     def undisturbed_since(self) -> float:
-        """When the cluster was last acted on, or decided something."""
-        disturbing = (each for each in self.events if not isinstance(each.event, _UNDISTURBING))
-        return max((each.time for each in disturbing), default=-math.inf)
+        """When the cluster was last acted on, decided something, or stood still."""
+        events = (*self.decisions, *self.actions)
+        changed = [each.time for each in events if not isinstance(each.event, _UNDISTURBING)]
+        return max((*changed, *(each.ended for each in self.standstills)), default=-math.inf)
 
     @cached_property
     def unclean_stops(self) -> tuple[tuple[int, float], ...]:

@@ -12,12 +12,11 @@ from kchaos.checkers.model.values.events import ReplicaMoved
 ServerLogs = Mapping[int, Sequence[str]]
 """The lines of each broker's server.log, by its id."""
 
-
-# kafka.log.Log (UnifiedLog from 3.0 on), maybeIncrementLogStartOffset.
 _LOG_TIME = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
 _MOVED = "successfully replaced with the future replica for "
 _MOVED_REPLICA = re.compile(rf"{_MOVED}(?P<partition>\S+)")
 _ZONE_STEP_S = 900.0
+# kafka.log.Log (UnifiedLog from 3.0 on), maybeIncrementLogStartOffset.
 _DELETED_RECORDS = re.compile(
     r"\[\w*Log partition=(?P<partition>\S+-\d+), dir=.*\] Increment(?:ing|ed) log start offset to "
     r"(?P<offset>\d{1,18})(?: \(| due to client delete records request)"

@@ -89,8 +89,8 @@ def transactions_ended(evidence: PartitionEvidence, side: Side) -> Iterator[Find
     producer are there as leaders said that they wrote (`lost-marker`); that a transaction has a
     marker ten seconds after its coordinator answered its end, if nothing disturbed the cluster in
     that time (`hanging-transaction`).
-    **Does not verify**: a transaction whose end nobody answered, or of which no marker was
-    acknowledged yet; a partition of which something may have been deleted, cleaned or lost by
+    **Does not verify**: a transaction whose end nobody answered, or that may still get its marker;
+    a partition of which something may have been deleted, cleaned or lost by
     permission, or of which no link told the markers.
     """
     replicas = evidence.in_sync(side)

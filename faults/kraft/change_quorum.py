@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts
-from kchaos.checkers.formats.checkpoints import parse_meta_properties
 from kchaos.clusters.errors import MetadataRefused
+from kchaos.clusters.start.kraft_storage import directory_id
 from kchaos.faults.api import Cluster, Injection, Journal, require_available
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.observation import node_of
 from kchaos.faults.view import ClusterView, needs_dynamic_quorum
-
-_META_PROPERTIES = "meta.properties"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +54,9 @@ class AddController:
         """
         require_available(self, cluster)
         node = node_of(cluster, self.controller)
-        file = node.log_directory / _META_PROPERTIES
-        properties = parse_meta_properties(file.read_text(encoding="utf-8"), file=str(file))
         name, _, address = node.properties["advertised.listeners"].partition("://")
         host, _, port = address.rpartition(":")
-        directory, before = properties["directory.id"], cluster.metadata.voters()
+        directory, before = directory_id(node.log_directory), cluster.metadata.voters()
         try:
             cluster.metadata.add_voter(self.controller, directory, (name, host, int(port)))
         except MetadataRefused as error:

@@ -67,3 +67,13 @@ def test_a_judgement_counts_what_only_the_model_and_the_links_know(tmp_path: Pat
     assert results.occasions["truncation"] > 0
     assert results.occasions["epoch-question"] > 0
     assert {*results.occasions} <= {*OCCASIONS}
+
+
+def test_a_transaction_counts_once_however_many_records_it_has(tmp_path: Path) -> None:
+    runs = Path(__file__).parents[1] / "golden" / "clients"
+    run = unpacked("3.9.1-transactions-moved", tmp_path, runs=runs)
+    ends = sum(
+        '"api":"EndTxn"' in line for line in (run.path / "clients.jsonl").read_text().splitlines()
+    )
+    # Each has a request and an answer.
+    assert 0 < occasions(RunEvidence(run), None)["transaction"] <= ends // 2

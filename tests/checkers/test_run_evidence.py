@@ -22,6 +22,7 @@ from kchaos.checkers.model.follow.observations import (
     ResponseSeen,
     Seen,
 )
+from kchaos.checkers.observations import Standstill, StoodStill
 from kchaos.checkers.record import _first_sign
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.zookeeper_log import ZnodeChange
@@ -399,3 +400,17 @@ def test_each_id_that_a_topic_had_is_known():
     ]
 
     assert topic_ids(changes) == {"t": {"first", "second"}}
+
+
+def test_a_decision_about_an_internal_topic_and_a_standstill_disturb_a_cluster(
+    tmp_path: Path,
+) -> None:
+    build = started(tmp_path / "run")
+    until = build.clock + 500
+    build.observe(StoodStill(times=(Standstill(began=1.0, ended=until, seconds=5.0),)))
+    assert last(ended(build)).undisturbed_since == until
+
+    build = started(tmp_path / "other")
+    before = build.clock
+    build.topic("__transaction_state", [0, 1]).state(0, 1, [0, 1], topic="__transaction_state")
+    assert last(ended(build)).undisturbed_since > before

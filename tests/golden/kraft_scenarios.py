@@ -14,15 +14,24 @@ _BEGIN: tuple[k.Step, ...] = (
     k.Produce(operation="first", records=3, acks=-1, **_T0),
     k.AwaitHighWatermark(brokers=_ALL, high_watermark=3, **_T0),
 )
+
+
+def _without_0(name: str, fault: k.Fault) -> tuple[k.Step, ...]:
+    """Broker 0 is away by a fault of that name, and comes back."""
+    return (
+        k.Inject(name=name, fault=fault),
+        k.AwaitState(leader=1, isr=(1, 2), **_T0),
+        k.Produce(operation="without-0", records=2, acks=-1, **_T0),
+        k.Heal(name=name),
+        k.AwaitState(leader=1, isr=_ALL, **_T0),
+        k.Produce(operation="with-0", records=1, acks=-1, **_T0),
+    )
+
+
 _LEADER_KILLED: tuple[k.Step, ...] = (
     *_BEGIN,
     k.Produce(operation="leader-only", records=2, acks=1, **_T0),
-    k.Inject(name="0-down", fault=k.KillBroker(broker=0)),
-    k.AwaitState(leader=1, isr=(1, 2), **_T0),
-    k.Produce(operation="without-0", records=2, acks=-1, **_T0),
-    k.Heal(name="0-down"),
-    k.AwaitState(leader=1, isr=_ALL, **_T0),
-    k.Produce(operation="with-0", records=1, acks=-1, **_T0),
+    *_without_0("0-down", k.KillBroker(broker=0)),
     k.TakeSnapshot(label="level"),
 )
 _ZOMBIE: tuple[k.Step, ...] = (
@@ -54,12 +63,7 @@ _FENCED: tuple[k.Step, ...] = (
 _MOVED: tuple[k.Step, ...] = (
     *_BEGIN,
     k.Inject(name="moved", fault=k.MoveController()),
-    k.Inject(name="0-stopped", fault=k.StopBroker(broker=0)),
-    k.AwaitState(leader=1, isr=(1, 2), **_T0),
-    k.Produce(operation="without-0", records=2, acks=-1, **_T0),
-    k.Heal(name="0-stopped"),
-    k.AwaitState(leader=1, isr=_ALL, **_T0),
-    k.Produce(operation="with-0", records=1, acks=-1, **_T0),
+    *_without_0("0-stopped", k.StopBroker(broker=0)),
 )
 _LOG_LOST: tuple[k.Step, ...] = (
     *_BEGIN,
