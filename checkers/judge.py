@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from kchaos.checkers.availability import Availability, bounds_not_measured, bounds_of, measure
 from kchaos.checkers.cross_checks import disagreements
+from kchaos.checkers.decision_points import decision_points
 from kchaos.checkers.errors import CheckError, ModelError
 from kchaos.checkers.evidence.about import Outcome
 from kchaos.checkers.evidence.assembling import run_evidence
@@ -225,9 +226,10 @@ class _Judging:
         witnesses = self.attempt(
             "looking for witnesses", lambda: find_witnesses(expectation, evidence)
         )
-        availability, different, had = None, list[str](), None
+        availability, different, had, points = None, list[str](), None, None
         if read is not None:
             had = self.attempt("counting occasions", lambda: occasions(read, prediction))
+            points = self.attempt("counting points", lambda: decision_points(read, prediction))
             availability = self.attempt("measuring availability", lambda: measure(read))
             # What is compared is read here, and hashed for the seal.
             different += (
@@ -280,6 +282,7 @@ class _Judging:
             prediction=prediction,
             availability=availability,
             occasions=had or {},
+            points=points or (),
         )
 
     def _verdict(

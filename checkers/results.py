@@ -49,6 +49,7 @@ class Results:
         prediction: What the model said, or None.
         availability: For how long what had no service; None where the evidence could not be read.
         occasions: How often it had each of `checkers.occasions.OCCASIONS`, if at all.
+        points: The decision points that it came to (`checkers.decision_points`).
     """
 
     entry: str = ""
@@ -79,6 +80,7 @@ class Results:
     prediction: Prediction | None
     availability: Availability | None = None
     occasions: Mapping[str, int] = field(default_factory=dict, metadata=SOMETIMES)
+    points: tuple[str, ...] = field(default=(), metadata=SOMETIMES)
 
     @property
     def outcome(self) -> str:

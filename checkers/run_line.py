@@ -115,6 +115,7 @@ class RunLine:
         default_factory=lambda: dict.fromkeys(WITHOUT_SERVICE)
     )
     occasions: Mapping[str, int] = field(default_factory=dict)
+    points: tuple[str, ...] = ()
     waited_s: float | None = None
     steps: int = 0
     not_possible: int = 0

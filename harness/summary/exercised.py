@@ -1,4 +1,4 @@
-"""Coverage of a night: faults, pairs of faults that met, occasions, rules of the model.
+"""Coverage of a night: faults, pairs that met, occasions, decision points, rules of the model.
 
 This is simulation coverage, as CCF counts it of its simulated traces (Howard and others, 2024).
 What was seldom there is drawn more often in the next night.
@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from kchaos.checkers.decision_points import POINTS
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.releases.asked import watching_rules
 from kchaos.checkers.occasions import OCCASIONS
@@ -36,6 +37,7 @@ class Exercised:
         pairs: By two kinds, in order: in how many runs both acted at the same time.
         unmet: How many pairs of the kinds that are there never met.
         occasions: By each kind of `checkers.occasions`: in how many runs, and how often in all.
+        points: By decision point of the model: in how many runs; those of `POINTS` without one too.
         rules: By rule: in how many runs it decided something, and in how many it was in force.
     """
 
@@ -44,6 +46,7 @@ class Exercised:
     pairs: Mapping[tuple[str, str], int]
     unmet: int
     occasions: Mapping[str, tuple[int, int]]
+    points: Mapping[str, int]
     rules: Mapping[str, tuple[int, int]]
 
 
@@ -52,6 +55,7 @@ def exercised_by(lines: Sequence[RunLine]) -> Exercised:
     in_runs, times, pairs = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     asked, in_force = Counter[str](), Counter[str]()
     had_by, had = Counter[str](), Counter[str]()
+    reached = Counter(dict.fromkeys(POINTS, 0))
     for line in lines:
         is_walk = "walks" in mix_of(line)
         faults = [(_kind(name, is_walk), begin, end) for name, begin, end in line.faults]
@@ -60,6 +64,7 @@ def exercised_by(lines: Sequence[RunLine]) -> Exercised:
         pairs.update(_met(faults))
         had_by.update([*line.occasions])
         had.update(line.occasions)
+        reached.update(line.points)
         rules = line.rules or {}
         asked.update(rules.get("asked", ()))
         in_force.update(rules.get("in_force", ()))
@@ -70,6 +75,7 @@ def exercised_by(lines: Sequence[RunLine]) -> Exercised:
         pairs=dict(_frequent_first(pairs)),
         unmet=possible - len(pairs),
         occasions={kind: (had_by[kind], had[kind]) for kind in OCCASIONS},
+        points=dict(_frequent_first(reached)),
         rules={rule: (asked[rule], count) for rule, count in _frequent_first(in_force)},
     )
 

@@ -166,6 +166,7 @@ def json_of(summary: Summary, folder: Path, given: Sequence[Advice] = ()) -> dic
                 {"kind": kind, "runs": runs, "times": times}
                 for kind, (runs, times) in summary.exercised.occasions.items()
             ],
+            "points": dict(summary.exercised.points),
             "rules": [
                 {"rule": rule, "decided_in": asked, "in_force_in": known}
                 for rule, (asked, known) in summary.exercised.rules.items()

@@ -485,6 +485,7 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
         "seconds": results.seconds,
         "service": dict.fromkeys(WITHOUT_SERVICE) | {"without_leader_s": 1.0},
         "occasions": results.occasions,
+        "points": [*results.points],
         # The run's folder tells these.
         "mode": None,
         "waited_s": None,

@@ -139,6 +139,8 @@ def truncate(world: World, broker_id: int, partition: TopicPartition, offset: in
                 target_offset=offset,
                 log_end_offset_before=before.log_end_offset,
                 high_watermark=high_watermark,
+                is_inside_batch=len(log.batches) < len(before.batches)
+                and before.batches[len(log.batches)].base_offset < offset,
             )
         )
         high_watermark = generation.high_watermark_after_truncation(high_watermark, offset)

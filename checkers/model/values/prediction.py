@@ -159,7 +159,11 @@ class EpochRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """One truncation that changed a follower's log or log end offset."""
+    """One truncation that changed a follower's log or log end offset.
+
+    Attributes:
+        is_inside_batch: Whether a batch that went begins before the target.
+    """
 
     broker: int
     topic: str
@@ -167,6 +171,7 @@ class Truncation:
     target_offset: int
     log_end_offset_before: int
     high_watermark: int
+    is_inside_batch: bool = field(default=False, metadata=SOMETIMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kchaos.checkers.decision_points import POINTS
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.releases.asked import watching_rules
 from kchaos.checkers.model.releases.composition import generation_for, owners_of
@@ -48,6 +49,14 @@ def test_an_occasion_that_no_run_had_is_counted_as_none() -> None:
     assert told["election"] == (2, 3)
     assert told["truncation"] == (0, 0)
     assert {*told} == {*OCCASIONS}
+
+
+def test_a_decision_point_that_no_run_came_to_is_listed_too() -> None:
+    point, other = "truncation: inside a batch", "Fetch: UNKNOWN_SERVER_ERROR"
+    told = exercised_by([RunLine(points=(point, other)), RunLine(points=(point,)), RunLine()])
+    assert (told.points[point], told.points[other]) == (2, 1)
+    assert told.points["Fetch: records"] == 0
+    assert {*told.points} == {*POINTS, other}
 
 
 def test_a_night_leans_towards_what_was_seldom_or_never_there() -> None:
