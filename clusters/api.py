@@ -1,6 +1,6 @@
 """Protocols that every driver offers: clusters, brokers, and what can be done to them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
@@ -13,6 +13,8 @@ from kchaos.clusters.spec import ClusterSpec
 
 Stage = Literal["zookeeper", "migration", "kraft"]
 """Stage of a node's migration: in migration mode a broker still uses ZooKeeper."""
+MigrationState = Literal["migration", "post-migration"]
+"""State of a migration by the metadata log: dual write, or its end."""
 
 
 @runtime_checkable
@@ -239,8 +241,9 @@ class Cluster(Protocol):
     def controllers(self) -> Mapping[int, Broker]:
         """The controllers of a KRaft cluster by node id; none with ZooKeeper."""
 
-    is_kraft: bool
-    """Whether KRaft controllers are asked for metadata now; a migration changes it."""
+    @property
+    def is_kraft(self) -> bool:
+        """Whether KRaft controllers are asked for metadata now; a migration changes it."""
 
     def provision_controllers(self) -> None:
         """Start the KRaft controllers of a cluster that migrates; return once they have a leader.
@@ -251,8 +254,13 @@ class Cluster(Protocol):
     def deprovision_controllers(self) -> None:
         """Stop the controllers of a migration, and have brokers elect one of them again."""
 
-    def migration_state(self) -> str:
-        """Return a migration's state by the metadata log; "copying" until ZooKeeper knows of it."""
+    def await_migration(
+        self, state: MigrationState, *, timeout_s: float, abort: Callable[[], None]
+    ) -> None:
+        """Return once a migration has come to this state; controllers are asked for metadata then.
+
+        Raises what ``abort`` raises, and AwaitTimeout.
+        """
 
     def metadata_folders(self) -> Mapping[int, Path]:
         """Return each node's copy of the metadata log by node id; none with ZooKeeper."""

@@ -254,7 +254,8 @@ def no_such_member(view: ClusterView, member: int) -> str:
 def refused_by_mode(fault: Any, spec: ClusterSpec, releases: Mapping[int, str]) -> str:
     """Return why a fault cannot act with ZooKeeper or with KRaft, before the start, or "".
 
-    The cluster is made by this specification, and has these releases by broker.
+    The cluster is made by this specification, and has these releases by broker. One that migrates
+    has both modes, one after the other.
     """
     any_release = next(iter(releases.values()))
 
@@ -262,14 +263,17 @@ def refused_by_mode(fault: Any, spec: ClusterSpec, releases: Mapping[int, str]) 
         release = releases.get(broker, any_release)
         return BrokerView(broker=broker, release=release, capabilities=frozenset())
 
-    view = ClusterView(
-        brokers={broker: node(broker) for broker in releases},
-        controllers={controller: node(controller) for controller in spec.controller_ids},
-        has_dynamic_quorum=spec.has_dynamic_quorum,
-        zookeepers=dict.fromkeys(range(1, spec.zookeepers + 1), True),
-    )
-    why_not = str(fault.available(view))
-    return why_not if why_not.startswith(_KNOWN_BEFORE) else ""
+    quorums = [spec.controller_ids, ()] if spec.migrates else [spec.controller_ids]
+    whys = []
+    for quorum in quorums:
+        view = ClusterView(
+            brokers={broker: node(broker) for broker in releases},
+            controllers={controller: node(controller) for controller in quorum},
+            has_dynamic_quorum=spec.has_dynamic_quorum,
+            zookeepers=dict.fromkeys(range(1, spec.zookeepers + 1), True),
+        )
+        whys.append(str(fault.available(view)))
+    return whys[0] if all(why_not.startswith(_KNOWN_BEFORE) for why_not in whys) else ""
 
 
 def unlinked(view: ClusterView) -> str:

@@ -21,7 +21,7 @@ from kchaos.checkers.formats.metadata_records import (
 from kchaos.clusters.agent.byteman import Agent, byteman_jar
 from kchaos.clusters.agent.gate import Gate
 from kchaos.clusters.agent.points import code_points, controller_bugs
-from kchaos.clusters.api import Stage
+from kchaos.clusters.api import MigrationState, Stage
 from kchaos.clusters.disk.mounting import Disk, mounted
 from kchaos.clusters.errors import BrokerExited, ClusterError, MachineError, ReleaseError
 from kchaos.clusters.kafka.class_archive import ClassSharing
@@ -86,7 +86,7 @@ class JvmCluster:
         self.links: Links | None = None
         self.gate: Gate | None = None
         self.has_given_addresses = False
-        self.is_kraft = spec.is_kraft
+        self._is_migrated = False
         self._say = say or (lambda _text: None)
         self._host = host
         self._offline = offline
@@ -163,17 +163,37 @@ class JvmCluster:
         for controller in self._controllers.values():
             controller.await_ready()
 
-    def migration_state(self) -> str:
-        """Return how far a migration has come; see ``clusters.api.Cluster``."""
-        state = "none" if self._kraft is None else self._kraft.migration_state()
-        is_copied = state != "migration" or ZooKeeperMetadata(self.zookeeper()).is_written_back()
-        return state if is_copied else "copying"
+    @property
+    def is_kraft(self) -> bool:
+        """Whether controllers are asked for metadata now; see ``clusters.api.Cluster``."""
+        return self.spec.is_kraft or self._is_migrated
+
+    def await_migration(
+        self, state: MigrationState, *, timeout_s: float, abort: Callable[[], None]
+    ) -> None:
+        """Return once a migration has come to this state; see ``clusters.api.Cluster``."""
+
+        def reached() -> str:
+            reached = "none" if self._kraft is None else self._kraft.migration_state()
+            in_both = ZooKeeperMetadata(self.zookeeper()).is_written_back
+            return "copying" if reached == "migration" and not in_both() else reached
+
+        await_until(
+            lambda: reached() == state,
+            timeout_s=timeout_s,
+            waiting_for=f"the state {state} of the migration",
+            last_seen=reached,
+            remedy="see controllers/N/server.log for KRaftMigrationDriver; every broker has to be "
+            "registered in migration mode",
+            abort=abort,
+        )
+        self._is_migrated = True
 
     def deprovision_controllers(self) -> None:
         """Stop a migration's controllers and give ZooKeeper its office back; see ``Cluster``."""
         for controller in self._controllers.values():
             controller.stop()
-        self.is_kraft = False
+        self._is_migrated = False
         ZooKeeperMetadata(self.zookeeper()).end_migration()
 
     def record_definitions(self) -> Mapping[str, bytes]:

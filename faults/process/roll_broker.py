@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from kchaos.checkers import acts, observations
-from kchaos.clusters.api import Cluster, Killable, Restartable
+from kchaos.clusters.api import Cluster, Killable, Restartable, Stage
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import judging_release_of, release_of
 from kchaos.clusters.settings import broker_settings_refused
@@ -37,7 +37,7 @@ class RollBroker:
     kafka: str = ""
     properties: tuple[tuple[str, str], ...] = ()
     judged_as: str = ""
-    stage: Literal["", "zookeeper", "migration", "kraft"] = ""
+    stage: Literal["", Stage] = ""
     timeout_s: float = 60
 
     lasting: ClassVar[bool] = False

@@ -4,8 +4,8 @@ Source: Kafka's documentation of operations, ZooKeeper to KRaft migration (docs/
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
+from kchaos.clusters.api import MigrationState
 from kchaos.clusters.links import ApiKey
 from kchaos.clusters.system.waiting import await_until
 from kchaos.faults.api import links_of
@@ -31,22 +31,14 @@ class AwaitMigration:
     the offset of what was copied. From then on the controllers are asked for metadata.
     """
 
-    state: Literal["migration", "post-migration"]
+    state: MigrationState
     timeout_s: float = GATE_S
 
     def perform(self, play: Play) -> None:
         """Wait until it is so, or raise AwaitTimeout."""
-        cluster = play.cluster
-        await_until(
-            lambda: cluster.migration_state() == self.state,
-            timeout_s=self.timeout_s,
-            waiting_for=f"the state {self.state} of the migration",
-            last_seen=cluster.migration_state,
-            remedy="see controllers/N/server.log for KRaftMigrationDriver; every broker has to be "
-            "registered in migration mode",
-            abort=gates.no_exit(play),
+        play.cluster.await_migration(
+            self.state, timeout_s=self.timeout_s, abort=gates.no_exit(play)
         )
-        cluster.is_kraft = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,13 @@ with KRaft after levels were lowered again and snapshots stand for what an old b
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import Literal
 
 from kchaos.checkers.acts import Mode
+from kchaos.clusters.api import Stage
 from kchaos.clusters.releases import METADATA_VERSION, Release, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.clusters.spec import FIRST_CONTROLLER, BrokerSpec, ClusterSpec
@@ -92,6 +93,10 @@ _BACK_IN_SYNC_S = 60.0
 _RECORDS = 5
 RATE = 5.0
 """Records a second that clients write, all producers together."""
+_DECIDED_BY_KRAFT = (KRAFT, FINALIZE, KRAFT_BACK)
+"""The phases of a migration before whose rolls KRaft controllers decide."""
+_HYBRID_LEFT_OUT = ("hold-metadata", "unregister")
+"""Kinds left out while brokers are in migration mode: such a broker reads no metadata log."""
 _FAULTS = (1, 3)
 """So many random acts come before each roll."""
 
@@ -229,7 +234,7 @@ class Phase:
         nodes: Brokers or controllers that are rolled.
         stage: The stage of a migration that each enters; "" where nothing migrates.
         before: Steps before the first roll.
-        after: Steps right after the last one.
+        after: Steps after the last one, once everything is healed.
         levels: Feature levels, which are set one after the other.
         is_downgrade: Whether these are lower than before.
     """
@@ -239,7 +244,7 @@ class Phase:
     kafka: str = ""
     properties: tuple[tuple[str, str], ...] = ()
     nodes: tuple[int, ...] = ()
-    stage: Literal["", "zookeeper", "migration", "kraft"] = ""
+    stage: Literal["", Stage] = ""
     before: tuple[Step, ...] = ()
     after: tuple[Step, ...] = ()
     levels: tuple[tuple[str, int], ...] = ()
@@ -300,10 +305,6 @@ def _require_migration(upgrade: Upgrade) -> None:
         )
     if upgrade.is_kraft or upgrade.one_roll:
         raise UsageError("--migrate is from ZooKeeper: it goes without --mode kraft and --one-roll")
-    if upgrade.mix:
-        raise UsageError(
-            "--migrate goes without --fault: schedules of faults know one place of the metadata"
-        )
     if upgrade.back_from == FINALIZE or upgrade.finalize:
         raise UsageError(f"there is no way back: {NO_WAY_BACK}; known are {', '.join(WAYS_BACK)}")
     if upgrade.back:
@@ -487,14 +488,12 @@ def _variation(upgrade: Upgrade) -> str:
     return "".join(parts) + (f", with faults ({upgrade.mix})" if upgrade.mix else "")
 
 
-def _weights(upgrade: Upgrade) -> Mapping[str, float]:
-    """Return the weight of each kind of act in an upgrade."""
-    left_out = {} if upgrade.stepped else dict.fromkeys(LEFT_OUT, 0.0)
-    return (
-        {**step_weights_of(upgrade.mix, is_kraft=upgrade.is_kraft), **left_out}
-        if upgrade.mix
-        else {}
-    )
+def _weights(upgrade: Upgrade, phase: str, *, is_kraft: bool) -> Mapping[str, float]:
+    """Return the weight of each kind of act in a phase of an upgrade."""
+    left_out = (*_HYBRID_LEFT_OUT * (phase in (KRAFT, KRAFT_BACK)),)
+    left_out += () if upgrade.stepped else LEFT_OUT
+    weights = step_weights_of(upgrade.mix, is_kraft=is_kraft) if upgrade.mix else {}
+    return {kind: 0.0 if kind in left_out else weight for kind, weight in weights.items()}
 
 
 class _Rolls:
@@ -513,9 +512,8 @@ class _Rolls:
                 first_broker=first_broker,
                 has_epochs=older.number >= _LEADER_EPOCHS,
                 unclean=settings_of(upgrade).get("unclean.leader.election.enable") == "true",
-                quorum=upgrade.quorum,
             ),
-            weights=_weights(upgrade),
+            weights={},
         )
 
     def steps(self) -> Iterator[Step]:
@@ -530,6 +528,7 @@ class _Rolls:
         for phase in phases(self._upgrade):
             yield Tell(text=f"{phase.name}: {phase.title}")
             yield from phase.before
+            self._enter(phase)
             order = self._random.sample(phase.nodes, len(phase.nodes))
             for node in order:
                 yield from self._act(
@@ -560,7 +559,7 @@ class _Rolls:
     ) -> Iterator[Step]:
         """Yield faults before a roll or a new level, writes meanwhile, and the way into the ISR.
 
-        `then` are steps right after it.
+        `then` are steps once everything is healed: a migration waits for every broker.
         """
         if self._upgrade.mix:
             for _ in range(self._random.randint(*_FAULTS)):
@@ -572,14 +571,24 @@ class _Rolls:
         if self._upgrade.stepped:
             yield from self._under_way()
         yield self._done(Inject(name=name, fault=fault))
-        yield from then
         if self._upgrade.stepped:
             yield from self._answered()
         for name in self._to_heal():
             yield IfPossible(do=self._done(Heal(name=name)))
+        yield from then
         yield IfPossible(do=AwaitInSync(timeout_s=_BACK_IN_SYNC_S))
         if self._upgrade.stepped:
             yield from self._write()
+
+    def _enter(self, phase: Phase) -> None:
+        """Draw the faults of a phase, of the mode that decides before its rolls."""
+        is_kraft = self._upgrade.is_kraft or phase.name in _DECIDED_BY_KRAFT
+        drawing, quorum = self._drawing, self._upgrade.quorum if is_kraft else ()
+        drawing.weights = _weights(self._upgrade, phase.name, is_kraft=is_kraft)
+        if bool(quorum) != bool(drawing.view.quorum):
+            # After a way back any broker may be the controller.
+            controllers = frozenset(() if is_kraft else self._upgrade.brokers)
+            drawing.view = replace(drawing.view, quorum=quorum, controllers=controllers)
 
     def _start_clients(self, topic: CreateTopic) -> Step:
         # A group's offsets are records of an internal topic, which the model is not told of.

@@ -154,10 +154,10 @@ def not_covered(result: SignOff) -> list[str]:
     ]
     if not upgrade.workload:
         texts.append("Transactions, consumer groups and share groups (--workload has its own).")
-    if not upgrade.mix and not upgrade.migrates:
+    if not upgrade.mix:
         texts.append("Faults beside the rolls (--fault).")
     if upgrade.migrates:
-        texts.append("Faults beside the rolls, and what the model predicts (conformance).")
+        texts.append("What the model predicts (conformance).")
         texts.append("ACLs, quotas, SCRAM users and delegation tokens, which are migrated as well.")
     elif not upgrade.is_kraft:
         texts.append("The upgrade of ZooKeeper itself.")

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.faults import HoldRequests, RollBroker, UpdateFeatures
+from kchaos.faults.view import refused_by_mode
 from kchaos.harness.commands.upgrade import UPGRADE_MIXES
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.drawing import view_of
@@ -20,7 +22,7 @@ from kchaos.harness.run.steps_checked import check_modes, check_steps
 from kchaos.harness.steps.clients import Produce
 from kchaos.harness.steps.free_clients import StartClients, StartWorkload, StopClients
 from kchaos.harness.steps.if_possible import AwaitInSync, IfPossible
-from kchaos.harness.steps.migration import AwaitMigration
+from kchaos.harness.steps.migration import AwaitMigration, DeprovisionControllers
 from kchaos.harness.steps.observing import AwaitMetadataSnapshots
 from kchaos.harness.steps.scenario_steps import Heal, Inject
 from kchaos.harness.upgrades.procedure import MIXES, Upgrade, draw_upgrade, phases, require_upgrade
@@ -390,12 +392,38 @@ def test_a_migration_goes_phase_by_phase_and_back_as_it_came(back_from: str, exp
     assert Scenario.from_json(scenario.to_json()) == scenario
 
 
+@pytest.mark.parametrize("mix", MIXES)
+def test_each_phase_of_a_migration_draws_faults_of_the_mode_that_decides(mix: str) -> None:
+    drawn: dict[str, set[str]] = {"zookeeper": set(), "kraft": set()}
+    for seed, back_from in product(range(8), ("", "kraft")):
+        of = upgrade("3.9.1", "3.9.1", mix=mix, migrates=True, back_from=back_from, controllers=3)
+        require_upgrade(of, unsupported=False)
+        scenario = draw_upgrade(seed, of)
+        check_steps(scenario)
+        check_modes(scenario, {"3.9.1": "3.9.1"})
+        mode: Mode = "zookeeper"
+        acting: set[str] = set()
+        for step in scenario.steps:
+            inner = step.do if isinstance(step, IfPossible) else step
+            if isinstance(inner, AwaitMigration | DeprovisionControllers):
+                # The controllers wait for every broker, so nothing acts.
+                assert not acting
+                mode = "kraft" if isinstance(inner, AwaitMigration) else "zookeeper"
+            elif isinstance(inner, Inject) and not isinstance(inner.fault, RollBroker):
+                decides = ClusterSpec(brokers=scenario.cluster.brokers, mode=mode)
+                assert not refused_by_mode(inner.fault, decides, dict.fromkeys(BROKERS, "3.9.1"))
+                drawn[mode].add(inner.name.rpartition("-")[0])
+                acting |= {inner.name} if inner.fault.lasting else set()
+            elif isinstance(inner, Heal):
+                acting.discard(inner.name)
+    assert all(drawn.values())
+
+
 @pytest.mark.parametrize(
     ("of", "why"),
     [
         ({"back_from": "finalize"}, "finalized cannot go back to ZooKeeper .*docs/ops.html"),
         ({"back": True}, "--back is for binaries: --back-from says"),
-        ({"mix": "mixed"}, "--migrate goes without --fault"),
         ({"mode": "kraft"}, "--migrate is from ZooKeeper"),
         ({"migrates": False, "back_from": "kraft"}, "--back-from is for --migrate"),
         ({"older": "3.6.2", "back_from": "kraft"}, "the first that has directions is that of 3.7"),
