@@ -6,6 +6,7 @@ from kchaos.checkers import observations
 from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Broker, Cluster
 from kchaos.clusters.links import LinkRecord
+from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.system.interrupts import check_interrupt
 from kchaos.clusters.system.waiting import await_until
 
@@ -50,7 +51,8 @@ def await_registration_gone(cluster: Cluster, broker: int, *, czxid: int) -> Bro
 def await_unregistered(cluster: Cluster, broker: int) -> BrokerSeen:
     """Wait until `/brokers/ids/N` is gone.
 
-    It stays where the broker was a controller too, and too few are left to decide anything.
+    It stays where the broker was a controller too, and too few are left to decide anything. In a
+    migration a broker is registered in two places, and starts again once it is in neither.
 
     Raises:
         AwaitTimeout: It is still there.
@@ -58,10 +60,20 @@ def await_unregistered(cluster: Cluster, broker: int) -> BrokerSeen:
     return _await(
         cluster,
         broker,
-        lambda seen: seen.czxid is None or (broker in cluster.controllers and not decides(cluster)),
+        lambda seen: (
+            (seen.czxid is None and not _has_znode(cluster, broker))
+            or (broker in cluster.controllers and not decides(cluster))
+        ),
         f"the registration of broker {broker} to go away",
         "its session lives as long as zookeeper.session.timeout.ms",
     )
+
+
+def _has_znode(cluster: Cluster, broker: int) -> bool:
+    """Return whether a broker of a cluster that migrates is registered with ZooKeeper."""
+    if not cluster.spec.migrates:
+        return False
+    return ZooKeeperMetadata(cluster.zookeeper()).registration(broker) is not None
 
 
 def decides(cluster: Cluster) -> bool:

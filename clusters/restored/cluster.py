@@ -6,6 +6,7 @@ from pathlib import Path
 from kchaos.checkers.folders import plain
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.kafka.distribution import Distribution
+from kchaos.clusters.releases import release_of
 from kchaos.clusters.restored import criu
 from kchaos.clusters.restored.image import ImageKey, WantedJvm, restored
 from kchaos.clusters.restored.images import image_of, why_not
@@ -61,7 +62,9 @@ class RestoringHost(LocalHost):
         key = ImageKey(
             java=wanted.template[0],
             distribution=distribution,
-            is_kraft=self._spec.is_kraft or wanted.role == "controller",
+            is_kraft=self._spec.is_kraft
+            or wanted.role == "controller"
+            or release_of(distribution.release).modes == ("kraft",),
             broker_heap_mib=self._spec.broker_heap_mib,
         )
         return image_of(key, wanted, offline=self._offline, say=self._say)

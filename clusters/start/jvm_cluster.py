@@ -369,9 +369,9 @@ class JvmCluster:
         """
         newest = max(distributions.values(), key=lambda d: release_of(d.release))
         oldest = min(release_of(d.release) for d in distributions.values())
-        kafka = next(
-            broker.kafka for broker in self.spec.brokers if distributions[broker.id] is newest
-        )
+        # Before its controllers are provisioned a cluster may have been upgraded.
+        brokers = self._brokers.values() or self.spec.brokers
+        kafka = next(broker.kafka for broker in brokers if distributions[broker.id] is newest)
         combined = self.spec.combined
         if not combined:
             count = len(self.spec.controller_ids)

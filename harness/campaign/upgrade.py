@@ -26,9 +26,9 @@ from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.seeds import seed_text
 from kchaos.harness.steps.scenario_steps import Inject
 from kchaos.harness.upgrades.notes import change_texts, rules_between
-from kchaos.harness.upgrades.pairs import mode_of, require_migration
+from kchaos.harness.upgrades.pairs import mode_of, require_migration, via_of
 from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade, phases, require_upgrade
-from kchaos.harness.upgrades.rendering import PAGE, headline, supported, write_sign_off
+from kchaos.harness.upgrades.rendering import PAGE, headline, hop_texts, supported, write_sign_off
 from kchaos.harness.upgrades.sign_off import GREEN, RED, SAFE, SignOff, run_of
 
 _OWN_JAR = re.compile(r"kafka_2\.\d+-[^/]*\.jar")
@@ -88,9 +88,11 @@ def upgrade_of(
         claimed = nearest
     older_release = _release(older[0], options, say)
     oldest = release_of(older_release)
-    of_mode = mode_of(oldest, release_of(claimed), mode)
-    if migrates:
-        require_migration(oldest, release_of(claimed))
+    newest = release_of(claimed)
+    via = via_of(oldest, newest, mode, migrates=migrates)
+    of_mode = "zookeeper" if via else mode_of(oldest, newest, mode)
+    if migrates and not via:
+        require_migration(oldest, newest)
     own, ids = None, tuple(range(brokers))
     if properties is not None:
         own = own_settings(properties, oldest, is_kraft=of_mode == "kraft", brokers=brokers)
@@ -110,7 +112,8 @@ def upgrade_of(
         brokers=ids,
         mode=of_mode,
         controllers=controllers,
-        migrates=migrates,
+        migrates=migrates or bool(via),
+        via=via,
         back_from=back_from,
     )
     require_upgrade(upgrade, unsupported=unsupported)
@@ -142,7 +145,8 @@ def play_upgrade(
     # A broken or unknown Kafka is refused before the first cluster starts.
     digests = {
         name: digest_of(fetch(kafka, driver=options.driver, offline=options.offline, say=say))
-        for name, kafka in zip(upgrade.names, (upgrade.older, upgrade.newer), strict=True)
+        for hop in upgrade.hops
+        for name, kafka in zip(hop.names, (hop.older, hop.newer), strict=True)
     }
     folder = folder or options.runs_directory / f"sign-off-{upgrade.case}-{seed}"
     runs_text = "1 run" if runs == 1 else f"{runs} runs"
@@ -239,9 +243,8 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
 
 def plan_lines(upgrade: Upgrade, seed: int | None) -> list[str]:
     """Lines of a plan, while nothing is run: the phases, the order of a seed, what differs."""
-    result = SignOff(upgrade=upgrade, runs=[], wanted=0)
-    lines = [f"upgrade from {upgrade.pair}", *wrapped(supported(result))]
-    lines += [line for text in upgrade.own_texts for line in wrapped(text)]
+    texts = [*(hop_texts(upgrade) or [supported(upgrade)]), *upgrade.own_texts]
+    lines = [f"upgrade from {upgrade.pair}", *(line for text in texts for line in wrapped(text))]
     orders = _orders(draw_upgrade(seed, upgrade)) if seed is not None else {}
     for number, phase in enumerate(phases(upgrade), start=1):
         order = ", ".join(map(str, orders.get(phase.name, ()))) or "any order"

@@ -52,7 +52,7 @@ UPGRADE_MIXES = (*opt.FREE_MIX_NAMES, "disks", "topics")
     "--migrate",
     "migrates",
     is_flag=True,
-    help="From ZooKeeper to KRaft, at one release: --from alone names it.",
+    help="From ZooKeeper to KRaft: at the release of --from, or on the way to --to 4.x.",
 )
 @click.option(
     "--back-from",
@@ -144,8 +144,8 @@ def upgrade(
     protocol is raised, and then the message format where an old one was kept. With KRaft new
     binaries go to controllers, then to brokers, and then feature levels are raised. The seed sets
     the orders, the place of the controller and the faults. A migration goes from ZooKeeper to
-    KRaft. Exit codes: 0 green, or safe where nothing more is judged, 1 red, 2 unknown;
-    64 what Kafka does not support.
+    KRaft, and from ZooKeeper to 4.x each hop is run on one cluster. Exit codes: 0 green, or safe
+    where nothing more is judged, 1 red, 2 unknown; 64 what Kafka does not support.
     """
     from kchaos.harness.campaign.schedules import any_seed
     from kchaos.harness.campaign.upgrade import (

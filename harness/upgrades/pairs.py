@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kchaos.checkers.acts import Mode
-from kchaos.clusters.releases import FIRST_KRAFT, METADATA_VERSION, Release
+from kchaos.clusters.releases import FIRST_KRAFT, LINES, METADATA_VERSION, Release
 from kchaos.harness.errors import UsageError
 
 _PAGE = "docs/upgrade.html"
@@ -89,6 +89,18 @@ def mode_of(older: Release, newer: Release, wanted: Mode | None) -> Mode:
     return wanted or ("kraft" if "kraft" in (older.modes[0], newer.modes[0]) else "zookeeper")
 
 
+def via_of(older: Release, newer: Release, wanted: Mode | None, *, migrates: bool) -> str:
+    """Return the release at which a cluster with ZooKeeper goes to KRaft on its way; "" for none.
+
+    A cluster of a release that has both is meant to have KRaft, unless it `migrates`.
+    """
+    crosses = "zookeeper" in older.modes and "zookeeper" not in newer.modes
+    if wanted or not crosses or not (migrates or older.modes == ("zookeeper",)):
+        return ""
+    last = next(line for line in reversed(LINES) if "zookeeper" in line.modes)
+    return older.text if older.line == last else last.known[-1]
+
+
 def require_playable(older: Release, newer: Release, mode: Mode = "zookeeper") -> None:
     """Refuse a pair that cannot be played, supported or not.
 
@@ -120,7 +132,7 @@ def require_migration(older: Release, newer: Release) -> None:
     if older.number != newer.number:
         raise UsageError(
             f"a migration from ZooKeeper to KRaft is at one release, not from {older.text} to "
-            f"{newer.text}: software is not to be upgraded at the same time, {documented(newer)}"
+            f"{newer.text}: software is not to be upgraded at the same time, {_OPERATIONS} at 3.8.0"
         )
     if "zookeeper" not in older.modes:
         raise UsageError(

@@ -93,8 +93,6 @@ _BACK_IN_SYNC_S = 60.0
 _RECORDS = 5
 RATE = 5.0
 """Records a second that clients write, all producers together."""
-_DECIDED_BY_KRAFT = (KRAFT, FINALIZE, KRAFT_BACK)
-"""The phases of a migration before whose rolls KRaft controllers decide."""
 _HYBRID_LEFT_OUT = ("hold-metadata", "unregister")
 """Kinds left out while brokers are in migration mode: such a broker reads no metadata log."""
 _FAULTS = (1, 3)
@@ -122,6 +120,7 @@ class Upgrade:
         mode: Where the cluster keeps its metadata.
         controllers: How many KRaft controllers there are.
         migrates: Whether a cluster with ZooKeeper goes to KRaft, at one release.
+        via: That release, if others come before or after; "" for one hop.
         back_from: The last phase of a migration before the way back; "" for no way back.
     """
 
@@ -141,12 +140,24 @@ class Upgrade:
     mode: Mode = "zookeeper"
     controllers: int = 1
     migrates: bool = False
+    via: str = ""
     back_from: str = ""
 
     @property
     def is_kraft(self) -> bool:
         """Whether KRaft controllers keep the metadata."""
         return self.mode == "kraft"
+
+    @property
+    def hops(self) -> tuple["Upgrade", ...]:
+        """The upgrades that Kafka documents one after the other, on one cluster."""
+        if not self.via:
+            return (self,)
+        before = replace(self, newer=self.via, newer_release=self.via, via="", migrates=False)
+        migration = replace(before, older=self.via, older_release=self.via, migrates=True)
+        after = replace(self, older=self.via, older_release=self.via, via="", mode="kraft")
+        hops = (before, migration, replace(after, migrates=False))
+        return hops[self.older == self.via :]
 
     @property
     def quorum(self) -> tuple[int, ...]:
@@ -176,6 +187,8 @@ class Upgrade:
     @property
     def pair(self) -> str:
         """Both releases, for people."""
+        if self.via:
+            return f"{self.names[0]} with ZooKeeper to {self.names[1]} with KRaft"
         if self.migrates:
             return f"{self.names[0]} with ZooKeeper to KRaft"
         return " to ".join(self.names)
@@ -189,7 +202,9 @@ class Upgrade:
     def case(self) -> str:
         """The case of its scenarios: the pair, and what is unusual of the procedure."""
         words = [self.older_release, "to", self.newer_release]
-        if self.migrates:
+        if self.via:
+            words += ["zookeeper-to-kraft"]
+        elif self.migrates:
             words = [self.older_release, "zookeeper-to-kraft"]
             words += [f"back-from-{self.back_from}"] * bool(self.back_from)
         words += ["build"] * (self.newer != self.newer_release)
@@ -205,6 +220,8 @@ class Upgrade:
     @property
     def why_unsupported(self) -> str:
         """Why Kafka does not support it; "" if it does."""
+        if self.via:
+            return next((why for hop in self.hops if (why := hop.why_unsupported)), "")
         if self.migrates:
             return why_no_way_back(release_of(self.older_release)) if self.back_from else ""
         return why_unsupported(
@@ -237,6 +254,7 @@ class Phase:
         after: Steps after the last one, once everything is healed.
         levels: Feature levels, which are set one after the other.
         is_downgrade: Whether these are lower than before.
+        mode: Where the cluster keeps its metadata when its rolls begin.
     """
 
     name: str
@@ -249,6 +267,7 @@ class Phase:
     after: tuple[Step, ...] = ()
     levels: tuple[tuple[str, int], ...] = ()
     is_downgrade: bool = False
+    mode: Mode = "zookeeper"
 
 
 def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
@@ -257,6 +276,16 @@ def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
     Raises:
         UsageError: The message says why, and what to do.
     """
+    if upgrade.via and (upgrade.goes_back or upgrade.finalize or upgrade.one_roll):
+        raise UsageError(
+            f"{upgrade.pair} is {len(upgrade.hops)} hops, and --back, --back-from, --finalize "
+            f"and --one-roll are of one: run that hop by itself, as --from {upgrade.via}"
+        )
+    for hop in upgrade.hops:
+        _require_hop(hop, unsupported=unsupported)
+
+
+def _require_hop(upgrade: Upgrade, *, unsupported: bool) -> None:
     older, newer = release_of(upgrade.older_release), release_of(upgrade.newer_release)
     require_playable(older, newer, upgrade.mode)
     if upgrade.migrates:
@@ -316,6 +345,12 @@ def _require_migration(upgrade: Upgrade) -> None:
 
 def phases(upgrade: Upgrade) -> tuple[Phase, ...]:
     """Return the rolls of an upgrade, and changes of its feature levels, in order."""
+    if upgrade.via:
+        return tuple(
+            replace(phase, name=phase.name if hop.migrates else f"{phase.name}-{hop.newer_release}")
+            for hop in upgrade.hops
+            for phase in phases(hop)
+        )
     older, newer = release_of(upgrade.older_release), release_of(upgrade.newer_release)
     if upgrade.migrates:
         return _phases_of_migration(upgrade)
@@ -354,16 +389,18 @@ def _phases_of_migration(upgrade: Upgrade) -> tuple[Phase, ...]:
     title = "the brokers enter migration mode, and metadata go to both logs"
     after = (reached(state="migration"),)
     migration = of_brokers(name=MIGRATION, title=title, stage="migration", after=after)
-    kraft = of_brokers(name=KRAFT, title="the brokers use KRaft alone", stage="kraft")
+    title = "the brokers use KRaft alone"
+    kraft = of_brokers(name=KRAFT, title=title, stage="kraft", mode="kraft")
     finalize = Phase(
         name=FINALIZE,
         title="the controllers leave migration mode",
         nodes=upgrade.quorum,
         stage="kraft",
+        mode="kraft",
         after=(reached(state="post-migration"),),
     )
     title = "the brokers are in migration mode with ZooKeeper again"
-    kraft_back = of_brokers(name=KRAFT_BACK, title=title, stage="migration")
+    kraft_back = of_brokers(name=KRAFT_BACK, title=title, stage="migration", mode="kraft")
     title = "the controllers stop, and a broker becomes the controller"
     before = (DeprovisionControllers(timeout_s=_ROLL_S),)
     deprovision = Phase(name=DEPROVISION, title=title, before=before)
@@ -398,7 +435,7 @@ def _phases_with_kraft(upgrade: Upgrade, older: Release, newer: Release) -> tupl
     if upgrade.back:
         raised = (features, _features(FEATURES_BACK, newer, older)) if upgrade.finalize else ()
         order = (*rolls, *raised, *_way_back(upgrade, older.text))
-    return tuple(phase for phase in order if phase.nodes or phase.levels)
+    return tuple(replace(phase, mode="kraft") for phase in order if phase.nodes or phase.levels)
 
 
 def _features(name: str, older: Release, newer: Release) -> Phase:
@@ -488,10 +525,11 @@ def _variation(upgrade: Upgrade) -> str:
     return "".join(parts) + (f", with faults ({upgrade.mix})" if upgrade.mix else "")
 
 
-def _weights(upgrade: Upgrade, phase: str, *, is_kraft: bool) -> Mapping[str, float]:
+def _weights(upgrade: Upgrade, phase: Phase) -> Mapping[str, float]:
     """Return the weight of each kind of act in a phase of an upgrade."""
-    left_out = (*_HYBRID_LEFT_OUT * (phase in (KRAFT, KRAFT_BACK)),)
-    left_out += () if upgrade.stepped else LEFT_OUT
+    left_out: tuple[str, ...] = () if upgrade.stepped else LEFT_OUT
+    left_out += _HYBRID_LEFT_OUT if phase.name in (KRAFT, KRAFT_BACK) else ()
+    is_kraft = phase.mode == "kraft"
     weights = step_weights_of(upgrade.mix, is_kraft=is_kraft) if upgrade.mix else {}
     return {kind: 0.0 if kind in left_out else weight for kind, weight in weights.items()}
 
@@ -582,12 +620,11 @@ class _Rolls:
 
     def _enter(self, phase: Phase) -> None:
         """Draw the faults of a phase, of the mode that decides before its rolls."""
-        is_kraft = self._upgrade.is_kraft or phase.name in _DECIDED_BY_KRAFT
-        drawing, quorum = self._drawing, self._upgrade.quorum if is_kraft else ()
-        drawing.weights = _weights(self._upgrade, phase.name, is_kraft=is_kraft)
+        drawing, quorum = self._drawing, self._upgrade.quorum if phase.mode == "kraft" else ()
+        drawing.weights = _weights(self._upgrade, phase)
         if bool(quorum) != bool(drawing.view.quorum):
             # After a way back any broker may be the controller.
-            controllers = frozenset(() if is_kraft else self._upgrade.brokers)
+            controllers = frozenset(() if quorum else self._upgrade.brokers)
             drawing.view = replace(drawing.view, quorum=quorum, controllers=controllers)
 
     def _start_clients(self, topic: CreateTopic) -> Step:

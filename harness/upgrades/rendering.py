@@ -18,7 +18,7 @@ from kchaos.harness.report.templates import templates
 from kchaos.harness.summary.rendering import write_whole
 from kchaos.harness.upgrades.notes import LEVELS
 from kchaos.harness.upgrades.pairs import OF_4, documented, led_from
-from kchaos.harness.upgrades.procedure import RATE, settings_of
+from kchaos.harness.upgrades.procedure import RATE, Upgrade, settings_of
 from kchaos.harness.upgrades.sign_off import (
     GREEN,
     RED,
@@ -80,7 +80,7 @@ def _shown(result: SignOff, folder: Path) -> dict[str, Any]:
         "headline": headline(result),
         "symbol": _SYMBOLS[result.answer],
         "reason": reason(result),
-        "supported": supported(result),
+        "supported": supported(result.upgrade),
         "clients": clients(result),
         "seconds": _seconds,
         "phases": phases,
@@ -169,9 +169,10 @@ def not_covered(result: SignOff) -> list[str]:
 
 def levels_before_and_after(result: SignOff) -> list[tuple[str, int, int]]:
     """Return each feature with its level before and after an upgrade with KRaft."""
-    if not result.upgrade.is_kraft:
+    last = result.upgrade.hops[-1]
+    if not last.is_kraft:
         return []
-    older = release_of(result.upgrade.older_release).feature_levels
+    older = release_of(last.older_release).feature_levels
     rolls = [roll for run in result.runs[-1:] for phase in run.phases for roll in phase.rolls]
     seen = rolls[-1].levels if rolls else {}
     return [
@@ -188,9 +189,10 @@ def _counted(result: SignOff, answer: str) -> str:
     return f"{count} of {runs} runs {'is' if count == 1 else 'are'}"
 
 
-def supported(result: SignOff) -> str:
+def supported(upgrade: Upgrade) -> str:
     """Return whether Kafka supports it, with the source."""
-    upgrade = result.upgrade
+    if upgrade.via:
+        return " ".join(hop_texts(upgrade))
     if why := upgrade.why_unsupported:
         return f"Kafka does not support this: {why}."
     older, newer = release_of(upgrade.older_release), release_of(upgrade.newer_release)
@@ -208,6 +210,12 @@ def supported(result: SignOff) -> str:
             "metadata.log.max.snapshot.interval.ms, 1 hour by default."
         )
     return " ".join(texts)
+
+
+def hop_texts(upgrade: Upgrade) -> list[str]:
+    """Return a sentence for each hop, with its source; none where there is one hop."""
+    hops = upgrade.hops if upgrade.via else ()
+    return [f"Hop {n}, {hop.pair}: {supported(hop)}" for n, hop in enumerate(hops, start=1)]
 
 
 def clients(result: SignOff) -> str:
@@ -270,7 +278,7 @@ def json_of(result: SignOff) -> dict[str, Any]:
         "answer": result.answer,
         "reason": reason(result),
         "supported": not result.upgrade.why_unsupported,
-        "support": supported(result),
+        "support": supported(result.upgrade),
         "clients": clients(result),
         "not_covered": not_covered(result),
         "settings": dict(settings_of(result.upgrade)),

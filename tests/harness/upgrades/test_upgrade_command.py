@@ -24,10 +24,12 @@ from kchaos.harness.campaign.upgrade import (
 )
 from kchaos.harness.commands.cli import cli
 from kchaos.harness.errors import UsageError
+from kchaos.harness.run.settings import check_settings
+from kchaos.harness.run.steps_checked import check_modes
 from kchaos.harness.seeds import seed_text
 from kchaos.harness.steps.free_clients import StartClients
 from kchaos.harness.steps.scenario_steps import CreateTopic
-from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade
+from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade, phases
 from tests.golden.stored import unpacked
 
 OPTIONS = k.RunOptions(offline=True)
@@ -52,12 +54,13 @@ def meant(
     properties: Path | None = None,
     topics: Path | None = None,
     brokers: int = 3,
+    **more: Any,
 ) -> Upgrade:
     return upgrade_of(
         older,
         newer,
         build,
-        back=False,
+        back=more.pop("back", False),
         one_roll=False,
         mix="",
         stepped=False,
@@ -68,6 +71,7 @@ def meant(
         properties=properties,
         topics=topics,
         brokers=brokers,
+        **more,
     )
 
 
@@ -211,7 +215,41 @@ def test_the_mode_is_kept_in_the_command_that_plays_it_again() -> None:
     assert any(line.endswith("; controllers 100") for line in lines)
     assert "     metadata.version=27" in lines
     with pytest.raises(UsageError, match=r"goes to 3\.9 first"):
-        meant(("2.8.2",), ("4.1.2",))
+        meant(("2.8.2",), ("4.1.2",), mode="kraft")
+
+
+@pytest.mark.parametrize(
+    ("older", "migrates", "hops"),
+    [
+        ("2.8.2", False, ["2.8.2 to 3.9.1", "3.9.1 with ZooKeeper to KRaft", "3.9.1 to 4.1.2"]),
+        ("3.6.2", True, ["3.6.2 to 3.9.1", "3.9.1 with ZooKeeper to KRaft", "3.9.1 to 4.1.2"]),
+        ("3.9.1", True, ["3.9.1 with ZooKeeper to KRaft", "3.9.1 to 4.1.2"]),
+    ],
+)
+def test_a_cluster_with_zookeeper_goes_to_4_hop_by_hop(
+    older: str, migrates: bool, hops: list[str]
+) -> None:
+    of = meant((older,), ("4.1.2",), migrates=migrates)
+    assert [hop.pair for hop in of.hops] == hops
+    lines = plan_lines(of, 1)
+    assert [line for line in lines if line.startswith("  Hop 3")] or len(hops) == 2
+    assert "zookeeper-to-kraft" in of.case
+    assert "--migrate" in command_of(of, runs=1, seed=1)
+    assert of == meant((older,), ("4.1.2",), migrates=True)
+    scenario = draw_upgrade(1, of)
+    names = [phase.name for phase in phases(of)]
+    assert names[-4:] == ["finalize", "controllers-4.1.2", "binaries-4.1.2", "features-4.1.2"]
+    assert len({*names}) == len(names)
+    kafkas = {older: older, "3.9.1": "3.9.1", "4.1.2": "4.1.2"}
+    check_settings(scenario, kafkas)
+    check_modes(scenario, kafkas)
+    with pytest.raises(UsageError, match="--back, --back-from, --finalize"):
+        meant((older,), ("4.1.2",), migrates=migrates, back=True)
+
+
+def test_each_hop_is_one_that_kafka_supports() -> None:
+    with pytest.raises(UsageError, match=r"From below 2\.4 a cluster goes to a release"):
+        meant(("2.0.1",), ("4.1.2",))
 
 
 def test_brokers_get_the_settings_of_a_file_and_the_plan_names_the_others(tmp_path: Path) -> None:
