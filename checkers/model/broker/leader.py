@@ -657,11 +657,23 @@ def moves_with_any_isr(world: World, broker_id: int, partition: TopicPartition) 
     return broker.generation.may_advance((broker_id,), _min_isr(world, broker, partition, replica))
 
 
-def awaited_outside_isr(broker: Broker, replica: Replica) -> Iterator[int]:
-    """Yield who keeps a leader's high watermark back without being in the ISR, or asked into it."""
+def awaited_outside_isr(
+    broker: Broker, replica: Replica, wanted: WantedIsr | None
+) -> Iterator[int]:
+    """Yield who keeps a leader's high watermark back without being in the ISR, or asked into it.
+
+    Who is asked out of it has lagged already, and counts until that is granted
+    (kafka.cluster.Partition.getOutOfSyncReplicas, 3.3.2 and 4.0.2).
+
+    Args:
+        broker: Who leads.
+        replica: Its own.
+        wanted: The ISR that it asked its controller for and has no answer about, if there is one.
+    """
     for follower, view in replica.views:
         is_behind = view.is_caught_up and view.log_end_offset < replica.log.log_end_offset
-        is_outside = follower not in replica.maximal_isr
+        is_asked_out = wanted is not None and follower not in wanted.isr
+        is_outside = follower not in replica.maximal_isr or is_asked_out
         if is_behind and is_outside and _is_waited_for(broker, follower, view):
             yield follower
 

@@ -335,7 +335,8 @@ def _of_followers(
 ) -> Iterator[World]:
     """Yield worlds in which a leader stops waiting for a follower, or asks for it in the ISR."""
     broker_id = broker.configuration.broker
-    for follower in leader.awaited_outside_isr(broker, replica):
+    wanted = state(("isr wanted", broker_id, partition))
+    for follower in leader.awaited_outside_isr(broker, replica, wanted):
         if lookahead.may_lag_too_long(follower, broker_id, partition, index):
             world = World(state)
             leader.wait_no_longer(world, broker_id, partition, follower)
