@@ -5,10 +5,13 @@ nothing of that may make kchaos read or write elsewhere, wait for ever, or take 
 guarded against is somebody who changes the directory while it is judged.
 """
 
+import gzip
+import io
 import json
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from sys import intern
@@ -18,6 +21,8 @@ from kchaos.checkers.errors import RunDirectoryError
 
 MOST_FILE_BYTES = 256 << 20
 """Largest file that is read whole, in bytes. Segments and brokers' logs are read in pieces."""
+MOST_LINE_BYTES = 64 << 20
+"""Longest line of a compressed file, in bytes."""
 MOST_FILES = 200_000
 """Most files and folders of a run."""
 MOST_NESTED_FOLDERS = 8
@@ -73,6 +78,36 @@ def read_bounded(file: Path | str) -> bytes:
                 f"{file} has {status.st_size} bytes; at most {MOST_FILE_BYTES} are read at once"
             )
         return opened.read()
+
+
+def bounded_lines(content: bytes, file: Path, *, is_compressed: bool) -> Iterator[bytes]:
+    """Yield the lines of a file, each with its newline, the last one perhaps without.
+
+    Compressed ones are made as they are asked for, so that no file of zeros takes all memory.
+
+    Args:
+        content: Of the file.
+        file: For messages.
+        is_compressed: Whether it was compressed with gzip.
+
+    Raises:
+        RunDirectoryError: It is damaged, or a line is longer than `MOST_LINE_BYTES`.
+    """
+    if not is_compressed:
+        yield from io.BytesIO(content)
+        return
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+        lines = io.BufferedReader(packed, 1 << 20)
+        while True:
+            try:
+                line = lines.readline(MOST_LINE_BYTES)
+            except (OSError, EOFError, zlib.error) as error:
+                raise RunDirectoryError(f"{file} cannot be read as gzip: {error}") from error
+            if not line:
+                return
+            if len(line) == MOST_LINE_BYTES and not line.endswith(b"\n"):
+                raise RunDirectoryError(f"{file} has a line of {MOST_LINE_BYTES} bytes or more")
+            yield line
 
 
 def bounded_json(content: bytes) -> Any:

@@ -40,6 +40,9 @@
       judgements/NAME/    prediction.json, findings.jsonl, results.json
       report.html         the page of the newest judgement; it can be made again at any time
 
+Lines of more than `MOST_PLAIN_BYTES` are compressed when the run is sealed: links.jsonl.gz has the
+lines of links.jsonl, and messages count them as links.jsonl:12. `zcat` shows them.
+
 `run.json` says the format, and this kchaos reads format 3 alone. Every file above is there that the
 scenario's cluster makes, with every field that kchaos writes: what lacks one is unknown, and the
 answer names it (`checkers.evidence.files`). What clients sent is in `history.jsonl` alone.
@@ -51,10 +54,11 @@ there whole or not at all, and no earlier one is overwritten.
 """
 
 import contextlib
+import gzip
 import hashlib
-import io
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,13 +66,24 @@ from typing import Any
 
 from kchaos.checkers.errors import RunDirectoryError
 from kchaos.checkers.folders import WORKING, Hold, held, is_held, remove_abandoned_in
-from kchaos.checkers.opening import bounded_json, entries, read_bounded, refuse_what_is_no_file
+from kchaos.checkers.opening import (
+    bounded_json,
+    bounded_lines,
+    entries,
+    read_bounded,
+    refuse_what_is_no_file,
+)
 
 FORMAT = 3
 MANIFEST = "manifest.json"
 JUDGEMENTS = "judgements"
 REPORT = "report.html"
 SIGNATURE = "manifest.json.sig"
+COMPRESSED = ".gz"
+MOST_PLAIN_BYTES = 8 << 20
+"""Size up to which a sealed run keeps a file of lines as it was written."""
+_COMPRESSION = 6
+"""Level of gzip, which is its own default; Python's is 9."""
 _HOLD = Hold()
 """Locks on the runs that this process plays."""
 
@@ -140,6 +155,13 @@ class RunDirectory:
         """Whether the manifest was written, that is, whether the evidence is complete."""
         return (self.path / MANIFEST).is_file()
 
+    def stored(self, name: str) -> str:
+        """Return the name under which a file is stored: with `COMPRESSED` if it was compressed."""
+        compressed = name + COMPRESSED
+        exists = os.path.exists
+        is_plain = exists(os.path.join(self.path, name))
+        return name if is_plain or not exists(os.path.join(self.path, compressed)) else compressed
+
     def write(self, name: str, value: Mapping[str, Any], *, replace: bool = False) -> None:
         """Write one JSON object as evidence, whole or not at all.
 
@@ -208,17 +230,20 @@ class RunDirectory:
     def read_lines(self, name: str, content: bytes | None = None) -> Iterator[dict[str, Any]]:
         """Yield the JSON objects of one `.jsonl` file, oldest first; none without the file.
 
-        `content` is the file's content, if already read.
+        `content` is the file's content as it is stored, if already read.
 
         Raises:
             RunDirectoryError: The file cannot be read, or a line is no JSON object; the message
                 names the line. A last line without its newline is damage in a sealed run; in an
                 unsealed one, whose writer was killed, it is skipped.
         """
-        target = self.path / name
+        stored = self.stored(name)
+        target = self.path / stored
         if content is None:
-            content = self.content(name) if target.exists() else b""
-        for number, line in enumerate(io.BytesIO(content), start=1):
+            content = self.content(stored) if target.exists() else b""
+        is_compressed = stored.endswith(COMPRESSED)
+        lines = bounded_lines(content, target, is_compressed=is_compressed)
+        for number, line in enumerate(lines, start=1):
             if not line.endswith(b"\n"):
                 if self.is_sealed:
                     raise RunDirectoryError(f"{target}:{number} is cut off: it has no newline")
@@ -234,10 +259,15 @@ class RunDirectory:
     def seal(self) -> None:
         """Write the manifest: from now on the evidence is complete and must not change.
 
+        Long files of lines are compressed before.
+
         Raises:
             RunDirectoryError: The run is sealed already.
         """
         self._refuse_when_sealed(MANIFEST)
+        for file in self.path.glob("*.jsonl"):
+            if file.stat().st_size > MOST_PLAIN_BYTES:
+                _compress(file)
         files = {
             name: {"size_bytes": os.stat(file).st_size, "sha256": _sha256(file)}
             for name, file in self._evidence()
@@ -380,6 +410,18 @@ def _write_whole(target: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.rename(target)
+
+
+def _compress(file: Path) -> None:
+    """Put a compressed file in the place of a file, which is there whole until then."""
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    with file.open("rb") as plain, temporary.open("wb") as target:
+        with gzip.GzipFile("", "wb", _COMPRESSION, target, mtime=0) as packed:
+            shutil.copyfileobj(plain, packed, 1 << 20)
+        target.flush()
+        os.fsync(target.fileno())
+    temporary.rename(file.with_name(file.name + COMPRESSED))
+    file.unlink()
 
 
 def _sha256(file: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from kchaos.checkers import observations
-from kchaos.checkers.acts import Act, fields_of
+from kchaos.checkers.acts import Act, StartBroker, fields_of
 from kchaos.checkers.observations import Observation
 from kchaos.clusters.api import Cluster as Cluster
 from kchaos.clusters.links import Links
@@ -110,6 +110,15 @@ class MemoryJournal:
     def observed(self, what: Observation) -> None:
         """Remember an observation by its kind and fields."""
         self.entries.append((observations.kind_of(what), observations.fields_of(what)))
+
+
+def healing_order(acting: Mapping[str, Fault]) -> list[str]:
+    """Return the names of acting faults, oldest first there, in the order in which to heal all.
+
+    The newest comes first, and whose healing starts a broker comes last: a broker whose messages
+    are held does not register.
+    """
+    return sorted(reversed([*acting]), key=lambda name: StartBroker in acting[name].performs)
 
 
 def require_available(fault: Fault, cluster: Cluster) -> None:

@@ -27,12 +27,13 @@ class EvidenceFiles:
     _lacking: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Return whether a file of that name exists."""
-        return os.path.exists(os.path.join(self.run.path, name))
+        """Return whether a file of that name exists, compressed or not."""
+        return os.path.exists(os.path.join(self.run.path, self.run.stored(name)))
 
     def place(self, read_at: str) -> str:
         """Return a file, or a file and a line such as "history.jsonl:3", for messages."""
-        return os.path.join(self.run.path, read_at)
+        name, colon, line = read_at.partition(":")
+        return os.path.join(self.run.path, self.run.stored(name) + colon + line)
 
     def content(self, name: str) -> bytes:
         """Return the bytes of a file.
@@ -70,7 +71,7 @@ class EvidenceFiles:
             RunDirectoryError: The file cannot be read, or a line is no JSON object.
             ScenarioDataError: A line has another shape.
         """
-        content = self.content(name) if self.has(name) else b""
+        content = self.content(self.run.stored(name)) if self.has(name) else b""
         for number, line in enumerate(self.run.read_lines(name, content), start=1):
             read_at = f"{name}:{number}"
             try:

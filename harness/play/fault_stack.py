@@ -1,4 +1,4 @@
-"""The faults that act: injected under a name, healed by it, the newest first at the end."""
+"""The faults that act: injected under a name, and healed by it or all at the end."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kchaos.checkers import observations
 from kchaos.clusters.api import Cluster
-from kchaos.faults.api import Fault, Injection, Journal
+from kchaos.faults.api import Fault, Injection, Journal, healing_order
 from kchaos.harness.errors import NotPossible, ScenarioError
 
 
@@ -25,6 +25,7 @@ class FaultStack:
     acting: dict[str, ExitStack] = field(default_factory=dict)
     injections: dict[str, Injection] = field(default_factory=dict)
     left_out: set[str] = field(default_factory=set)
+    _faults: dict[str, Fault] = field(default_factory=dict)
 
     def inject(self, name: str, fault: Fault) -> Injection:
         """Inject, and remember under `name` how to heal.
@@ -47,6 +48,7 @@ class FaultStack:
         self.injections[name] = injection
         if fault.lasting:
             self.acting[name] = stack
+            self._faults[name] = fault
         else:
             stack.close()
         self.journal.observed(
@@ -73,7 +75,7 @@ class FaultStack:
         self.journal.observed(observations.Healed(name=name))
 
     def heal_all(self, after_each: Callable[[], None] = lambda: None) -> None:
-        """Heal all lasting faults, newest first, and go on after one that fails.
+        """Heal all lasting faults in their order of healing, and go on after one that fails.
 
         Args:
             after_each: Called after each that could be healed.
@@ -82,7 +84,7 @@ class FaultStack:
             ExceptionGroup: One or more could not be healed.
         """
         problems: list[Exception] = []
-        for name in reversed(list(self.acting)):
+        for name in healing_order({name: self._faults[name] for name in self.acting}):
             try:
                 self.heal(name)
                 after_each()

@@ -10,7 +10,7 @@ from kchaos.checkers.acts import Mode
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.spec import ClusterSpec
 from kchaos.faults import ExpireSession, FenceBroker
-from kchaos.faults.api import Fault
+from kchaos.faults.api import Fault, healing_order
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.workload import named_by
 from kchaos.harness.player.candidates import STEP_KINDS
@@ -209,15 +209,15 @@ def _acts(drawn: Scenario) -> Iterator[Step]:
 
 
 def _heals(acts: list[Step]) -> Iterator[Step]:
-    """Yield the healing of each lasting fault, newest first."""
-    acting: list[str] = []
+    """Yield the healing of each lasting fault."""
+    acting: dict[str, Fault] = {}
     for act in acts:
         done = act.do if isinstance(act, IfPossible) else act
         if isinstance(done, Heal):
-            acting.remove(done.name)
+            del acting[done.name]
         elif isinstance(done, Inject) and _is_healed(done.fault):
-            acting.append(done.name)
-    for name in reversed(acting):
+            acting[done.name] = done.fault
+    for name in healing_order(acting):
         yield IfPossible(do=Heal(name=name))
 
 

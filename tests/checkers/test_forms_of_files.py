@@ -1,5 +1,6 @@
 """What of a run is damaged, or of another form, is named with its file."""
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kchaos.checkers import opening, run_directory
 from kchaos.checkers.errors import CheckError, RunDirectoryError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.judge import judge
@@ -45,6 +47,57 @@ def test_a_run_or_seal_of_another_format_is_refused_by_its_number(
             RunDirectoryError, match=f"{name} has format .* reads format {FORMAT} alone"
         ):
             RunDirectory.open(run.path).verify()
+
+
+@pytest.fixture
+def compressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
+    """Return a sealed run whose lines are compressed."""
+    monkeypatch.setattr(run_directory, "MOST_PLAIN_BYTES", 100)
+    return clean_snapshot(clean_run(tmp_path / "run")).seal()
+
+
+def test_a_run_with_compressed_lines_is_judged_as_one_without(
+    compressed: RunDirectory, tmp_path: Path
+) -> None:
+    plain = clean_snapshot(clean_run(tmp_path / "plain")).seal()
+
+    assert (compressed.path / "history.jsonl.gz").is_file()
+    assert not (compressed.path / "history.jsonl").exists()
+    assert [*compressed.read_lines("history.jsonl")] == [*plain.read_lines("history.jsonl")]
+    assert RunEvidence(compressed).read().files.broken_seal() == ()
+    assert (judge(compressed).conforms, judge(compressed).safe) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda content: content[:-20], "history.jsonl.gz cannot be read as gzip: Compressed file"),
+        (lambda content: content[:40] + b"!" + content[41:], "cannot be read as gzip: "),
+        (lambda _: b"no gzip", "history.jsonl.gz cannot be read as gzip: Not a gzipped file"),
+        (lambda _: gzip.compress(bytes(2000)), "history.jsonl.gz has a line of 1000 bytes or more"),
+    ],
+)
+def test_damaged_compressed_lines_are_named(
+    damage: Callable[[bytes], bytes],
+    expected: str,
+    compressed: RunDirectory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(opening, "MOST_LINE_BYTES", 1000)
+    file = compressed.path / "history.jsonl.gz"
+    file.write_bytes(damage(file.read_bytes()))
+
+    with pytest.raises(CheckError, match=expected):
+        [*RunEvidence(compressed).history]
+
+
+def test_a_line_of_a_compressed_file_is_named_with_the_file(compressed: RunDirectory) -> None:
+    file = compressed.path / "history.jsonl.gz"
+    first, *others = gzip.decompress(file.read_bytes()).splitlines(keepends=True)
+    file.write_bytes(gzip.compress(b"".join([first, b"[]\n", *others])))
+
+    with pytest.raises(CheckError, match=r"history\.jsonl\.gz:2 holds no JSON object"):
+        [*RunEvidence(compressed).history]
 
 
 def _rewrite(file: Path, change: Callable[[dict[str, Any]], Any]) -> None:

@@ -4,7 +4,8 @@ They were played and stored as the other golden runs. In most a follower is kill
 In `3.9.1-last-replica` and `4.1.2-eligible-replicas` two of three replicas are stopped, and the
 last one is killed and loses half of its ten records: on 3.9.1 it leads again, and on 4.1.2, with
 eligible leader replicas, another one does, which has them all. In
-`4.1.2-deltas-published-as-one` a broker takes up three new topics at once, and in
+`4.1.2-deltas-published-as-one` a broker takes up three new topics at once, in
+`4.0.2-asked-out` a marker is acknowledged as a granted ISR loses who lags, and in
 `4.1.2-left-out-once-refused` a fetcher leaves out for a while what was refused. In
 `4.1.2-known-before-led` a metadata cache has topics whose replicas are not there yet. In
 `4.1.2-records-deleted` a client has records deleted, and the leader is killed before it wrote down
@@ -51,6 +52,7 @@ PREDICTED = (
     AS_ONE,
     KNOWN,
     UPGRADED,
+    "4.0.2-asked-out",
     "4.1.2-left-out-once-refused",
     "4.1.2-moved-by-others",
     "4.1.2-records-deleted",

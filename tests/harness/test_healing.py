@@ -1,14 +1,16 @@
-"""A Heal of what an IfPossible could not inject."""
+"""A Heal of a fault that could not be injected, and the order in which all are healed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from kchaos.checkers.observations import StepNotPossible
+from kchaos.checkers.observations import Healed, StepNotPossible
 from kchaos.clusters.errors import MetadataRefused, MetadataUnavailable
+from kchaos.faults import CutLink, HoldRequests, KillBroker
+from kchaos.faults.api import Fault, Injection
 from kchaos.faults.errors import NotAvailable
 from kchaos.harness.errors import NotPossible
 from kchaos.harness.play.fault_stack import FaultStack
@@ -56,3 +58,32 @@ def test_it_is_passed_over_and_noted_whatever_the_refusal(play: Any, error: Exce
 def test_a_heal_of_what_nobody_tried_to_inject_is_refused(play: Play) -> None:
     with pytest.raises(NotPossible, match="no fault named 'h' acts"):
         Heal(name="h").perform(play)
+
+
+class Acting:
+    """A fault that has the acts of another one, and does nothing."""
+
+    lasting = True
+
+    def __init__(self, like: type[Fault]) -> None:
+        self.performs = like.performs
+
+    @contextmanager
+    def inject(self, _cluster: Any, _journal: Any) -> Iterator[Injection]:
+        yield Injection(fault="Acting")
+
+
+def test_a_broker_is_started_once_nothing_of_it_is_held(play: Any) -> None:
+    inject: Callable[[str, Any], Injection] = play.faults.inject
+    for name, like in (
+        ("cut", CutLink),
+        ("killed", KillBroker),
+        ("killed later", KillBroker),
+        ("held later", HoldRequests),
+    ):
+        inject(name, Acting(like))
+
+    play.faults.heal_all()
+
+    healed = [each.name for each in play.seen if isinstance(each, Healed)]
+    assert healed == ["held later", "cut", "killed later", "killed"]
