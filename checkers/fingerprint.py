@@ -21,6 +21,8 @@ from kchaos.checkers.findings import Finding
 
 DRAWN = "chaos"
 """The entry of scenarios that are drawn from a seed."""
+MUTATED = "mutated"
+"""Part of the case of a drawn scenario's mutant, before the digits that tell its parents."""
 _DIGITS = 12
 _NUMBERED = {
     **dict.fromkeys(

@@ -19,12 +19,15 @@ from kchaos.checkers.run_line import RunLine, is_unknown, reason_of
 from kchaos.checkers.store import Place, StoredPlace
 from kchaos.clusters.errors import MachineError
 from kchaos.clusters.front.drivers import why_no_slow_disk
+from kchaos.clusters.releases import release_of
 from kchaos.harness.campaign.campaign import Campaign, Player, player_in, time_left
+from kchaos.harness.campaign.corpus import Corpus, Kept, add_run, coverage_of, read_corpus
 from kchaos.harness.campaign.nights_on_store import put_night, require_free
 from kchaos.harness.campaign.schedules import DrawnSchedules, Due, releases_of
 from kchaos.harness.campaign.summary_files import require_baseline, summarise
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import FAULT_KINDS
+from kchaos.harness.player.candidates import FAULT_KINDS, MIXES
+from kchaos.harness.player.drawing import has_kraft
 from kchaos.harness.player.rare import SLOW_DISKS
 from kchaos.harness.run.runner import RunOptions, delete_run
 from kchaos.harness.seeds import own_version, seed_text
@@ -66,6 +69,8 @@ class Night:
         plan: A night that is in the folder already goes on if it has the same plan.
         folder: Where runs, lines and summary go.
         fail_on: As in `kchaos summary`; `baseline` likewise.
+        corpus: File of the schedules that are mutated, and to which this night adds; None for a
+            night that draws each schedule anew.
         tables: Where the runs are added to Parquet tables, or None.
         store: Where on an object store lines, summary and packs go in the end, or None.
         done: Called with each run's line.
@@ -76,6 +81,7 @@ class Night:
     limits: Limits
     baseline: Place | None = None
     fail_on: Sequence[str] = ()
+    corpus: Path | None = None
     tables: Place | None = None
     store: StoredPlace | None = None
     say: Callable[[str], None]
@@ -86,6 +92,7 @@ class Night:
     _earlier: int = 0
     _baseline: Sequence[RunLine] = ()
     _guess_s: float = FIRST_PLAY_S
+    _corpus: Corpus = field(default_factory=Corpus)
 
     def play(self, *, side_by_side: int, options: RunOptions) -> Summary:
         """Play until a limit is reached, or Ctrl-C; write the summary, and return it.
@@ -99,6 +106,8 @@ class Night:
         """
         require_baseline(self.baseline, self.fail_on)
         require_free(self.store, self.tables)
+        if self.corpus is not None:
+            self._corpus = read_corpus(self.corpus)
         earlier = [] if self.baseline is None else of_kafka(lines_in(self.baseline))
         self._guess_s = _longest_s(earlier, self.limits)
         releases = releases_of(self.plan, options, self.say)
@@ -145,6 +154,9 @@ class Night:
             kinds = ", ".join(f"{kind} {factor:g}x" for kind, factor in leaning.items())
             yield f"what the baseline had seldom comes more often: {kinds}"
         clusters = "one cluster" if side_by_side == 1 else f"{side_by_side} clusters"
+        if self.corpus is not None:
+            kept = len(self._corpus.kept)
+            yield f"{self.corpus} has {kept} schedules: most of this night's are mutants of such"
         yield f"seeds from {seed_text(self.plan.seed)} on, {clusters} at once, into {self.folder}"
 
     @contextlib.contextmanager
@@ -171,7 +183,7 @@ class Night:
         if again:
             self.say(f"what the baseline found is run again first: {len(again)} schedules")
         drawn = chain(again, self.plan.due(releases))
-        due: Iterator[Due] = (each for each in drawn if _is_first(known, each))
+        due: Iterator[Due] = (self._guided(each) for each in drawn if _is_first(known, each))
         if self.limits.runs is not None:
             due = islice(due, max(0, self.limits.runs - len(self._lines)))
         campaign = Campaign(
@@ -193,6 +205,35 @@ class Night:
             self._warnings.append(
                 "the night ended early: the runs that must be kept take more than --max-size"
             )
+
+    def _guided(self, due: Due) -> Due:
+        """Return a mutant in place of a schedule, by its seed and the corpus as it is now.
+
+        What is run again, and where the corpus has nothing of its Kafka and mode, stays as it is.
+        """
+        if due.leaning is not None:
+            return due
+        mixes = [*self.plan.mixes_of(due.release)]
+        found = self._corpus.parents(due.seed, due.kafka, self._mode_of(due), mixes)
+        return due if found is None else replace(due, mix=found[0], parents=found[1:])
+
+    def _mode_of(self, due: Due) -> str:
+        is_kraft = has_kraft(release_of(due.release), self.plan.mode)
+        return "kraft" if is_kraft else "zookeeper"
+
+    def _learn(self, due: Due, line: RunLine) -> None:
+        """Add what a run covered to the corpus; a mix of walks has no acts that are mutated."""
+        points = coverage_of(line)
+        if self.corpus is None or not points or due.mix not in MIXES:
+            return
+        kept = Kept(
+            kafka=due.kafka,
+            mode=self._mode_of(due),
+            mix=due.mix,
+            points=points,
+            scenario=self.plan.plain(due).to_json(),
+        )
+        self._corpus = add_run(self.corpus, kept)
 
     def _of_all(self) -> str:
         """Return of how many runs, and how much time is left, as far as the limits tell."""
@@ -229,6 +270,7 @@ class Night:
             # Before the run may be deleted: its rows are on the disk, whatever ends the night.
             append([rows_of(place)], self.folder / _ROWS)
         self._lines.append(line)
+        self._learn(due, line)
         self.done(line)
         reason = reason_of(line)
         told = f"{len(self._lines)}{self._of_all()}: {line.run}: {line.verdict}"

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from kchaos.checkers.acts import Mode
 from kchaos.checkers.evidence.about import marked
+from kchaos.checkers.fingerprint import MUTATED
 from kchaos.checkers.run_line import RunLine, reason_of
 from kchaos.clusters.agent import planted_refused
 from kchaos.clusters.front.ready import fetch
 from kchaos.clusters.releases import release_of
 from kchaos.harness.campaign.campaign import Campaign, player_in, time_left
+from kchaos.harness.campaign.corpus import name_of
 from kchaos.harness.campaign.results_file import ResultsFile
 from kchaos.harness.errors import UsageError
 from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
@@ -28,6 +30,7 @@ from kchaos.harness.player.drawing import (
     require_drawable,
 )
 from kchaos.harness.player.free import FreeRun, case_of_free, draw_free, require_free
+from kchaos.harness.player.mutating import mutated
 from kchaos.harness.player.rates import page_of
 from kchaos.harness.player.studied_mixes import WALKED
 from kchaos.harness.run.own_parts import OwnParts
@@ -48,6 +51,7 @@ class Due:
     Attributes:
         release: The one by which the Kafka is judged.
         leaning: As of `DrawnSchedules`, where it is another night's; None for the plan's own.
+        parents: Of a mutant, the two schedules that it is made of.
     """
 
     seed: int
@@ -55,6 +59,7 @@ class Due:
     release: str
     mix: str
     leaning: Mapping[str, float] | None = None
+    parents: tuple[Scenario, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +171,7 @@ class DrawnSchedules:
         own = self._settings(due.release)
         words = [case_planted(case, self.planted), *([own.case] if own else [])]
         words += [] if self.brokers is None else [f"{self.brokers}-brokers"]
+        words += [f"{MUTATED}-{name_of(due.parents)}"] if due.parents else []
         return RunLine(
             entry="chaos",
             case="-".join(words),
@@ -177,7 +183,7 @@ class DrawnSchedules:
 
     def draw(self, due: Due) -> Scenario:
         """Draw a schedule; with a planted bug or other settings it is the same schedule."""
-        scenario = with_planted(self._drawn(due), self.planted)
+        scenario = with_planted(self.plain(due), self.planted)
         scenario = with_own_settings(scenario, self._settings(due.release))
         return replace(scenario, case=self.line_of(due).case)
 
@@ -190,7 +196,17 @@ class DrawnSchedules:
             self.properties, known, is_kraft=is_kraft, brokers=self.brokers or LEAST_BROKERS
         )
 
-    def _drawn(self, due: Due) -> Scenario:
+    def plain(self, due: Due) -> Scenario:
+        """Draw a schedule without the planted bug and other settings."""
+        if due.parents:
+            return mutated(
+                due.seed,
+                *due.parents,
+                mix=due.mix,
+                steps=self.steps,
+                gated=self.gated,
+                release=due.release,
+            )
         if self.free is not None:
             return draw_free(
                 due.seed,

@@ -94,6 +94,12 @@ def _keep(text: str) -> int | None:
     help="May be repeated.  [default: mixed=4, walks=2, and each other one but rare, "
     "upgrades, slow-disks and wide-walks]",
 )
+@click.option(
+    "--corpus",
+    type=opt.LocalPath(dir_okay=False, path_type=Path),
+    help="Keep schedules that came to a new or rare decision point in this file, which nights may "
+    "share, and run mutants of them.",
+)
 @opt.plant
 @opt.acts_of_schedules
 @opt.brokers
@@ -128,6 +134,7 @@ def nightly(
     shard: tuple[int, int],
     seed: int | None,
     mixes: tuple[tuple[str, float], ...],
+    corpus: Path | None,
     planted: str,
     brokers: int | None,
     properties_file: Path | None,
@@ -173,6 +180,7 @@ def nightly(
         limits=Limits(for_s=for_s, runs=runs, keep=keep, max_bytes=max_bytes),
         baseline=baseline,
         fail_on=fail_on,
+        corpus=corpus,
         tables=tables_folder,
         store=store,
         say=opt.sayer(),

@@ -8,7 +8,8 @@ there, and during `bounce` the controller stands still there. `pause` is in list
 """
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from itertools import combinations, permutations, product
 from typing import Any
@@ -123,6 +124,8 @@ def duration(fault: Fault) -> tuple[int, int]:
             return 1, 2
         case CutLink():
             return 2, 7
+        case HoldRequests(api="Fetch", source=None):
+            return 4, 6
         case _:
             return 1, 5
 
@@ -225,6 +228,66 @@ def _fetch_holds(direction: str, kind: str) -> Candidates:
                 yield Inject(name=name, fault=fault)
 
     return candidates
+
+
+def _left_behind(view: View, draw: Draw) -> Iterator[Step]:
+    """Hold what every follower is answered of a partition that has one in sync.
+
+    Of requests a hold would come too late: one waits at the leader, and takes the next records.
+    """
+    for partition in view.partitions:
+        if partition.leader in view.whole and len(partition.isr & view.whole) > 1:
+            name = f"leave-behind-{draw.number}"
+            fault = HoldRequests(
+                name=name,
+                api="Fetch",
+                target=partition.leader,
+                direction="response",
+                topic=partition.topic,
+                partition=partition.partition,
+            )
+            yield Inject(name=name, fault=fault)
+
+
+_ENDS = ("kill", "stop", "bounce", "expire-and-await", "unregister")
+
+
+def sequel(step: Step, kinds: Container[str]) -> Iterator[Candidates]:
+    """Yield what is to follow a step, in turn: each has the steps of which one is taken.
+
+    Where followers are left behind that is a write, the end of the leader's time, a write to the
+    next leader, and the return of both: so logs diverge, and the one that led truncates. Of `kinds`
+    alone are steps taken.
+    """
+    match step:
+        case Inject(name=name, fault=HoldRequests(api="Fetch", source=None) as hold):
+            leader, place = hold.target, (hold.topic, hold.partition)
+        case _:
+            return
+
+    def of(wanted: Iterable[str], fits: Callable[[Any, View], bool]) -> Candidates:
+        return lambda view, draw: (
+            each
+            for kind in wanted
+            if kind in kinds
+            for each in candidates_of(kind, view, replace(draw, acks=1))
+            if fits(each, view)
+        )
+
+    def is_written(each: Any, _view: View) -> bool:
+        return (each.topic, each.partition) == place
+
+    def ends(each: Any, _view: View) -> bool:
+        return bool(each.fault.broker == leader)
+
+    def returns(each: Any, view: View) -> bool:
+        return getattr(dict(view.acting)[each.name], "broker", None) == leader
+
+    yield of(["produce"], is_written)
+    yield of(_ENDS, ends)
+    yield of(["produce"], is_written)
+    yield of(["heal"], lambda each, _: each.name == name)
+    yield of(["heal"], returns)
 
 
 _OF_LEADERS = ("Produce", "Produce", "Produce", "Fetch")
@@ -401,6 +464,7 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "elect": _elections,
     "move-controller": _moves,
     "hold-fetch": _fetch_holds("request", "hold-fetch"),
+    "leave-behind": _left_behind,
     "hold-fetch-answers": _fetch_holds("response", "hold-fetch-answers"),
     "hold-epochs": _epoch_holds,
     "hold-leader-and-isr": holds("LeaderAndIsr", "hold-leader-and-isr", of_sender=False),

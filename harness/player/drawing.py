@@ -33,6 +33,7 @@ from kchaos.harness.player.candidates import (
     UPGRADES,
     candidates_of,
     duration,
+    sequel,
     step_weights_of,
 )
 from kchaos.harness.player.draw import Candidates, Draw
@@ -438,6 +439,8 @@ class Drawing:
         due: At which step each lasting fault is to be healed.
         own: Kinds that are not kchaos's.
         configuration: Of every topic.
+        wanted: What is to come next, as far as it is legal then; None for any step.
+        is_patient: Whether a fault acts as long as its kind may, since its end is wanted too.
     """
 
     random: Random
@@ -449,6 +452,8 @@ class Drawing:
     due: dict[str, int] = field(default_factory=dict)
     own: Mapping[str, OwnKind] = field(default_factory=dict)
     configuration: tuple[tuple[str, str], ...] = ()
+    wanted: list[Candidates | None] = field(default_factory=list)
+    is_patient: bool = False
 
     def first_topic(self) -> Step:
         """Create the first topic."""
@@ -463,7 +468,11 @@ class Drawing:
         """Draw the next act."""
         self.number += 1
         drawn = self._draw()
-        step = self._first_records(drawn) or self._what_is_due() or self._any(drawn)
+        step = self._first_records(drawn) or self._what_is_due() or self._what_is_wanted(drawn)
+        if step is None:
+            step = self._any(drawn)
+            kinds = {kind for kind, weight in self.weights.items() if weight > 0}
+            self.wanted = [*sequel(step, kinds), *self.wanted]
         self.view = after(self.view, step)
         self.has_written = isinstance(step, Produce)
         if isinstance(step, Inject):
@@ -488,6 +497,14 @@ class Drawing:
                 "produce", replace(drawn, acks=-1, one_record_batches=False, await_answer=True)
             )
         )
+
+    def _what_is_wanted(self, drawn: Draw) -> Step | None:
+        """Return a step that is wanted now; what is not legal at its turn is left out."""
+        while self.wanted and (candidates := self.wanted.pop(0)) is not None:
+            steps = candidates(self.view, drawn)
+            if legal := [step for step in steps if not refusal(self.view, step)]:
+                return self.random.choice(legal)
+        return None
 
     def _any(self, drawn: Draw) -> Step:
         possible = {kind: self._legal(kind, drawn) for kind in self._kinds()}
@@ -537,10 +554,16 @@ class Drawing:
 
     def _remember(self, step: Inject) -> None:
         fault = step.fault
-        is_over = isinstance(fault, ExpireSession | FenceBroker) and not fault.await_return
-        if is_over or not fault.lasting:
+        if isinstance(fault, ExpireSession | FenceBroker) and not fault.await_return:
+            for name, acting in self.view.acting if self.is_patient else ():
+                if getattr(acting, "broker", None) == fault.broker and name in self.due:
+                    self.due[name] = self.number + _LONGER[1]
             return
-        self.due[step.name] = self.number + self.random.randint(*duration(fault))
+        if not fault.lasting:
+            return
+        shortest, longest = duration(fault)
+        shortest = longest + 1 if self.is_patient else shortest
+        self.due[step.name] = self.number + self.random.randint(shortest, max(shortest, longest))
 
     def _draw(self) -> Draw:
         records = self.random.choice((1, 1, 2, 3, 5))

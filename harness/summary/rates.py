@@ -1,12 +1,13 @@
 """Rates of runs by release, mode and mix, and of all mixes, with Wilson's intervals of 95 %."""
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kchaos.checkers.evidence.about import marked
-from kchaos.checkers.fingerprint import DRAWN
+from kchaos.checkers.fingerprint import DRAWN, MUTATED
 from kchaos.checkers.run_line import RunLine, is_unknown
 
 ALL_MIXES = "all"
@@ -112,8 +113,9 @@ def interval(count: int, of: int) -> tuple[float, float] | None:
 
 
 def mix_of(line: RunLine) -> str:
-    """Kind of schedule: a drawn one's mix, else entry and case."""
-    return line.case if line.entry == DRAWN else f"{line.entry} {line.case}".strip()
+    """Kind of schedule: a drawn one's mix, all mutants of a mix as one, else entry and case."""
+    drawn = re.sub(f"(-{MUTATED})-[0-9a-f]+", r"\1", line.case)
+    return drawn if line.entry == DRAWN else f"{line.entry} {line.case}".strip()
 
 
 def release_of(line: RunLine) -> str:

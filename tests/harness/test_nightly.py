@@ -19,6 +19,7 @@ from kchaos.checkers.run_directory import MANIFEST
 from kchaos.clusters.disk import mounting
 from kchaos.clusters.errors import MachineError
 from kchaos.harness.campaign import campaign, children, night, schedules
+from kchaos.harness.campaign.corpus import read_corpus
 from kchaos.harness.campaign.night import Limits, Night, seed_in
 from kchaos.harness.campaign.schedules import DrawnSchedules, Due
 from kchaos.harness.commands.cli import run as kchaos
@@ -92,6 +93,33 @@ def test_a_night_has_seeds_lines_a_summary_and_an_answer(play: Any) -> None:
         (2, "2.8.2", True),
     ]
     assert json.loads((play.folder / "night.json").read_text())["seed"] == 7
+
+
+def test_a_night_with_a_corpus_runs_mutants_of_what_it_kept(play: Any, tmp_path: Path) -> None:
+    corpus, said = tmp_path / "corpus.json", list[str]()
+    limits = Limits(for_s=None, runs=8, keep=None, max_bytes=None)
+    play(corpus=corpus, limits=limits)
+    cases = [scenario.case for scenario in play.stored.played]
+    assert "mutated" not in cases[0]
+    assert 2 < sum("mutated" in case for case in cases) < 8
+    content = read_corpus(corpus)
+    assert content.counts("2.8.2", "zookeeper").runs == 8
+    assert 0 < len(content.kept) < 8
+
+    shutil.rmtree(play.folder)
+    play(corpus=corpus, limits=limits, say=said.append)
+    assert any(f"has {len(content.kept)} schedules" in text for text in said)
+    assert read_corpus(corpus).counts("2.8.2", "zookeeper").runs == 16
+
+
+def test_a_night_with_another_version_of_a_corpus_ends_before_its_first_run(
+    play: Any, tmp_path: Path
+) -> None:
+    corpus = tmp_path / "corpus.json"
+    corpus.write_text('{"version": 9}')
+    with pytest.raises(UsageError, match="version 9"):
+        play(corpus=corpus)
+    assert play.stored.played == []
 
 
 def test_the_time_of_drawing_is_told_apart_and_counts_for_the_budget(
