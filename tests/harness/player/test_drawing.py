@@ -151,6 +151,34 @@ def test_walks_and_schedules_draw_by_the_same_function(monkeypatch: pytest.Monke
     assert {kind_of(step["do"]) for step in steps} == {"produce"}
 
 
+@pytest.mark.parametrize("kafka", ["1.1.1", "2.8.2", "4.1.2"])
+def test_a_leader_with_a_tail_of_its_own_is_replaced_and_comes_back_as_a_follower(
+    kafka: str,
+) -> None:
+    begun = led_back = 0
+    for seed in range(60):
+        steps = plain(drawn(seed, kafka=kafka, steps=15, gated=False))["steps"][1:]
+        acts = [step["do"] for step in steps]
+        for at, act in enumerate(acts[:-5]):
+            if kind_of(act) != "leave-behind":
+                continue
+            begun += 1
+            held, rest = act["fault"], acts[at + 1 :]
+            assert (held["direction"], held["source"]) == ("response", None)
+            ended = [
+                index
+                for index, each in enumerate(rest)
+                if each["step"] == "Inject" and each["fault"].get("broker") == held["target"]
+            ]
+            written = [index for index, each in enumerate(rest) if each["step"] == "Produce"]
+            healed = [i for i, each in enumerate(rest) if each.get("name") == act["name"]]
+            led_back += any(
+                written[0] < end < min(healed, default=end) and end < written[-1] for end in ended
+            )
+    assert begun > 15
+    assert led_back > begun / 2
+
+
 def kind_of(act: dict[str, Any]) -> str:
     match act["step"]:
         case "Inject":
