@@ -6,7 +6,8 @@ of brokers by what their disk held, truncations with their place. The rules of t
 decided something are counted beside them (`kchaos.harness.summary.exercised`).
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 
 from kchaos.checkers.acts import (
     FailLogDirectory,
@@ -21,7 +22,12 @@ from kchaos.checkers.acts import (
 from kchaos.checkers.evidence.links import ARRIVED, partition_details
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.formats.error_codes import ErrorCode
-from kchaos.checkers.model.follow.observations import ControlAnswered, FetchAnswered, ResponseSeen
+from kchaos.checkers.model.follow.observations import (
+    ControlAnswered,
+    FetchAnswered,
+    IsrAsked,
+    ResponseSeen,
+)
 from kchaos.checkers.model.values.events import (
     NO_LEADER,
     BrokerRegistrationChanged,
@@ -136,6 +142,7 @@ def _decisions(evidence: RunEvidence) -> Iterator[str]:
     preferred: dict[TopicPartition, int] = {}
     eligible: dict[TopicPartition, tuple[int, ...]] = {}
     states: dict[TopicPartition, PartitionState] = {}
+    asked = _asked_by_leaders(evidence)
     for timed in evidence.events:
         match timed.event:
             case TopicCreated(topic=topic, assignment=assignment):
@@ -155,7 +162,13 @@ def _decisions(evidence: RunEvidence) -> Iterator[str]:
                 if (before := states.get(partition)) is not None:
                     is_eligible = state.leader in eligible.get(partition, ())
                     yield from _elected(before, state, preferred.get(partition), is_eligible)
-                    yield from _changed(before, state)
+                    # With KRaft a controller that drops who left keeps the leader epoch from 3.6
+                    # on, and a leader's request began a new one before that (KAFKA-15021).
+                    is_leaders = state.leader_epoch == before.leader_epoch
+                    if evidence.is_kraft:
+                        wanted = [isr for time, isr in asked[partition] if time <= timed.time]
+                        is_leaders = wanted[-1:] == [{*state.isr}]
+                    yield from _changed(before, state, is_leaders)
                 states[partition] = state
 
 
@@ -176,10 +189,20 @@ def _elected(
         yield "election: in the ISR"
 
 
-def _changed(before: PartitionState, state: PartitionState) -> Iterator[str]:
+def _asked_by_leaders(
+    evidence: RunEvidence,
+) -> Mapping[TopicPartition, list[tuple[float, set[int]]]]:
+    """Return the ISRs that leaders asked for (AlterPartition), each with its time."""
+    asked = defaultdict[TopicPartition, list[tuple[float, set[int]]]](list)
+    for message in evidence.links or ():
+        if isinstance(message.said, IsrAsked):
+            for partition, wanted in message.said.isrs.items():
+                asked[partition].append((message.wall_time_s, {*wanted.isr}))
+    return asked
+
+
+def _changed(before: PartitionState, state: PartitionState, is_leaders: bool) -> Iterator[str]:
     gone, come = {*before.isr} - {*state.isr}, {*state.isr} - {*before.isr}
-    # A leader's request keeps the leader epoch, but with KRaft before 3.6 (KAFKA-15021).
-    is_leaders = state.leader_epoch == before.leader_epoch
     if gone and before.leader in gone and before.leader != state.leader:
         yield "ISR: without the leader before"
     elif gone:
