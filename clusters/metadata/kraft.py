@@ -43,18 +43,20 @@ from kchaos.clusters.metadata.controller_requests import (
     refuse,
 )
 from kchaos.clusters.metadata.kraft_log import LogBatch, MetadataLogReader
+from kchaos.clusters.releases import KRAFT_VERSION
 from kchaos.clusters.system.waiting import await_until
 
 _SET, _DELETE = 0, 1
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
-_LEADER_CHANGE, _VOTERS = 2, 6
+_LEADER_CHANGE, _KRAFT_VERSION, _VOTERS = 2, 5, 6
 _CHANGE_S = 60.0
 """So long a leader may refuse a change of the voters for a while, in seconds."""
 _COMES_RIGHT = (ErrorCode.NOT_LEADER_FOR_PARTITION, ErrorCode.REQUEST_TIMED_OUT)
 """Errors of a leader that resigns, of one whose epoch has just begun, and of a voter that is not
 caught up (`AddVoterHandler`, 3.9.1)."""
 _MIGRATION = "ZkMigrationState"
-# Version and type of a control record; version and leader of one that names a quorum's leader.
+# Version and type of a control record, or version and level of one that has kraft.version; version
+# and leader of one that names a quorum's leader.
 _CONTROL_KEY, _LEADER = struct.Struct(">hh"), struct.Struct(">hi")
 
 
@@ -111,6 +113,9 @@ class _Copy:
                 elif _control_type(key) == _LEADER_CHANGE:
                     self.image.quorum_leader = _LEADER.unpack_from(value)[1]
                     self.image.quorum_epoch = batch.leader_epoch
+                elif _control_type(key) == _KRAFT_VERSION:
+                    level = _CONTROL_KEY.unpack_from(value)[1]
+                    self.image.features[KRAFT_VERSION] = level
                 elif _control_type(key) == _VOTERS:
                     self.image.voters = voters_record(value)
             self.image.offset = batch.end_offset

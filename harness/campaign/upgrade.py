@@ -50,6 +50,7 @@ def upgrade_of(
     mode: Mode | None = None,
     controllers: int = 1,
     finalize: bool = False,
+    dynamic_quorum: bool = False,
     migrates: bool = False,
     back_from: str = "",
     properties: Path | None = None,
@@ -103,6 +104,7 @@ def upgrade_of(
         newer_release=claimed,
         back=back,
         finalize=finalize,
+        dynamic_quorum=dynamic_quorum,
         one_roll=one_roll,
         mix=mix,
         stepped=stepped,
@@ -229,6 +231,7 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
     words += ["--migrate"] * upgrade.migrates
     words += ["--back-from", upgrade.back_from] * bool(upgrade.back_from)
     words += ["--back"] * upgrade.back + ["--finalize"] * upgrade.finalize
+    words += ["--dynamic-quorum"] * upgrade.dynamic_quorum
     words += ["--one-roll"] * upgrade.one_roll
     words += ["--fault", upgrade.mix] if upgrade.mix else []
     words += ["--stepped"] * upgrade.stepped

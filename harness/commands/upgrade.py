@@ -66,6 +66,11 @@ UPGRADE_MIXES = (*opt.FREE_MIX_NAMES, "disks", "topics")
     help="With --back: raise the feature levels, and lower them before the binaries go back.",
 )
 @click.option(
+    "--dynamic-quorum",
+    is_flag=True,
+    help="With KRaft: raise kraft.version last, so that the quorum is dynamic; from 4.1 on.",
+)
+@click.option(
     "--one-roll",
     is_flag=True,
     help="Binaries and protocol in one roll, which skips the old protocol; needs --unsupported.",
@@ -120,6 +125,7 @@ def upgrade(
     back_from: str | None,
     back: bool,
     finalize: bool,
+    dynamic_quorum: bool,
     one_roll: bool,
     mode: Any,
     controllers: int,
@@ -167,6 +173,7 @@ def upgrade(
         back_from=back_from or "",
         back=back,
         finalize=finalize,
+        dynamic_quorum=dynamic_quorum,
         one_roll=one_roll,
         mix=mix or "",
         stepped=stepped,

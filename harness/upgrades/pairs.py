@@ -18,6 +18,7 @@ NO_WAY_BACK = (
     "a cluster whose migration is finalized cannot go back to ZooKeeper (Limitations of the "
     f"ZooKeeper to KRaft migration, {_OPERATIONS} at 3.8.0)"
 )
+_FIRST_TO_DYNAMIC = (4, 1)
 _ZOOKEEPER_3_8, _BEFORE_ZOOKEEPER_3_8 = (3, 6), (2, 4)
 
 
@@ -145,6 +146,23 @@ def require_migration(older: Release, newer: Release) -> None:
             "a preview, whose log never says that metadata are migrated (ZkMigrationState, 3.5.0). "
             f"Kafka documents it from 3.5 on ({_OPERATIONS} at 3.5.2): upgrade to 3.9 before"
         )
+
+
+def require_dynamic_quorum(older: Release, newer: Release, mode: Mode, *, goes_back: bool) -> None:
+    """Refuse a static quorum that is to become dynamic where Kafka has no way to it.
+
+    Raises:
+        UsageError: The message has Kafka's rule and its source.
+    """
+    if mode == "kraft" and newer.number >= _FIRST_TO_DYNAMIC and not goes_back and older < newer:
+        return
+    raise UsageError(
+        f"a static quorum becomes dynamic at the end of an upgrade with KRaft to 4.1 or later, not "
+        f"of {older.text} to {newer.text}{' and back' * goes_back}: controllers before 4.1 cannot "
+        "raise kraft.version (RaftClient.upgradeKRaftVersion came with it, KAFKA-16538), and none "
+        "lowers it (KIP-853). On 3.9 and 4.0 a new cluster alone has one: features "
+        "{'kraft.version': 1}"
+    )
 
 
 def documented(release: Release) -> str:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from kchaos.checkers.acts import Mode
 from kchaos.clusters.api import Stage
-from kchaos.clusters.releases import METADATA_VERSION, Release, release_of
+from kchaos.clusters.releases import KRAFT_VERSION, METADATA_VERSION, Release, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.clusters.spec import FIRST_CONTROLLER, BrokerSpec, ClusterSpec
 from kchaos.faults import HoldRequests, PauseBroker, RollBroker, UpdateFeatures
@@ -43,6 +43,7 @@ from kchaos.harness.steps.observing import AwaitMetadataSnapshots
 from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, Tell
 from kchaos.harness.upgrades.pairs import (
     NO_WAY_BACK,
+    require_dynamic_quorum,
     require_playable,
     why_no_way_back,
     why_unsupported,
@@ -51,7 +52,7 @@ from kchaos.harness.upgrades.pairs import (
 ENTRY = "upgrade"
 BINARIES, PROTOCOL_PHASE, FORMAT, BACK = "binaries", "protocol", "format", "back"
 CONTROLLERS, CONTROLLERS_BACK = "controllers", "controllers-back"
-FEATURES, FEATURES_BACK = "features", "features-back"
+FEATURES, FEATURES_BACK, QUORUM = "features", "features-back", "quorum"
 PROVISION, MIGRATION, KRAFT, FINALIZE = "provision", "migration", "kraft", "finalize"
 KRAFT_BACK, DEPROVISION = "kraft-back", "deprovision"
 WAYS_BACK = (PROVISION, MIGRATION, KRAFT)
@@ -110,6 +111,7 @@ class Upgrade:
         newer_release: Likewise.
         back: Whether the old binaries return in the end.
         finalize: Whether feature levels are raised before they do, and lowered again.
+        dynamic_quorum: Whether the static quorum becomes a dynamic one in the end (KIP-853).
         one_roll: Whether binaries and protocol change in one roll, which Kafka does not support.
         mix: Of which faults are drawn in each phase; "" for none.
         stepped: Whether clients write between the rolls alone, and not all the time.
@@ -130,6 +132,7 @@ class Upgrade:
     newer_release: str
     back: bool = False
     finalize: bool = False
+    dynamic_quorum: bool = False
     one_roll: bool = False
     mix: str = ""
     stepped: bool = False
@@ -154,6 +157,7 @@ class Upgrade:
         if not self.via:
             return (self,)
         before = replace(self, newer=self.via, newer_release=self.via, via="", migrates=False)
+        before = replace(before, dynamic_quorum=False)
         migration = replace(before, older=self.via, older_release=self.via, migrates=True)
         after = replace(self, older=self.via, older_release=self.via, via="", mode="kraft")
         hops = (before, migration, replace(after, migrates=False))
@@ -209,6 +213,7 @@ class Upgrade:
             words += [f"back-from-{self.back_from}"] * bool(self.back_from)
         words += ["build"] * (self.newer != self.newer_release)
         words += ["finalize"] * self.finalize + ["back"] * self.back
+        words += ["dynamic-quorum"] * self.dynamic_quorum
         words += ["one-roll"] * self.one_roll + [self.mix] * bool(self.mix)
         words += ["stepped"] * self.stepped + ["kraft"] * self.is_kraft
         words += [f"{self.controllers}-controllers"] * (self.controllers > 1)
@@ -294,12 +299,8 @@ def _require_hop(upgrade: Upgrade, *, unsupported: bool) -> None:
         raise UsageError("--back-from is for --migrate: it names a phase of the migration")
     elif upgrade.older == upgrade.newer:
         raise UsageError(f"from and to are both {upgrade.older}: there is nothing to upgrade")
-    if upgrade.mix and upgrade.mix not in MIXES:
-        raise UsageError(
-            f"faults of the mix {upgrade.mix!r} are left out of upgrades; known: {', '.join(MIXES)}"
-        )
     if upgrade.mix:
-        check_mix(upgrade.mix, older.text, is_kraft=upgrade.is_kraft)
+        _require_mix(upgrade.mix, older, is_kraft=upgrade.is_kraft)
     if upgrade.one_roll and upgrade.is_kraft:
         raise UsageError(
             "--one-roll is for clusters with ZooKeeper: with KRaft feature levels change by "
@@ -310,6 +311,8 @@ def _require_hop(upgrade: Upgrade, *, unsupported: bool) -> None:
             "--finalize is for --back with KRaft: there levels can be lowered, and otherwise what "
             "is new is raised anyway"
         )
+    if upgrade.dynamic_quorum:
+        require_dynamic_quorum(older, newer, upgrade.mode, goes_back=upgrade.back)
     if upgrade.controllers > 1 and not upgrade.quorum:
         raise UsageError("--controllers is for clusters with KRaft: say --mode kraft as well")
     if upgrade.back and newer.number < older.number:
@@ -320,6 +323,14 @@ def _require_hop(upgrade: Upgrade, *, unsupported: bool) -> None:
         )
     if not unsupported and (why := upgrade.why_unsupported):
         raise UsageError(f"Kafka does not support this: {why}. --unsupported runs it all the same")
+
+
+def _require_mix(mix: str, older: Release, *, is_kraft: bool) -> None:
+    if mix not in MIXES:
+        raise UsageError(
+            f"faults of the mix {mix!r} are left out of upgrades; known: {', '.join(MIXES)}"
+        )
+    check_mix(mix, older.text, is_kraft=is_kraft)
 
 
 def _require_migration(upgrade: Upgrade) -> None:
@@ -435,6 +446,9 @@ def _phases_with_kraft(upgrade: Upgrade, older: Release, newer: Release) -> tupl
     if upgrade.back:
         raised = (features, _features(FEATURES_BACK, newer, older)) if upgrade.finalize else ()
         order = (*rolls, *raised, *_way_back(upgrade, older.text))
+    if upgrade.dynamic_quorum:
+        title = "the static quorum becomes dynamic, and the metadata log says who votes"
+        order += (Phase(name=QUORUM, title=title, levels=((KRAFT_VERSION, 1),)),)
     return tuple(replace(phase, mode="kraft") for phase in order if phase.nodes or phase.levels)
 
 
@@ -455,7 +469,8 @@ def levels_between(older: Release, newer: Release) -> tuple[tuple[str, int], ...
     """Return the feature levels that differ, as `kafka-features --release-version` gives them.
 
     The metadata version is raised first and lowered last, since the others depend on it.
-    kraft.version is left out: it makes a static quorum dynamic (KAFKA-21426).
+    kraft.version is left out: it makes a static quorum dynamic (KAFKA-21426), which has a phase of
+    its own where it is wanted.
     """
     names = sorted({*older.feature_levels, *newer.feature_levels} - {METADATA_VERSION})
     levels = [

@@ -162,7 +162,10 @@ def not_covered(result: SignOff) -> list[str]:
     elif not upgrade.is_kraft:
         texts.append("The upgrade of ZooKeeper itself.")
     else:
-        texts.append("Dynamic quorums, and controllers that are brokers as well.")
+        texts += ["A quorum that becomes dynamic (--dynamic-quorum)."] * (
+            not upgrade.dynamic_quorum
+        )
+        texts.append("Clusters whose quorum is dynamic, and controllers that are brokers as well.")
         texts += ["A controller that fails (--controllers 3)."] * (upgrade.controllers == 1)
     return texts
 

@@ -21,7 +21,7 @@ from kchaos.checkers.observations import Act, Injected, StepBegun, StepNotPossib
 from kchaos.checkers.results import Results
 from kchaos.checkers.run_directory import REPORT, RunDirectory
 from kchaos.checkers.verdict import MIGRATION_NOT_FOLLOWED
-from kchaos.clusters.releases import release_of
+from kchaos.clusters.releases import KRAFT_VERSION, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.harness.report.cause.causes import cause_of_run
 from kchaos.harness.report.loading import load
@@ -366,7 +366,9 @@ def _rolled(
         other: replace(at, czxid=_czxid(evidence, other, seen.time))
         for other, at in brokers.items()
     }
-    levels = _levels(evidence, seen.time)
+    # The level of kraft.version is a control record and no decision.
+    named = {KRAFT_VERSION: int(dict(effect.get("levels", {})).get(KRAFT_VERSION, 0))}
+    levels = _levels(evidence, seen.time) | (named if named[KRAFT_VERSION] else {})
     ended = round(seen.time - started, 1)
     if "broker" not in effect:
         return Rolled(

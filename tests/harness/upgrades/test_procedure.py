@@ -147,6 +147,29 @@ def test_with_kraft_controllers_come_first_and_levels_one_by_one_last() -> None:
     assert raised == [UpdateFeatures(levels=(level,)) for level in levels]
 
 
+@pytest.mark.parametrize(
+    ("older", "newer", "mode", "back", "allowed"),
+    [
+        ("4.0.2", "4.1.2", "kraft", False, True),
+        ("3.9.1", "4.4.0", "kraft", False, True),
+        ("3.9.1", "4.0.2", "kraft", False, False),
+        ("4.0.2", "4.1.2", "kraft", True, False),
+        ("4.2.1", "4.1.2", "kraft", False, False),
+        ("2.8.2", "3.9.1", "zookeeper", False, False),
+    ],
+)
+def test_a_static_quorum_becomes_dynamic_last_and_from_4_1_on(
+    older: str, newer: str, mode: Mode, back: bool, allowed: bool
+) -> None:
+    of = replace(upgrade(older, newer, mode=mode, back=back), dynamic_quorum=True)
+    if allowed:
+        require_upgrade(of, unsupported=False)
+        assert phases(of)[-1].levels == (("kraft.version", 1),)
+        return
+    with pytest.raises(UsageError, match="KAFKA-16538"):
+        require_upgrade(of, unsupported=False)
+
+
 def test_a_downgrade_with_kraft_goes_the_other_way_round() -> None:
     names = [phase.name for phase in phases(upgrade("4.1.2", "4.0.2", mode="kraft"))]
     assert names == ["features", "binaries", "controllers"]
