@@ -1,11 +1,12 @@
 """Voters of a dynamic quorum of KRaft controllers that come and go (KIP-853)."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts
+from kchaos.clusters.api import Broker
 from kchaos.clusters.errors import MetadataRefused
 from kchaos.clusters.start.kraft_storage import directory_id
 from kchaos.faults.api import Cluster, Injection, Journal, require_available
@@ -52,16 +53,14 @@ class AddController:
             NoEffect: The leader refused.
             AwaitTimeout: The controller is not caught up in time.
         """
-        require_available(self, cluster)
-        node = node_of(cluster, self.controller)
-        name, _, address = node.properties["advertised.listeners"].partition("://")
-        host, _, port = address.rpartition(":")
-        directory, before = directory_id(node.log_directory), cluster.metadata.voters()
-        try:
-            cluster.metadata.add_voter(self.controller, directory, (name, host, int(port)))
-        except MetadataRefused as error:
-            raise NoEffect(str(error)) from error
-        yield _changed(self, cluster, before)
+
+        def add(node: Broker) -> None:
+            name, _, address = node.properties["advertised.listeners"].partition("://")
+            host, _, port = address.rpartition(":")
+            directory = directory_id(node.log_directory)
+            cluster.metadata.add_voter(node.id, directory, (name, host, int(port)))
+
+        yield _changed(self, cluster, add)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +96,7 @@ class RemoveController:
         Raises:
             NoEffect: The leader refused.
         """
-        require_available(self, cluster)
-        before = cluster.metadata.voters()
-        try:
-            cluster.metadata.remove_voter(self.controller)
-        except MetadataRefused as error:
-            raise NoEffect(str(error)) from error
-        yield _changed(self, cluster, before)
+        yield _changed(self, cluster, lambda node: cluster.metadata.remove_voter(node.id))
 
 
 def _no_majority(view: ClusterView, after: frozenset[int]) -> str:
@@ -116,8 +109,14 @@ def _no_majority(view: ClusterView, after: frozenset[int]) -> str:
 
 
 def _changed(
-    fault: AddController | RemoveController, cluster: Cluster, before: frozenset[int]
+    fault: AddController | RemoveController, cluster: Cluster, change: Callable[[Broker], None]
 ) -> Injection:
+    require_available(fault, cluster)
+    before = cluster.metadata.voters()
+    try:
+        change(node_of(cluster, fault.controller))
+    except MetadataRefused as error:
+        raise NoEffect(str(error)) from error
     return Injection(
         fault=type(fault).__name__,
         before={"voters": sorted(before)},

@@ -18,6 +18,7 @@ from kchaos.checkers.model.values.events import NO_LEADER
 from kchaos.clusters.links.details import METADATA_TOPIC
 from kchaos.clusters.settings import PROTOCOL
 from kchaos.faults import (
+    AddController,
     ConfigureTopic,
     CutControllers,
     CutLink,
@@ -36,6 +37,7 @@ from kchaos.faults import (
     MoveController,
     PauseBroker,
     PreferredElection,
+    RemoveController,
     RollBroker,
     StopBroker,
     ThrottleReplication,
@@ -81,6 +83,8 @@ MIXES: Mapping[str, Mapping[str, float]] = {
 }
 """By name, the weights of the kinds of steps; it is named for what most of them are."""
 _WITH_KRAFT: Mapping[str, list[str]] = _TABLE["with_kraft"]
+OF_DYNAMIC_QUORUMS: tuple[str, ...] = tuple(_TABLE["of_dynamic_quorums"]["kinds"])
+"""Kinds that act on a dynamic quorum alone, which some clusters of a mix that has them have."""
 
 STEP_KINDS: tuple[str, ...] = tuple(_MIXED)
 """Every kind of step that is drawn."""
@@ -91,7 +95,9 @@ FAULT_KINDS: tuple[str, ...] = tuple(kind for kind in STEP_KINDS if kind not in 
 def step_weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
     """Return the weight of each kind of step of a mix; with KRaft other kinds replace some."""
     weights = dict(MIXES[mix])
-    if is_kraft:
+    if not is_kraft:
+        weights |= dict.fromkeys(OF_DYNAMIC_QUORUMS, 0)
+    else:
         for kind, others in _WITH_KRAFT.items():
             weight = weights.pop(kind)
             weights |= {other: max(weight, weights.get(other, 0)) for other in others}
@@ -332,6 +338,17 @@ def _by_controller(kind: str, make: Callable[[int], Fault]) -> Candidates:
     return candidates
 
 
+def _changes_of_quorum(
+    kind: str, change: type[AddController] | type[RemoveController]
+) -> Candidates:
+    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+        for controller in view.quorum if view.voters else ():
+            fault = change(controller=controller)
+            yield Inject(name=f"{kind}-{draw.number}", fault=fault)
+
+    return candidates
+
+
 def _epoch_holds(view: View, draw: Draw) -> Iterator[Step]:
     name = f"hold-epochs-{draw.number}"
     for a, b in permutations(view.brokers, 2):
@@ -485,6 +502,8 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "isolate-controller": _by_controller(
         "isolate-controller", lambda node: IsolateBroker(broker=node)
     ),
+    "add-controller": _changes_of_quorum("add-controller", AddController),
+    "remove-controller": _changes_of_quorum("remove-controller", RemoveController),
     "controller-disk": _controller_disks,
     "raise-features": _raised_features,
     "create-topic": _topics,

@@ -7,7 +7,7 @@ from random import Random
 
 from kchaos.checkers.acts import Mode
 from kchaos.clusters.errors import ReleaseError
-from kchaos.clusters.releases import METADATA_VERSION, Release, release_of
+from kchaos.clusters.releases import KRAFT_VERSION, METADATA_VERSION, Release, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.start.spec_checks import mode_refused
@@ -26,6 +26,7 @@ from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import (
     LOGS,
     MIXES,
+    OF_DYNAMIC_QUORUMS,
     SEVERAL_FOLDERS,
     SHUTDOWNS,
     STEP_KINDS,
@@ -76,6 +77,8 @@ _LONGER = (2, 6)
 _WRITES = ("produce", "produce-to-zombie")
 _DIRECTORIES_WITH_KRAFT = (3, 7)
 """The first release whose controllers know the log directory of each replica (KIP-858)."""
+_DYNAMIC_QUORUMS, _DYNAMIC = (3, 9), 0.5
+"""The first release with a quorum that changes (KIP-853), and how many clusters have one."""
 _SELDOM_POSSIBLE = ("lose-tail", "tear-epochs", "lose-epochs", "wipe", "delete-topic")
 _SEIZED = 6
 """Factor of the mix `rare` on the weight of a kind that is seldom possible, when it is."""
@@ -309,7 +312,7 @@ def _cluster(
     has_folders = mix in SEVERAL_FOLDERS and not (
         is_kraft and known.number < _DIRECTORIES_WITH_KRAFT
     )
-    return ClusterSpec(
+    spec = ClusterSpec(
         brokers=tuple(
             replace(broker, log_directories=2 if has_folders else 1)
             for broker in brokers_of(kafka, brokers)
@@ -319,6 +322,12 @@ def _cluster(
         controllers=random.choice((1, 3)) if is_kraft else 1,
         properties=_properties(settings, mix, known, is_kraft),
     )
+    changes = any(MIXES[mix][kind] for kind in OF_DYNAMIC_QUORUMS)
+    if not (is_kraft and changes and known.number >= _DYNAMIC_QUORUMS):
+        return spec
+    # The others stay static, as most clusters have been set up.
+    is_dynamic = random.random() < _DYNAMIC
+    return replace(spec, features={KRAFT_VERSION: 1}, observers=1) if is_dynamic else spec
 
 
 def _before_an_upgrade(cluster: ClusterSpec, release: str) -> ClusterSpec:
@@ -396,6 +405,7 @@ def _view_of(cluster: ClusterSpec, kafka: str, release: Release) -> View:
         asked_levels=_levels(release) if is_mixed and cluster.is_kraft else (),
         upgraded=frozenset(broker.id for broker in cluster.brokers if broker.kafka == kafka),
         quorum=cluster.controller_ids,
+        voters=frozenset(cluster.first_voters if cluster.has_dynamic_quorum else ()),
     )
 
 

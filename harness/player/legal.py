@@ -15,6 +15,7 @@ from kchaos.checkers.model.values.events import NO_LEADER
 from kchaos.clusters.links.details import METADATA_TOPIC
 from kchaos.clusters.settings import PROTOCOL
 from kchaos.faults import (
+    AddController,
     ConfigureTopic,
     CutControllers,
     CutLink,
@@ -41,6 +42,7 @@ from kchaos.faults import (
     PauseBroker,
     PauseZooKeeper,
     PreferredElection,
+    RemoveController,
     RollBroker,
     SlowDisk,
     SlowFetchReads,
@@ -80,6 +82,8 @@ from kchaos.harness.steps.topics import DeleteTopic
 
 MOST_SNAPSHOTS = 3
 MOST_TOPICS = 2
+_FEW_VOTERS = 2
+"""Of so many voters each is needed for a majority."""
 _MOST_PARTITIONS = 3
 _OF_ZOOKEEPER = (IsolateZooKeeper, KillZooKeeper, PauseZooKeeper, StopZooKeeper)
 
@@ -111,6 +115,8 @@ def after(view: View, step: Step) -> View:
             view = replace(view, names=view.names | {name})
             if fault.lasting:
                 view = replace(view, acting=(*view.acting, (name, fault)))
+            if isinstance(fault, AddController | RemoveController):
+                return replace(view, voters=view.voters ^ {fault.controller})
             if getattr(fault, "broker", None) in view.quorum:
                 return _rolled(view, fault) if isinstance(fault, RollBroker) else view
             return settled(_injected(view, fault))
@@ -388,6 +394,18 @@ def _wipe(view: View, fault: WipeLogDirectory) -> str:
     return f"broker {fault.broker} may have the only records" if needed else ""
 
 
+def _add_controller(view: View, fault: AddController) -> str:
+    if not view.voters or fault.controller in view.voters:
+        return f"controller {fault.controller} votes already"
+    return _controller_away(view)
+
+
+def _remove_controller(view: View, fault: RemoveController) -> str:
+    if not view.voters - {fault.controller} or fault.controller not in view.voters:
+        return f"controller {fault.controller} does not vote, or alone"
+    return _controller_away(view)
+
+
 def _fail_directory(view: View, fault: FailLogDirectory) -> str:
     if not view.outlives_disks:
         return "its brokers have one log directory, or end where a disk fails"
@@ -430,6 +448,8 @@ _FAULTS: Mapping[type[Any], Callable[[View, Any], str]] = {
     FenceBroker: _fence,
     UnregisterBroker: _end_process,
     UpdateFeatures: _raise_features,
+    AddController: _add_controller,
+    RemoveController: _remove_controller,
     ExpireSession: _expire,
     CutLink: _cut,
     HoldRequests: _hold,
@@ -770,9 +790,10 @@ def _sessions(view: View) -> list[ExpireSession]:
 
 
 def _not_all_controllers(view: View) -> str:
-    """Return why a KRaft controller is needed: it is the only one, or another is away."""
-    only = "" if len(view.quorum) > 1 else "there is one controller only"
-    return _controller_away(view) or only
+    """Return why a KRaft controller is needed: too few vote, or another is away."""
+    voters = view.voters or view.quorum
+    few = "" if len(voters) > _FEW_VOTERS else f"of {len(voters)} voters none can be missed"
+    return _controller_away(view) or few
 
 
 def _controller_away(view: View) -> str:

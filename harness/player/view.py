@@ -64,6 +64,7 @@ class View:
         partitions: What was created.
         controllers: Whoever may be the controller now; more than one after a race. None with KRaft.
         quorum: The KRaft controllers; none with ZooKeeper.
+        voters: Those that vote, of a dynamic quorum; none of a static one, in which all do.
         has_epochs: Whether followers ask for leader epochs (0.11 on).
         outlives_disks: Whether brokers go on when one of their log directories fails.
         zookeepers: How many members ZooKeeper has.
@@ -89,6 +90,7 @@ class View:
     registered: frozenset[int]
     controllers: frozenset[int]
     quorum: tuple[int, ...] = ()
+    voters: frozenset[int] = frozenset()
     paused: frozenset[int] = frozenset()
     cut_off: frozenset[int] = frozenset()
     acting: tuple[tuple[str, Fault], ...] = ()

@@ -333,6 +333,14 @@ def test_the_voters_of_the_time_decide_and_not_every_controller(logs: list[Log])
     assert (sorted(metadata.voters()), metadata.incarnation(0)) == ([100], None)
 
 
+def test_the_level_of_kraft_version_is_that_of_a_control_record(log: Log) -> None:
+    metadata = reading(log)
+    log.add(TOPIC)
+    assert "kraft.version" not in metadata.features()
+    log._append([(struct.pack(">hh", 0, 5), struct.pack(">hhb", 0, 1, 0))], 1, CONTROL_FLAG)
+    assert metadata.features()["kraft.version"] == 1
+
+
 def test_a_change_of_voters_is_asked_for_again_while_its_error_may_pass(
     logs: list[Log], monkeypatch: pytest.MonkeyPatch
 ) -> None:
