@@ -18,7 +18,8 @@ from kchaos.clusters.spec import ClusterSpec
 from kchaos.clusters.start.broker_settings import misspelt
 from kchaos.clusters.start.configuration import mixed_protocol
 
-_SEVERAL_DIRECTORIES = (3, 7)
+SEVERAL_DIRECTORIES = (3, 7)
+"""The first release whose brokers have several with KRaft (KIP-858)."""
 
 
 def refuse_unknown(spec: ClusterSpec, releases: Mapping[int, Release]) -> None:
@@ -75,7 +76,7 @@ def mode_refused(spec: ClusterSpec, releases: Mapping[int, Release]) -> str:
     if not spec.is_kraft:
         return ""
     oldest = min(releases.values())
-    if oldest.number < _SEVERAL_DIRECTORIES and any(b.log_directories > 1 for b in spec.brokers):
+    if oldest.number < SEVERAL_DIRECTORIES and any(b.log_directories > 1 for b in spec.brokers):
         return f"{oldest.text} has one log directory with KRaft: several act from 3.7 on (KIP-858)"
     return _features_refused(spec.features, oldest)
 

@@ -56,6 +56,8 @@ def upgrade_of(
     properties: Path | None = None,
     topics: Path | None = None,
     brokers: int = LEAST_BROKERS,
+    racks: int = 0,
+    log_directories: int = 1,
 ) -> Upgrade:
     """Return the upgrade of these releases or builds.
 
@@ -112,6 +114,8 @@ def upgrade_of(
         own=own,
         own_topics=None if topics is None else own_topics(topics, oldest, ids),
         brokers=ids,
+        racks=racks,
+        log_directories=log_directories,
         mode=of_mode,
         controllers=controllers,
         migrates=migrates or bool(via),
@@ -240,6 +244,9 @@ def command_of(upgrade: Upgrade, *, runs: int, seed: int) -> str:
     words += ["--topics", upgrade.own_topics.file] if upgrade.own_topics else []
     count = len(upgrade.brokers)
     words += ["--brokers", str(count)] if count > LEAST_BROKERS else []
+    words += ["--racks", str(upgrade.racks)] if upgrade.racks else []
+    folders = upgrade.log_directories
+    words += ["--log-directories", str(folders)] if folders > 1 else []
     words += ["--unsupported"] * bool(upgrade.why_unsupported)
     return shlex.join([*words, "--seed", seed_text(seed), "--runs", str(runs)])
 

@@ -95,6 +95,19 @@ UPGRADE_MIXES = (*opt.FREE_MIX_NAMES, "disks", "topics")
     help="A command of your own that runs beside it; brokers are in KCHAOS_BOOTSTRAP_SERVERS.",
 )
 @opt.brokers
+@click.option(
+    "--racks",
+    type=click.IntRange(2),
+    metavar="N",
+    help="Spread the brokers over N racks in turn (broker.rack).",
+)
+@click.option(
+    "--log-directories",
+    type=click.IntRange(1, 8),
+    default=1,
+    metavar="N",
+    help="Of each broker; with KRaft from 3.7 on.",
+)
 @opt.topics_file
 @opt.properties_file
 @click.option("--runs", type=click.IntRange(1), default=1, show_default=True, help="How many.")
@@ -133,6 +146,8 @@ def upgrade(
     stepped: bool,
     workload: str | None,
     brokers: int | None,
+    racks: int | None,
+    log_directories: int,
     topics_file: Path | None,
     properties_file: Path | None,
     runs: int,
@@ -186,6 +201,8 @@ def upgrade(
         properties=properties_file,
         topics=topics_file,
         brokers=brokers or 3,
+        racks=racks or 0,
+        log_directories=log_directories,
     )
     if plan:
         click.echo(plan_json(meant, seed) if as_json else "\n".join(plan_lines(meant, seed)))

@@ -10,7 +10,7 @@ from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import KRAFT_VERSION, METADATA_VERSION, Release, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
 from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.start.spec_checks import mode_refused
+from kchaos.clusters.start.spec_checks import SEVERAL_DIRECTORIES, mode_refused
 from kchaos.faults import (
     CutControllers,
     CutZooKeeper,
@@ -75,8 +75,6 @@ DRAWN = "DRAWN"
 _END_SESSION = 0.65
 _LONGER = (2, 6)
 _WRITES = ("produce", "produce-to-zombie")
-_DIRECTORIES_WITH_KRAFT = (3, 7)
-"""The first release whose controllers know the log directory of each replica (KIP-858)."""
 _DYNAMIC_QUORUMS, _DYNAMIC = (3, 9), 0.5
 """The first release with a quorum that changes (KIP-853), and how many clusters have one."""
 _SELDOM_POSSIBLE = ("lose-tail", "tear-epochs", "lose-epochs", "wipe", "delete-topic")
@@ -309,9 +307,7 @@ def _cluster(
     brokers = tuple(range(count or random.choice((LEAST_BROKERS, LEAST_BROKERS + 1))))
     settings = draw_settings(random)
     first_broker = random.choice(brokers)
-    has_folders = mix in SEVERAL_FOLDERS and not (
-        is_kraft and known.number < _DIRECTORIES_WITH_KRAFT
-    )
+    has_folders = mix in SEVERAL_FOLDERS and not (is_kraft and known.number < SEVERAL_DIRECTORIES)
     spec = ClusterSpec(
         brokers=tuple(
             replace(broker, log_directories=2 if has_folders else 1)
@@ -393,7 +389,7 @@ def _view_of(cluster: ClusterSpec, kafka: str, release: Release) -> View:
         first_broker=brokers[0] if first is None else first,
         has_epochs=number >= (0, 11),
         outlives_disks=has_folders
-        and number >= (_DIRECTORIES_WITH_KRAFT if cluster.is_kraft else (1, 0)),
+        and number >= (SEVERAL_DIRECTORIES if cluster.is_kraft else (1, 0)),
         zookeepers=cluster.zookeepers,
         moves_replicas=number >= (1, 1) and has_folders,
         is_asked=number >= (2, 4) and not is_mixed,

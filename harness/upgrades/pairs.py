@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kchaos.checkers.acts import Mode
 from kchaos.clusters.releases import FIRST_KRAFT, LINES, METADATA_VERSION, Release
+from kchaos.clusters.start.spec_checks import SEVERAL_DIRECTORIES
 from kchaos.harness.errors import UsageError
 
 _PAGE = "docs/upgrade.html"
@@ -145,6 +146,19 @@ def require_migration(older: Release, newer: Release) -> None:
             f"{older.text} has no migration from ZooKeeper to KRaft that ends: it came with 3.4 as "
             "a preview, whose log never says that metadata are migrated (ZkMigrationState, 3.5.0). "
             f"Kafka documents it from 3.5 on ({_OPERATIONS} at 3.5.2): upgrade to 3.9 before"
+        )
+
+
+def require_log_directories(older: Release, *, is_kraft: bool) -> None:
+    """Refuse several log directories where a release has one alone.
+
+    Raises:
+        UsageError: The message has Kafka's rule and its source.
+    """
+    if is_kraft and older.number < SEVERAL_DIRECTORIES:
+        raise UsageError(
+            f"brokers of {older.text} have one log directory with KRaft: several act from 3.7 on "
+            "(KIP-858). Leave --log-directories out"
         )
 
 

@@ -44,6 +44,7 @@ from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step,
 from kchaos.harness.upgrades.pairs import (
     NO_WAY_BACK,
     require_dynamic_quorum,
+    require_log_directories,
     require_playable,
     why_no_way_back,
     why_unsupported,
@@ -119,6 +120,8 @@ class Upgrade:
         own: Settings of a file of the user's own, if any.
         own_topics: Topics of a file of the user's own; None for one of kchaos's.
         brokers: Their ids.
+        racks: Over how many racks they are spread in turn; 0 for none.
+        log_directories: How many each of them has.
         mode: Where the cluster keeps its metadata.
         controllers: How many KRaft controllers there are.
         migrates: Whether a cluster with ZooKeeper goes to KRaft, at one release.
@@ -140,6 +143,8 @@ class Upgrade:
     own: OwnSettings | None = None
     own_topics: OwnTopics | None = None
     brokers: tuple[int, ...] = tuple(range(LEAST_BROKERS))
+    racks: int = 0
+    log_directories: int = 1
     mode: Mode = "zookeeper"
     controllers: int = 1
     migrates: bool = False
@@ -156,11 +161,13 @@ class Upgrade:
         """The upgrades that Kafka documents one after the other, on one cluster."""
         if not self.via:
             return (self,)
-        before = replace(self, newer=self.via, newer_release=self.via, via="", migrates=False)
-        before = replace(before, dynamic_quorum=False)
-        migration = replace(before, older=self.via, older_release=self.via, migrates=True)
-        after = replace(self, older=self.via, older_release=self.via, via="", mode="kraft")
-        hops = (before, migration, replace(after, migrates=False))
+        until = replace(self, newer=self.via, newer_release=self.via, via="", dynamic_quorum=False)
+        then = replace(self, older=self.via, older_release=self.via, via="", migrates=False)
+        hops = (
+            replace(until, migrates=False, controllers=1),
+            replace(until, older=self.via, older_release=self.via),
+            replace(then, mode="kraft"),
+        )
         return hops[self.older == self.via :]
 
     @property
@@ -219,6 +226,8 @@ class Upgrade:
         words += [f"{self.controllers}-controllers"] * (self.controllers > 1)
         words += [named_by(self.workload)] if self.workload else []
         words += [f"{len(self.brokers)}-brokers"] * (len(self.brokers) > LEAST_BROKERS)
+        words += [f"{self.racks}-racks"] * bool(self.racks)
+        words += [f"{self.log_directories}-log-directories"] * (self.log_directories > 1)
         words += [own.case for own in (self.own, self.own_topics) if own]
         return "-".join(words)
 
@@ -311,10 +320,7 @@ def _require_hop(upgrade: Upgrade, *, unsupported: bool) -> None:
             "--finalize is for --back with KRaft: there levels can be lowered, and otherwise what "
             "is new is raised anyway"
         )
-    if upgrade.dynamic_quorum:
-        require_dynamic_quorum(older, newer, upgrade.mode, goes_back=upgrade.back)
-    if upgrade.controllers > 1 and not upgrade.quorum:
-        raise UsageError("--controllers is for clusters with KRaft: say --mode kraft as well")
+    _require_nodes(upgrade, older, newer)
     if upgrade.back and newer.number < older.number:
         raise UsageError("--back is for upgrades: from a newer release to an older one it is all")
     if upgrade.one_roll and older.line == newer.line:
@@ -323,6 +329,16 @@ def _require_hop(upgrade: Upgrade, *, unsupported: bool) -> None:
         )
     if not unsupported and (why := upgrade.why_unsupported):
         raise UsageError(f"Kafka does not support this: {why}. --unsupported runs it all the same")
+
+
+def _require_nodes(upgrade: Upgrade, older: Release, newer: Release) -> None:
+    """Refuse controllers, a quorum or log directories that clusters of these releases have not."""
+    if upgrade.log_directories > 1:
+        require_log_directories(older, is_kraft=upgrade.is_kraft or upgrade.migrates)
+    if upgrade.dynamic_quorum:
+        require_dynamic_quorum(older, newer, upgrade.mode, goes_back=upgrade.back)
+    if upgrade.controllers > 1 and not upgrade.quorum:
+        raise UsageError("--controllers is for clusters with KRaft: say --mode kraft as well")
 
 
 def _require_mix(mix: str, older: Release, *, is_kraft: bool) -> None:
@@ -509,7 +525,7 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
         title=f"upgrade from {upgrade.pair}{_variation(upgrade)}, seed {seed}",
         release=upgrade.older,
         cluster=ClusterSpec(
-            brokers=tuple(BrokerSpec(id=broker, kafka=upgrade.older) for broker in upgrade.brokers),
+            brokers=tuple(_broker(upgrade, number) for number in range(len(upgrade.brokers))),
             first_broker=None if upgrade.is_kraft else first_broker,
             client_links=not upgrade.stepped or bool(upgrade.workload),
             mode="kraft" if upgrade.is_kraft else None,
@@ -519,6 +535,16 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
         ),
         steps=tuple(rolls.steps()),
         seed=seed,
+    )
+
+
+def _broker(upgrade: Upgrade, number: int) -> BrokerSpec:
+    rack = {"broker.rack": f"rack-{number % upgrade.racks}"} if upgrade.racks else {}
+    return BrokerSpec(
+        id=upgrade.brokers[number],
+        kafka=upgrade.older,
+        properties=rack,
+        log_directories=upgrade.log_directories,
     )
 
 

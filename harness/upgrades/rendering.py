@@ -150,6 +150,9 @@ def not_covered(result: SignOff) -> list[str]:
         f"{', '.join(topic.topic for topic in upgrade.topics)}, and {RATE:g} records a second.",
         "Settings other than those below.",
         "Upgrades of clients.",
+        *["Racks (--racks)."] * (not upgrade.racks),
+        *["Several log directories of a broker (--log-directories)."]
+        * (upgrade.log_directories == 1),
         *upgrade.own_texts,
     ]
     if not upgrade.workload:

@@ -13,7 +13,7 @@ from kchaos.clusters.api import Collectable, Killable, Pausable, Restartable
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import topic_settings_refused
-from kchaos.faults import RollBroker, UpdateFeatures
+from kchaos.faults import AddController, RemoveController, RollBroker, UpdateFeatures
 from kchaos.faults.view import BrokerView, ClusterView
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import LOGS, MIXES, UPGRADES
@@ -39,7 +39,9 @@ _RARE = (
 )
 
 
-def cluster_of(scenario: Scenario, dead: set[int], paused: set[int]) -> ClusterView:
+def cluster_of(
+    scenario: Scenario, dead: set[int], paused: set[int], voters: frozenset[int]
+) -> ClusterView:
     """The cluster that the scenario's next fault meets, as far as who runs is concerned."""
 
     def node(number: int) -> BrokerView:
@@ -59,8 +61,16 @@ def cluster_of(scenario: Scenario, dead: set[int], paused: set[int]) -> ClusterV
         brokers={broker.id: node(broker.id) for broker in spec.brokers},
         controller=spec.controller_ids[0],
         controllers={number: node(number) for number in spec.controller_ids},
-        voters=frozenset(spec.controller_ids),
+        voters=voters,
+        has_dynamic_quorum=spec.has_dynamic_quorum,
     )
+
+
+def voters_after(voters: frozenset[int], step: Any) -> frozenset[int]:
+    is_change = isinstance(step, Inject) and isinstance(
+        step.fault, AddController | RemoveController
+    )
+    return voters ^ {step.fault.controller} if is_change else voters
 
 
 @cache
@@ -80,6 +90,7 @@ def test_no_fault_is_drawn_that_a_kraft_cluster_would_refuse(mix):
         assert scenario.cluster.is_kraft
         assert scenario.cluster.first_broker is None
         acting: dict[str, Any] = {}
+        voters = frozenset(scenario.cluster.first_voters)
         for step in acts_of(scenario):
             ended = [fault for fault in acting.values() if type(fault).__name__ != "PauseBroker"]
             stopped = {each.broker for each in ended if hasattr(each, "end_session")}
@@ -88,8 +99,9 @@ def test_no_fault_is_drawn_that_a_kraft_cluster_would_refuse(mix):
                 fault.broker for fault in acting.values() if type(fault).__name__ == "PauseBroker"
             }
             if isinstance(step, Inject):
-                seen = cluster_of(scenario, stopped, paused)
+                seen = cluster_of(scenario, stopped, paused, voters)
                 assert step.fault.available(seen) == "", (seed, step)
+                voters = voters_after(voters, step)
                 if step.fault.lasting:
                     acting[step.name] = step.fault
             elif isinstance(step, Heal):
@@ -102,19 +114,33 @@ def test_at_most_one_controller_is_away_at_a_time(mix):
         scenario = drawn(seed, mix)
         controllers = set(scenario.cluster.controller_ids)
         away: set[str] = set()
+        voters = frozenset(scenario.cluster.first_voters)
         for step in acts_of(scenario):
+            if (after := voters_after(voters, step)) != voters:
+                # Voters change while all controllers are there, and one of two is never missed.
+                assert not away
+                voters = after
             if isinstance(step, Inject) and getattr(step.fault, "broker", None) in controllers:
                 if step.fault.lasting:
                     away.add(step.name)
-                    assert len(controllers) == 3
+                    assert len(voters) > 2
                 elif type(step.fault).__name__ == "RollBroker":
                     assert not away
             elif isinstance(step, Inject) and type(step.fault).__name__ == "MoveController":
                 assert not away
-                assert len(controllers) == 3
+                assert len(voters) > 2
             elif isinstance(step, Heal):
                 away.discard(step.name)
             assert len(away) <= 1
+
+
+@pytest.mark.parametrize(("kafka", "is_some"), [("3.6.2", False), ("3.9.1", True)])
+def test_some_clusters_have_a_dynamic_quorum_where_voters_change(kafka, is_some):
+    elections = [
+        draw(seed, kafka=kafka, steps=1, mix="elections", mode="kraft") for seed in range(9)
+    ]
+    assert {each.cluster.has_dynamic_quorum for each in elections} == {False, is_some}
+    assert not draw(1, kafka=kafka, steps=1, mix="mixed", mode="kraft").cluster.has_dynamic_quorum
 
 
 def test_every_kind_of_fault_of_kraft_is_drawn():
@@ -137,6 +163,8 @@ def test_every_kind_of_fault_of_kraft_is_drawn():
         ("StopBroker", ""),
         ("PauseBroker", ""),
         ("PreferredElection", ""),
+        ("AddController", ""),
+        ("RemoveController", ""),
         ("CutLink", ""),
         *((name, "") for name in (*_ON_DISK, *_RARE, *_UPGRADED)),
     }

@@ -30,6 +30,8 @@ from kchaos.harness.seeds import seed_text
 from kchaos.harness.steps.free_clients import StartClients
 from kchaos.harness.steps.scenario_steps import CreateTopic
 from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade, phases
+from kchaos.harness.upgrades.rendering import not_covered
+from kchaos.harness.upgrades.sign_off import SignOff
 from tests.golden.stored import unpacked
 
 OPTIONS = k.RunOptions(offline=True)
@@ -229,16 +231,18 @@ def test_the_mode_is_kept_in_the_command_that_plays_it_again() -> None:
 def test_a_cluster_with_zookeeper_goes_to_4_hop_by_hop(
     older: str, migrates: bool, hops: list[str]
 ) -> None:
-    of = meant((older,), ("4.1.2",), migrates=migrates)
+    of = meant((older,), ("4.1.2",), migrates=migrates, controllers=3, dynamic_quorum=True)
     assert [hop.pair for hop in of.hops] == hops
     lines = plan_lines(of, 1)
     assert [line for line in lines if line.startswith("  Hop 3")] or len(hops) == 2
     assert "zookeeper-to-kraft" in of.case
     assert "--migrate" in command_of(of, runs=1, seed=1)
-    assert of == meant((older,), ("4.1.2",), migrates=True)
     scenario = draw_upgrade(1, of)
     names = [phase.name for phase in phases(of)]
-    assert names[-4:] == ["finalize", "controllers-4.1.2", "binaries-4.1.2", "features-4.1.2"]
+    assert names[-5] == "finalize"
+    assert names[-4:] == [
+        f"{name}-4.1.2" for name in ("controllers", "binaries", "features", "quorum")
+    ]
     assert len({*names}) == len(names)
     kafkas = {older: older, "3.9.1": "3.9.1", "4.1.2": "4.1.2"}
     check_settings(scenario, kafkas)
@@ -290,6 +294,19 @@ def test_clients_write_to_the_topics_of_a_file_on_as_many_brokers_as_are_wanted(
     assert clients == [("clients-orders", "orders", 2), ("clients-u", "u", 1)]
     assert "  Left out: __consumer_offsets (Kafka makes it itself)." in plan_lines(of, None)
     assert f"--topics {file} --brokers 5 --seed" in command_of(of, runs=1, seed=1)
+
+
+def test_brokers_have_racks_and_log_directories_where_their_release_takes_them() -> None:
+    of = meant(("4.0.2",), ("4.1.2",), brokers=4, racks=3, log_directories=2)
+    brokers = draw_upgrade(1, of).cluster.brokers
+    racks = [broker.properties["broker.rack"] for broker in brokers]
+    assert racks == ["rack-0", "rack-1", "rack-2", "rack-0"]
+    assert {broker.log_directories for broker in brokers} == {2}
+    assert "--racks 3 --log-directories 2 --seed" in command_of(of, runs=1, seed=1)
+    left_out = not_covered(SignOff(upgrade=of, runs=[], wanted=0))
+    assert not [text for text in left_out if "--racks" in text or "--log-directories" in text]
+    with pytest.raises(UsageError, match=r"3\.6\.2 have one log directory with KRaft.*KIP-858"):
+        meant(("3.6.2",), ("3.9.1",), mode="kraft", log_directories=2)
 
 
 @pytest.mark.cluster
