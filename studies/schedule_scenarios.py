@@ -78,7 +78,7 @@ def cluster_of(
     properties: Mapping[str, str],
     own: Mapping[int, Mapping[str, str]] | None = None,
 ) -> ClusterSpec:
-    """Return the brokers of a schedule, and one more as the controller.
+    """Return the brokers of a schedule, and one more as the controller unless they have a quorum.
 
     Args:
         schedule: What is done.
@@ -87,7 +87,7 @@ def cluster_of(
         own: Those of single brokers.
     """
     replicas = sorted(World(schedule.states[0]).assignment(PARTITION))
-    controller = _controller_of(schedule.states[0])
+    controllers = () if is_kraft(schedule) else (_controller_of(schedule.states[0]),)
     kafkas = dict(enumerate(releases))
     return ClusterSpec(
         brokers=tuple(
@@ -96,11 +96,19 @@ def cluster_of(
                 kafka=kafkas.get(broker, releases[0]),
                 properties=(own or {}).get(broker, {}),
             )
-            for broker in (*replicas, controller)
+            for broker in (*replicas, *controllers)
         ),
-        first_broker=controller,
+        first_broker=next(iter(controllers), None),
+        mode="kraft" if is_kraft(schedule) else None,
         properties={**QUICK, **properties},
     )
+
+
+def is_kraft(schedule: Schedule) -> bool:
+    """Return whether a quorum of controllers decides, and not ZooKeeper's controller."""
+    broker = World(schedule.states[0]).broker(0)
+    assert broker is not None
+    return broker.generation.reads_metadata_log
 
 
 def steps_of(schedule: Schedule, *, gated: bool) -> tuple[Step, ...]:
@@ -108,8 +116,8 @@ def steps_of(schedule: Schedule, *, gated: bool) -> tuple[Step, ...]:
     return tuple(_steps(schedule, gated))
 
 
-def text_of(act: ChaosMove) -> str:  # noqa: C901
-    """Describe an act for people."""
+def text_of(act: ChaosMove, deciding: str = "ZooKeeper") -> str:  # noqa: C901
+    """Describe an act for people; `deciding` is with whom brokers have their sessions."""
     match act.kind:
         case "write-one":
             return f"a client writes a record to broker {act.broker}, acks=1"
@@ -130,9 +138,9 @@ def text_of(act: ChaosMove) -> str:  # noqa: C901
         case "bounce":
             return f"broker {act.broker} is killed and back before the controller looks"
         case "expire":
-            return f"broker {act.broker} is cut off from ZooKeeper and its session ends"
+            return f"broker {act.broker} is cut off from {deciding} and its session ends"
         case "register":
-            return f"broker {act.broker} reaches ZooKeeper again"
+            return f"broker {act.broker} reaches {deciding} again"
         case "cut":
             return f"brokers {act.broker} and {act.other} are cut off from each other"
         case "heal":
@@ -159,7 +167,7 @@ def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
             continue
         if number == heals_from:
             yield TakeSnapshot(label="unhealed")
-        yield Tell(text=text_of(act))
+        yield Tell(text=text_of(act, "the controllers" if is_kraft(schedule) else "ZooKeeper"))
         yield from _before(act, before, after)
         yield from done
         yield AwaitQuiet(untold=tuple(sorted(uninformed(World(after)))))
@@ -267,7 +275,7 @@ def _controller_of(state: State) -> int:
 
 
 def _session(act: ChaosMove) -> Iterator[Step]:
-    cut, session = f"zookeeper-{act.broker}", f"session-{act.broker}"
+    cut, session = f"away-{act.broker}", f"session-{act.broker}"
     if act.kind == "expire":
         yield Inject(name=cut, fault=CutZooKeeper(broker=act.broker))
         expired = ExpireSession(broker=act.broker, await_return=False)

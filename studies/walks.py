@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
+from kchaos.checkers.acts import Mode
 from kchaos.checkers.model import generation_for
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import BROKER_FORMAT
+from kchaos.harness.catalogue.kraft_form import kraft_cluster, kraft_steps
+from kchaos.harness.player.drawing import has_kraft
 from kchaos.harness.player.drawn_settings import (
     ENTRY,
     DrawnSettings,
@@ -33,43 +36,60 @@ _READS_WHEN_IT_LOOKS = (0, 11)
 
 
 def draw_walk(
-    seed: int, *, kafka: str, release: str, steps: int, gated: bool, mix: str = WALKS
+    seed: int,
+    *,
+    kafka: str,
+    release: str,
+    steps: int,
+    gated: bool,
+    mix: str = WALKS,
+    mode: Mode | None = None,
 ) -> Scenario:
     """Draw the walk of a seed; as `drawing.draw`.
 
     `kafka` is a release, or a path to a distribution; the model follows the rules of `release`.
     `steps` counts acts without the final healing and the gates, which follow each act if `gated`.
-    `mix` is `WALKS` or `WIDE_WALKS`.
+    `mix` is `WALKS` or `WIDE_WALKS`, and `mode` the release's usual one if None. With KRaft
+    elections are clean, as in wide walks.
 
     Raises:
         ReleaseError: There is no such release.
     """
     formats: Mapping[int, str] = {}
+    is_kraft = has_kraft(release_of(release), mode)
+    used: Mode = "kraft" if is_kraft else "zookeeper"
     if mix == WIDE_WALKS:
-        schedule, settings, formats = wide_walk_of(seed, release=release, steps=steps)
+        schedule, settings, formats = wide_walk_of(seed, release=release, steps=steps, mode=used)
     else:
-        schedule, settings = walk_of(seed, release=release, steps=steps)
+        schedule, settings = walk_of(seed, release=release, steps=steps, mode=used)
     own = {broker: {BROKER_FORMAT: text} for broker, text in formats.items()}
+    cluster = cluster_of(schedule, [kafka], settings.properties(), own)
+    done = steps_of(schedule, gated=gated)
     return Scenario(
         entry=ENTRY,
-        case=case_of(mix, gated),
+        case=case_of(mix, gated, mode),
         title=title_of(schedule.message, mix, gated, seed),
         release=kafka,
-        cluster=cluster_of(schedule, [kafka], settings.properties(), own),
-        steps=steps_of(schedule, gated=gated),
+        cluster=kraft_cluster(cluster) if is_kraft else cluster,
+        steps=kraft_steps(done, release) if is_kraft else done,
         seed=seed,
     )
 
 
-def walk_of(seed: int, *, release: str, steps: int) -> tuple[Schedule, DrawnSettings]:
+def walk_of(
+    seed: int, *, release: str, steps: int, mode: Mode = "zookeeper"
+) -> tuple[Schedule, DrawnSettings]:
     """Return the acts of a seed, with the model's states and the brokers' settings."""
     random = Random(seed)
     replicas = range(random.choice(_REPLICAS))
     settings = draw_settings(random)
+    if mode == "kraft":
+        settings = replace(settings, is_unclean=False)
     setup = ActedBrokers(
-        generations=dict.fromkeys(replicas, generation_for(release)),
+        generations=dict.fromkeys(replicas, generation_for(release, mode=mode)),
         is_unclean=settings.is_unclean,
         min_insync_replicas=settings.min_insync_replicas,
+        levels=release_of(release).feature_levels,
     )
     return walk(ActedCluster(setup), random, steps=steps), settings
 
@@ -78,7 +98,7 @@ WideWalk = tuple[Schedule, DrawnSettings, Mapping[int, str]]
 """The acts, what all brokers are set to, and the message format of each that has its own."""
 
 
-def wide_walk_of(seed: int, *, release: str, steps: int) -> WideWalk:
+def wide_walk_of(seed: int, *, release: str, steps: int, mode: Mode = "zookeeper") -> WideWalk:
     """Return a walk of a seed after which the model says that something is wrong, if it has any.
 
     `_FIRST_WALKS` are drawn, and more up to `_MOST_WALKS` as long as none goes wrong. If none does,
@@ -92,27 +112,28 @@ def wide_walk_of(seed: int, *, release: str, steps: int) -> WideWalk:
     while len(ranked) < _FIRST_WALKS or not any(is_wrong for is_wrong, _, _ in ranked):
         if len(ranked) == _MOST_WALKS:
             break
-        walked = _wide_walk(random, release, steps)
+        walked = _wide_walk(random, release, steps, mode)
         ranked.append((wrong_at_end(walked[0]) != "", conflicts(walked[0]), walked))
     *_, taken = max(ranked, key=lambda walked: walked[:2])
     return taken
 
 
-def _wide_walk(random: Random, release: str, steps: int) -> WideWalk:
+def _wide_walk(random: Random, release: str, steps: int, mode: Mode) -> WideWalk:
     number = release_of(release).number
     replicas = range(random.choice(_WIDE_REPLICAS))
     settings = replace(draw_settings(random), is_unclean=False)
-    known = message_formats(number)
+    known = () if mode == "kraft" else message_formats(number)
     formats = {broker: random.choice(known) for broker in replicas} if known else {}
     weights = swarm(random, WIDE_WALK_WEIGHTS, _ALWAYS)
-    if number < _READS_WHEN_IT_LOOKS:
+    if number < _READS_WHEN_IT_LOOKS or mode == "kraft":
         weights["bounce"] = 0
     setup = ActedBrokers(
         generations={
-            broker: generation_for(release, message_format=formats.get(broker))
+            broker: generation_for(release, message_format=formats.get(broker), mode=mode)
             for broker in replicas
         },
         min_insync_replicas=settings.min_insync_replicas,
+        levels=release_of(release).feature_levels,
     )
     schedule = walk(ActedCluster(setup), random, steps=steps, weights=weights)
     return schedule, settings, formats

@@ -40,7 +40,7 @@ _FREE_S, _RATE = 60.0, 10.0
     default="mixed",
     show_default=True,
     help=f"What schedules are mostly made of: {', '.join(opt.MIX_NAMES)}. shutdowns: brokers that "
-    "stop ask their controller first. walks: with ZooKeeper, only acts that the model says are "
+    "stop ask their controller first. walks: only acts that the model says are "
     "possible. wide-walks: the same with more that may go wrong.",
 )
 @opt.gates_of_schedules

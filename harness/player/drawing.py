@@ -118,7 +118,13 @@ def draw(
     require_drawable(mix, known.text, mode=mode, own=own)
     if mix in WALKED:
         return drawer_of(mix)(
-            seed, kafka=kafka, steps=steps, gated=gated, release=release or kafka, mix=mix
+            seed,
+            kafka=kafka,
+            steps=steps,
+            gated=gated,
+            release=release or kafka,
+            mix=mix,
+            mode=mode,
         )
     drawing, cluster = _begin(
         seed,
@@ -170,8 +176,6 @@ def require_drawable(
 
 def case_drawn(mix: str, *, gated: bool, mode: Mode | None, own: Sequence[OwnParts]) -> str:
     """Return the case of the schedules that `draw` gives for these arguments."""
-    if mix in WALKED:
-        return case_of(mix, gated)
     return "-with-".join([case_of(mix, gated, mode), *(Path(part.name).stem for part in own)])
 
 
@@ -279,8 +283,6 @@ def mixes_not_drawn(release: Release, *, is_kraft: bool) -> Mapping[str, str]:
     why = {}
     if is_kraft:
         why["formats"] = "brokers ignore message formats there (KIP-724)"
-        walked = "the model's walks take ZooKeeper's acts, and none reads a metadata log"
-        why |= dict.fromkeys(WALKED, walked)
     if older_release(release.text, is_kraft=is_kraft) is None:
         why[UPGRADES] = "it begins on the release line before, and none is known"
     return why

@@ -7,8 +7,9 @@ a scenario.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Any
 
 from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.state.state import EMPTY, State
@@ -17,6 +18,7 @@ from kchaos.studies.explore.at_once import PARTITION, InstantController
 from kchaos.studies.explore.canonical import Form, canonical
 from kchaos.studies.explore.isr_changes import takes_in
 from kchaos.studies.explore.moves import ChaosMove, healing
+from kchaos.studies.explore.quorum_at_once import InstantQuorum
 from kchaos.studies.explore.simulation import Promised, SimulatedCluster, SimulationMemory
 
 RECORDS = ("records",)
@@ -41,18 +43,20 @@ _ELECTS = ("bounce", "expire", "prefer", "reorder", *_ENDS_OF_PROCESSES)
 class ActedBrokers:
     """The brokers that are acted upon.
 
-    They hold one partition; one more broker is the controller, and nothing is done to it. The first
-    broker leads in epoch 1, and the second is the preferred leader.
+    They hold one partition. One more broker is the controller, or with KRaft a quorum is, and
+    nothing is done to it. The first broker leads, and the second is the preferred leader.
 
     Attributes:
         generations: Broker id to what it does.
         is_unclean: Whether unclean elections are allowed.
         min_insync_replicas: `min.insync.replicas`.
+        levels: Feature levels by name, with KRaft.
     """
 
     generations: Mapping[int, Generation]
     is_unclean: bool = False
     min_insync_replicas: int = 1
+    levels: Mapping[str, int] = field(default_factory=dict)
 
 
 class ActedCluster:
@@ -130,15 +134,18 @@ class ActedCluster:
     ) -> InstantController:
         brokers = (simulated.world.broker(broker_id) for broker_id in simulated.world.broker_ids())
         epochs = [broker.epoch for broker in brokers if broker is not None]
-        czxid = max([0, *epochs, *simulated.world.registered().values()])
-        return InstantController(
-            world=lambda: simulated.world,
-            add=simulated.add,
-            replicas=replicas,
-            is_unclean=self._setup.is_unclean,
-            min_insync_replicas=self._setup.min_insync_replicas,
-            czxid=czxid,
-        )
+        generation = self._setup.generations[self._replicas[0]]
+        given: dict[str, Any] = {
+            "world": lambda: simulated.world,
+            "add": simulated.add,
+            "replicas": replicas,
+            "is_unclean": self._setup.is_unclean,
+            "min_insync_replicas": self._setup.min_insync_replicas,
+            "czxid": max([0, *epochs, *simulated.world.registered().values()]),
+        }
+        if generation.versions.mode == "zookeeper":
+            return InstantController(**given)
+        return InstantQuorum(**given, settle=simulated.settle, levels=self._setup.levels)
 
     def _state_after(
         self, state: State, simulated: SimulatedCluster, *, records: int, promised: Promised

@@ -66,9 +66,13 @@ class SimulatedCluster:
     def add(self, event: Event) -> None:
         """Let an event happen, and everything that brokers do because of it."""
         self.timeline.append(event)
-        perform, world = self._memory.footprints.perform, self.world
-        perform(world, self._memory.let_happen, event)
-        settle(world, perform)
+        self._memory.footprints.perform(self.world, self._memory.let_happen, event)
+        self.settle()
+
+    def settle(self) -> None:
+        """Let brokers do all that follows, and note what clients are answered."""
+        world = self.world
+        settle(world, self._memory.footprints.perform)
         for note in world.notes:
             if isinstance(note, PredictedProduce) and note.acknowledged:
                 self.is_acknowledged = True

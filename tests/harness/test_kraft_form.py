@@ -5,7 +5,7 @@ import pytest
 from kchaos.faults import ConfigureTopic, CutControllers, FenceBroker
 from kchaos.harness.catalogue import entry_named, scenario_of
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
-from kchaos.harness.errors import ScenarioError, UsageError
+from kchaos.harness.errors import ScenarioError
 from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.steps_checked import check_modes
 from kchaos.harness.steps.scenario_steps import AwaitState, CreateTopic, Inject
@@ -58,8 +58,6 @@ def test_a_schedule_of_a_release_with_both_modes_is_drawn_for_the_one_asked_for(
     assert with_kraft.cluster.is_kraft
     assert with_kraft.case == "mixed-kraft"
     assert not draw(3, kafka="3.9.1", steps=10).cluster.is_kraft
-    with pytest.raises(UsageError, match=r"walks is not for 3\.9\.1 with KRaft"):
-        draw(3, kafka="3.9.1", steps=10, mix="walks", mode="kraft")
 
 
 def test_small_segments_are_set_by_the_name_that_the_release_takes() -> None:

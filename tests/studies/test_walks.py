@@ -8,7 +8,10 @@ import pytest
 
 import kchaos as k
 from kchaos.checkers.model import generation_for
+from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
+from kchaos.checkers.model.values.replica import Role
+from kchaos.clusters.releases import release_of
 from kchaos.harness.campaign.campaign import judged
 from kchaos.harness.player.shrinking import coherent
 from kchaos.studies.explore import ActedBrokers, ActedCluster, Schedule
@@ -410,10 +413,66 @@ def test_a_walk_that_ends_early_says_so_in_its_title(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.cluster
-def test_a_walk_goes_on_real_brokers_as_the_model_predicts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("release", ["2.8.2", "4.1.2"])
+def test_a_walk_goes_on_real_brokers_as_the_model_predicts(release: str, tmp_path: Path) -> None:
     said: list[str] = []
-    scenario = drawn(21033, steps=5)
+    scenario = drawn(21033, kafka=release, steps=5)
     run_directory = k.play(scenario, options=play_options(tmp_path), say=said.append)
     results = judged(run_directory, said.append)
     shown = [str(results.unknown), results.reason, *map(str, results.findings)]
     assert (results.conforms, results.safe, results.expected) == (True, True, True), shown
+
+
+def test_a_walk_of_a_quorum_has_no_broker_besides_and_cuts_brokers_off_from_controllers() -> None:
+    scenario = drawn(21033, kafka="4.1.2", steps=40)
+    faults = {type(step.fault) for step in scenario.steps if isinstance(step, k.Inject)}
+
+    assert scenario.case == "walks"
+    assert drawn(1, kafka="3.9.1", steps=1, mode="kraft").case == "walks-kraft"
+    assert (scenario.cluster.mode, scenario.cluster.first_broker) == ("kraft", None)
+    (created,) = (step for step in scenario.steps if isinstance(step, k.CreateTopic))
+    assert {broker.id for broker in scenario.cluster.brokers} == {*created.assignment[0]}
+    assert {k.CutControllers, k.FenceBroker} <= faults
+    assert not faults & {k.CutZooKeeper, k.ExpireSession, k.FastBounce}
+
+
+def quorum_after(release: str, *acts: ChaosMove) -> list[World]:
+    """Return the states of three brokers with KRaft, before these acts and after each."""
+    generation = generation_for(release, mode="kraft")
+    levels = release_of(release).feature_levels
+    brokers = ActedBrokers(generations=dict.fromkeys(range(3), generation), levels=levels)
+    cluster, states = ActedCluster(brokers), list[State]()
+    states.append(cluster.begin())
+    for number, act in enumerate(acts):
+        state = cluster.after(states[-1], act, f"record-{number}")
+        assert state is not None
+        states.append(state)
+    return [World(state) for state in states]
+
+
+@pytest.mark.parametrize(("release", "raised"), [("3.5.2", 1), ("3.6.2", 0)])
+def test_who_leaves_the_isr_raises_the_leader_epoch_until_3_6(release: str, raised: int) -> None:
+    before, after = quorum_after(release, ChaosMove("expire", 2))
+    known, then = (world.partition_state(PARTITION) for world in (before, after))
+    assert known is not None
+    assert then is not None
+
+    assert (then.leader, sorted(then.isr)) == (known.leader, [0, 1])
+    assert then.leader_epoch - known.leader_epoch == raised
+
+
+def test_a_broker_that_is_cut_off_reads_all_that_was_decided_at_once_when_it_is_back() -> None:
+    *_, away, back = quorum_after(
+        "4.1.2",
+        ChaosMove("expire", 0), ChaosMove("write-all", 1), ChaosMove("expire", 2),
+        ChaosMove("register", 0),
+    )  # fmt: skip
+    first, then = (world.known_replica(0, PARTITION) for world in (away, back))
+    state = back.partition_state(PARTITION)
+    assert state is not None
+
+    assert first.role is Role.LEADER
+    assert away.known_replica(1, PARTITION).role is Role.LEADER
+    assert then.role is Role.FOLLOWER
+    assert (then.leader, then.leader_epoch) == (1, state.leader_epoch)
+    assert then.log.log_end_offset == 1

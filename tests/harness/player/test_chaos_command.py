@@ -151,7 +151,7 @@ def test_what_the_results_file_has_is_not_played_again_and_still_counts(
     [
         ({"mix": "upgrades", "kafkas": ("2.8.2", "0.10.2.2")}, "for 0.10.2.2: upgrades"),
         ({"mix": "cats"}, "no mix named 'cats'"),
-        ({"mix": "walks", "kafkas": ("2.8.2", "4.1.2")}, "is for 4.1.2: walks"),
+        ({"mix": "formats", "kafkas": ("2.8.2", "4.1.2")}, "is for 4.1.2: formats"),
         ({"mix": "disks", "free": FreeRun(for_s=60.0)}, "do not run freely with the mix disks"),
         ({"free": FreeRun(for_s=1.0), "mix": "cuts"}, "for 10 s at least"),
     ],

@@ -251,7 +251,6 @@ def test_partitions_of_a_topic_have_equally_many_replicas(mix):
     ("mix", "kafka", "why"),
     [
         ("formats", RELEASE, "brokers ignore message formats there"),
-        ("walks", RELEASE, "the model.s walks take ZooKeeper.s acts"),
         ("upgrades", "3.3.2", "it begins on the release line before, and none is known"),
     ],
 )
