@@ -555,10 +555,12 @@ class _Search:
     def _next(self, step: _Step) -> Iterator[_Step]:
         node = step.node
         if step.is_settled and self._is_quiet(node):
-            for most in (_STROKE, 1):
+            # Strokes end at the same places, so that states before a wrong step meet again.
+            for most in (_STROKE - node.seen % _STROKE, 1):
                 following = self._at_a_stroke(step, most)
-                if following is not None and not (following.is_late or following.dead_end):
-                    yield following
+                if following is None:
+                    break
+                yield following
         at_once = step_at_once(node.state, self.lookahead, node.seen)
         if at_once is not None:
             yield self._step(step, at_once, node.seen, node.decided)
@@ -588,18 +590,19 @@ class _Search:
     def _at_a_stroke(self, step: _Step, most: int) -> _Step | None:
         """Take some observations, and after each of them all likely steps that follow from it.
 
-        Only the last state is looked at. Where it leads nowhere, the search goes step by step.
-        Return None if no observation can be taken.
+        Only the last state is looked at. Where it leads nowhere, fewer are taken. Return None if no
+        observation can be taken so: then the search goes step by step.
         """
         (seen, decided, state), last = step.node, step
-        every, pending = dict[Component, Any](), {*touched(state, step.changes)}
+        pending = {*touched(state, step.changes)}
         changes, notes = dict[Component, Any](), list[object]()
+        taken: list[tuple[_Step, State]] = []
         while True:
             world = self._likely(state, seen, decided, pending)
             if world is None:
                 if changes or seen > last.node.seen:
                     last = _Step(_Node(seen, decided, EMPTY), tuple(notes), last, changes)
-                    every.update(changes)
+                    taken.append((last, state))
                     changes, notes = {}, []
                 node, world = _Node(seen, decided, state), World(state)
                 if seen - step.node.seen >= most or self._order(node) != (False,):
@@ -614,13 +617,27 @@ class _Search:
             pending.update(touched(state, after))
             changes.update(after)
             notes += world.notes
-        if last is step:
+        every = _all_changes(taken)
+        if taken and self._leads_nowhere(state, every, seen):
+            for place, (reached, after_it) in enumerate(taken):
+                if self._leads_nowhere(after_it, reached.changes, reached.node.seen):
+                    taken = taken[:place]
+                    break
+            else:
+                taken = []
+            every = _all_changes(taken)
+        if not taken:
             return None
-        state = step.node.state.changed(every)
-        last.node, last.is_settled = _Node(seen, decided, state), True
-        last.is_late = is_out_of_reach(state, every, self.lookahead, seen)
-        last.dead_end = never_answered(state, every, self.lookahead, seen)
+        last = taken[-1][0]
+        last.node = last.node._replace(state=step.node.state.changed(every))
+        last.is_settled = True
         return last
+
+    def _leads_nowhere(self, state: State, changes: Mapping[Component, Any], seen: int) -> bool:
+        """Return whether a state in which this was changed most likely explains no more."""
+        return is_out_of_reach(state, changes, self.lookahead, seen) or bool(
+            never_answered(state, changes, self.lookahead, seen)
+        )
 
     def _likely(self, state: State, seen: int, decided: int, pending: set[Touched]) -> World | None:
         """Return the next likely step with what was touched, which stays pending alone."""
@@ -695,6 +712,13 @@ class _Search:
                 is_pending=error.is_pending,
             )
         return None
+
+
+def _all_changes(taken: Sequence[tuple[_Step, State]]) -> dict[Component, Any]:
+    changes: dict[Component, Any] = {}
+    for step, _ in taken:
+        changes.update(step.changes)
+    return changes
 
 
 def _depth(node: _Node) -> int:

@@ -101,6 +101,25 @@ def test_writes_and_fetches_at_a_stroke_come_to_what_single_steps_come_to(
     assert replace(at_a_stroke, states=0) == replace(by_steps, states=0)
 
 
+def test_what_is_taken_at_a_stroke_ends_before_the_first_step_that_leads_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends: list[int] = []
+    at_a_stroke = search._Search._at_a_stroke
+
+    def noting(self: search._Search, step: search._Step, most: int) -> search._Step | None:
+        following = at_a_stroke(self, step, most)
+        ends.extend([] if following is None else [following.node.seen])
+        return following
+
+    monkeypatch.setattr(search._Search, "_at_a_stroke", noting)
+    monkeypatch.setattr(search, "is_out_of_reach", lambda *given: given[-1] > 149)
+
+    search._Search(loaded_record(60, partitions=3), {}, 50)._search_depth_first()
+
+    assert max(ends) == 149
+
+
 def test_a_value_is_replaced_as_by_its_constructor() -> None:
     request = Exchange(api="Fetch", asked=(), number=(1, 2))
     changes: dict[str, Any] = {"stage": Stage.READ, "is_awaited": False}
