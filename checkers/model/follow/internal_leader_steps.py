@@ -204,7 +204,9 @@ def _goes_to_the_log(step: _LeaderStep) -> Iterator[World]:
         return
     if not _may_be_answered(step, world, after):
         return
-    world.is_unlikely = is_uncounted and _is_counted_later(step)
+    world.is_unlikely = is_uncounted and (
+        _is_counted_later(step) or _waits_too_long(step, world, after)
+    )
     yield world
     if after.stage is Stage.WAITING:
         yield from _at_once(step)
@@ -215,6 +217,20 @@ def _goes_to_the_log(step: _LeaderStep) -> Iterator[World]:
         yield looked
     if is_uncounted and request.api == FETCH and not step.is_likely:
         yield from _counted_in_part(step)
+
+
+def _waits_too_long(step: _LeaderStep, world: World, after: Exchange) -> bool:
+    """Return whether a Fetch waits from now on that was answered with a lower high watermark."""
+    if after.stage is not Stage.WAITING or step.seen is None or step.seen.error_code:
+        return False
+    return any(
+        isinstance(answer, FetchAnswered)
+        and not answer.error_code
+        and answer.diverging is None
+        and (replica := world.replica(step.leader_id, partition)) is not None
+        and answer.high_watermark < replica.high_watermark
+        for partition, answer in step.seen.partitions.items()
+    )
 
 
 def _counted_in_part(

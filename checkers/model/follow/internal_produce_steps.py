@@ -78,8 +78,8 @@ def _is_of_another_epoch(
     """Return whether followers are given, where a batch would be, a batch of another leader epoch.
 
     A log may lose the batch before it is read, and get another one there: that counts only while
-    the broker may hear of the other epoch before it answers. A broker that then fetches from behind
-    the batch has it.
+    the broker may hear of the other epoch before it answers. A broker that fetches from behind the
+    batch before that has it.
     """
     partition = TopicPartition(request.topic, request.partition)
     epoch = lookahead.epoch_at(request.broker, partition, outcome.base_offset, index)
@@ -88,7 +88,7 @@ def _is_of_another_epoch(
         epoch is not None
         and replica is not None
         and epoch != replica.leader_epoch
-        and not lookahead.fetches_beyond(request.broker, partition, outcome.base_offset, index)
+        and not lookahead.fetches_before_read(request.broker, partition, outcome.base_offset, index)
         and (
             hears_of_leaders(world, request.broker)
             or lookahead.is_told_before_answering(request.broker, request.operation, index)

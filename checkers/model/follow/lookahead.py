@@ -27,6 +27,7 @@ from kchaos.checkers.model.follow.observations import (
     Number,
     OffsetAnswered,
     OffsetAsked,
+    PartitionAsked,
     Record,
     RequestSeen,
     ResponseSeen,
@@ -339,25 +340,26 @@ class Lookahead:
                 self._ends_told[response.follower, partition].append((index, said.end_offset))
 
     def _note_empty(self, index: int, response: ResponseSeen) -> None:
-        """Note from where a leader had no records to give; one with others may have had no room."""
-        said = {
-            partition: answer
-            for partition, answer in response.partitions.items()
-            if isinstance(answer, FetchAnswered)
-        }
-        if response.answers_others or any(
-            answer.last_offset is not None for answer in said.values()
-        ):
-            return
+        """Note from where a leader had no records to give; rarely others leave no room for some.
+
+        Of a partition that an answer leaves out its leader has nothing new.
+        """
         request = self.requests.get(response.number)
-        for partition, answer in said.items():
-            named = None if request is None else request.partitions.get(partition)
-            asked = (
-                self.unchanged.get(response.number, {}).get(partition) if named is None else named
+        asked: dict[TopicPartition, PartitionAsked] = {
+            **self.unchanged.get(response.number, {}),
+            **({} if request is None else request.partitions),
+        }
+        is_read = response.is_whole and not response.error_code
+        for partition in asked if is_read else response.partitions:
+            said, wanted = response.partitions.get(partition), asked.get(partition)
+            is_empty = said is None or (
+                isinstance(said, FetchAnswered)
+                and not said.error_code
+                and said.last_offset is None
+                and said.diverging is None
             )
-            is_empty = not answer.error_code and answer.diverging is None
-            if is_empty and isinstance(asked, FetchAsked):
-                empty = (index, response.number, asked.fetch_offset)
+            if is_empty and isinstance(wanted, FetchAsked):
+                empty = (index, response.number, wanted.fetch_offset)
                 self._empty[response.leader, partition].append(empty)
 
     def empty_answers(
@@ -668,6 +670,17 @@ class Lookahead:
         """Return whether a broker's next Fetch, from an index on, is from beyond an offset."""
         first = self._next_fetch_of(follower, partition, index)
         return first is not None and first.fetch_offset > offset
+
+    def fetches_before_read(
+        self, follower: int, partition: TopicPartition, offset: int, index: int
+    ) -> bool:
+        """Return whether it does so (`fetches_beyond`) before it next sends the batch there."""
+        items = self._read.get((follower, partition, offset), [])
+        at = bisect_left(items, index, key=itemgetter(0))
+        fetches = self._fetches_of[follower, partition]
+        first = bisect_left(fetches, index, key=itemgetter(0))
+        is_before = first < len(fetches) and (at == len(items) or fetches[first][0] < items[at][0])
+        return is_before and fetches[first][1].fetch_offset > offset
 
     def epoch_asked_next(self, follower: int, partition: TopicPartition, index: int) -> int | None:
         """Return for which epoch a broker next asks a leader, from an index on, None for none."""

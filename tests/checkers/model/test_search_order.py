@@ -17,6 +17,7 @@ from kchaos.checkers.model.broker.leader import (
     update_view,
     wait_no_longer,
 )
+from kchaos.checkers.model.follow.internal_leader_steps import likely_at_leader
 from kchaos.checkers.model.follow.internal_steps import internal_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import (
@@ -269,11 +270,14 @@ def fetches(fetch_offset: int, last_fetched_epoch: int | None) -> RequestSeen:
     return replace(asked(8, 0), partitions={T: anew}, is_full=True)
 
 
-@pytest.mark.parametrize(("fetch_offset", "is_unlikely"), [(2, False), (1, True)])
+@pytest.mark.parametrize(
+    ("fetch_offset", "is_read_before", "is_unlikely"),
+    [(2, False, False), (1, False, True), (2, True, True)],
+)
 def test_a_former_leader_that_fetches_from_behind_a_batch_has_appended_it(
-    fetch_offset: int, *, is_unlikely: bool
+    fetch_offset: int, *, is_read_before: bool, is_unlikely: bool
 ) -> None:
-    """There it later gives its followers a batch of another epoch."""
+    """There it gives its followers a batch of another epoch, later or before."""
     world = fetching()
     world.answer(PredictedProduce(operation="n", acknowledged=None, base_offset=-1))
     world.put(("sent",), (write("n", 0, acks=-1),))
@@ -287,7 +291,7 @@ def test_a_former_leader_that_fetches_from_behind_a_batch_has_appended_it(
         error_code=0, high_watermark=1, base_offset=1, last_offset=1, first_leader_epoch=3
     )
     later = replace(reply(high_watermark=1, last_offset=1), partitions={T: batch})
-    lookahead = to_come(refused, asks, later)
+    lookahead = to_come(refused, *((later, asks) if is_read_before else (asks, later)))
 
     appended = [
         step
@@ -296,6 +300,36 @@ def test_a_former_leader_that_fetches_from_behind_a_batch_has_appended_it(
     ]
 
     assert [step.is_unlikely for step in appended] == [is_unlikely]
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_an_answer_has_no_records_of_a_partition_although_it_has_records_of_others(
+    *, is_named: bool
+) -> None:
+    begins = replace(fetches(1, 1), partitions=dict.fromkeys((T, U), fetches(1, 1).partitions[T]))
+    goes_on = replace(asked(8, 1), is_full=False)
+    news = reply(high_watermark=1, last_offset=1).partitions[T]
+    nothing = reply(high_watermark=1, last_offset=None).partitions if is_named else {}
+    answer = replace(
+        reply(high_watermark=1, last_offset=None), number=(8, 1), partitions={U: news, **nothing}
+    )
+
+    lookahead = to_come(begins, goes_on, answer)
+
+    assert [*lookahead.empty_answers(0, T, 1, "n", 0)] == [(8, 1)]
+    assert not [*lookahead.empty_answers(0, U, 1, "n", 0)]
+
+
+def test_a_fetch_that_moves_a_high_watermark_waits_for_no_answer_with_the_one_before() -> None:
+    world = fetching(isr=(0, 1), release="2.8.2")
+    fetch = replace(WAITING, stage=Stage.ARRIVED)
+    world.put_exchanges(1, 0, (fetch,))
+    seen = replace(reply(high_watermark=0, last_offset=None), number=(7, 2), answers_others=True)
+
+    steps = likely_at_leader(world.state(EMPTY), 1, 0, fetch, to_come(seen), 0)
+    first = next(step for step in steps if not step.is_unlikely)
+
+    assert [exchange.stage for exchange in first.exchanges(1, 0)] == [Stage.ANSWERED]
 
 
 def asked(connection: int, number: int, fate: Fate = Fate.ARRIVES) -> RequestSeen:
