@@ -6,14 +6,22 @@ of a leader's partitions in one Fetch, which that leader reads and counts one by
 that the model explains is mostly explained partition by partition too.
 """
 
+import gc
+import os
+import pickle
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Container, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from functools import cache, partial
 from itertools import chain
 from typing import Any
 
 from kchaos.checkers import acts
 from kchaos.checkers.acts import TopicPartition
+from kchaos.checkers.children import dying_with_parent
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.controller.recorded import unexplained
 from kchaos.checkers.model.follow.observations import (
@@ -42,11 +50,14 @@ from kchaos.checkers.model.follow.search import (
 )
 from kchaos.checkers.model.values.events import Produce, TopicCreated
 from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.model.values.replacing import replace
 
 TOGETHER = 100
 """Of more partitions than these each is followed by itself."""
 LONG = 10_000
 """Of a record of more observations than these each partition is followed by itself first."""
+IN_CHILDREN = 1_000
+"""Where there are more observations than these a partition, child processes follow them."""
 
 _IsLeftOut = Callable[[str | TopicPartition], bool]
 
@@ -96,13 +107,36 @@ def _followed_apart(
 ) -> Prediction:
     tell, of_all = progress(), len(record.seen) + len(record.decided)
     predictions: list[Prediction] = []
-    with watching_search(None):
-        for own in apart(replace(record, decisions=None), partitions):
-            predictions.append(follow(own, patience=patience))
+    records = apart(replace(record, decisions=None), partitions)
+    is_long = len(record.seen) > IN_CHILDREN * len(partitions)
+    with watching_search(None), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        follow_one = partial(_followed_by_child if is_long else follow, patience=patience)
+        for prediction in pool.map(follow_one, records) if is_long else map(follow_one, records):
+            predictions.append(prediction)
             if tell is not None:
                 tell(of_all * len(predictions) // len(partitions), of_all)
     decisions = () if record.decisions is None else tuple(unexplained(record.decisions))
     return replace(joined(predictions), unexplained=decisions)
+
+
+def _followed_by_child(record: Record, *, patience: int) -> Prediction:
+    """Return what a child process comes to, so that another core follows the next partition."""
+    child = subprocess.run(
+        [sys.executable, "-m", __name__],
+        input=pickle.dumps((record, patience)),
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        preexec_fn=dying_with_parent(),
+        check=True,
+    )
+    prediction: Prediction = pickle.loads(child.stdout)
+    return prediction
+
+
+def _as_child() -> None:
+    gc.disable()
+    record, patience = pickle.load(sys.stdin.buffer)
+    pickle.dump(follow(record, patience=patience), sys.stdout.buffer)
 
 
 def joined(predictions: Sequence[Prediction]) -> Prediction:
@@ -179,11 +213,13 @@ def _without(record: Record, is_left_out: _IsLeftOut) -> Record:
     gone: set[str] = set()
     for item in record.seen:
         what = item.what
-        if not isinstance(what, acts.Hold) and _is_about(what, is_left_out):
+        is_message = isinstance(what, RequestSeen | ResponseSeen | acts.Hold)
+        if not is_message and _is_about(what, is_left_out):
             gone.add(getattr(what, "operation", ""))
             continue
         if isinstance(what, Observation | acts.StopBroker):
-            item = replace(item, what=_of_others(what, is_left_out))
+            rest = _of_others(what, is_left_out)
+            item = item if rest is what else replace(item, what=rest)
         is_answer = isinstance(what, ClientAnswered) and what.operation in gone
         if not is_answer and not _says_nothing(item.what):
             seen.append(item)
@@ -214,7 +250,7 @@ def _is_about(item: Any, is_left_out: _IsLeftOut) -> bool:
 
 
 def _rest(value: Any, is_left_out: _IsLeftOut) -> Any:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: each for key, each in value.items() if not _is_about(key, is_left_out)}
     if isinstance(value, tuple | frozenset) and not hasattr(value, "topic"):
         return type(value)(each for each in value if not _is_about(each, is_left_out))
@@ -222,8 +258,16 @@ def _rest(value: Any, is_left_out: _IsLeftOut) -> Any:
 
 
 def _of_others(what: Any, is_left_out: _IsLeftOut) -> Any:
-    left = {field.name: _rest(getattr(what, field.name), is_left_out) for field in fields(what)}
-    if isinstance(what, ResponseSeen):
+    """Return what was seen without what it says of others; as it is where that is nothing."""
+    left: dict[str, Any] = {}
+    kind: Any = type(what)
+    for name in _names_of_fields(kind):
+        value = getattr(what, name)
+        if value and isinstance(value, dict | tuple | frozenset):
+            rest = _rest(value, is_left_out)
+            if len(rest) != len(value):
+                left[name] = rest
+    if "partitions" in left and isinstance(what, ResponseSeen):
         others = [
             answer
             for partition, answer in what.partitions.items()
@@ -232,7 +276,12 @@ def _of_others(what: Any, is_left_out: _IsLeftOut) -> Any:
         carries = any(answer.last_offset is not None for answer in others)
         left["answers_others"] = what.answers_others or any(answer.has_news for answer in others)
         left["carries_others"] = what.carries_others or carries
-    return replace(what, **left)
+    return replace(what, **left) if left else what
+
+
+@cache
+def _names_of_fields(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name != "number")
 
 
 def _says_nothing(what: object) -> bool:
@@ -339,3 +388,7 @@ def _controls(sent: ControlSent, before: tuple[object, ...]) -> tuple[object, ..
     if sent.api in ("UpdateMetadata", METADATA_LOG):
         return (*who, sent.live, sent.registered, sent.epochs)
     return (*who, *before[3:])
+
+
+if __name__ == "__main__":
+    _as_child()

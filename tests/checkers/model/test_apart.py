@@ -40,13 +40,16 @@ def with_changed_answer(record: Record, partition: TopicPartition) -> tuple[Reco
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("limit", "most"), [("TOGETHER", 3), ("LONG", 100)])
+@pytest.mark.parametrize(
+    ("limit", "most", "in_children"), [("TOGETHER", 3, 1000), ("LONG", 100, 1000), ("LONG", 100, 1)]
+)
 def test_what_is_predicted_of_each_partition_by_itself_is_what_is_predicted_of_all(
-    limit: str, most: int, monkeypatch: pytest.MonkeyPatch
+    limit: str, most: int, in_children: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = loaded_record(30, partitions=4)
     together = follow(record)
     monkeypatch.setattr(apart, limit, most)
+    monkeypatch.setattr(apart, "IN_CHILDREN", in_children)
 
     prediction = follow_run(record)
 
