@@ -192,14 +192,21 @@ class RunEvidence(RunFiles):
         is_over = operation.ended_at is not None and operation.ended_at <= snapshot.copied_from
         if is_over or operation.invoked_at > snapshot.copied_until:
             return False
-        is_gone = any(
+        # Clients may have left many writes without an answer, each asks the same of its partition.
+        about = (snapshot.label, TopicPartition(operation.topic, operation.partition))
+        if about not in self._still:
+            self._still[about] = self._stood_still(about[1], snapshot)
+        return not self._still[about] and not any(
             isinstance(timed.event, StopBroker)
             and timed.event.broker == operation.broker
             and operation.invoked_at < timed.time <= snapshot.copied_from
             for timed in self.events
         )
-        partition = TopicPartition(operation.topic, operation.partition)
-        return not is_gone and not self._stood_still(partition, snapshot)
+
+    @cached_property
+    def _still(self) -> dict[tuple[str, TopicPartition], bool]:
+        """By label and partition, what `_stood_still` has said so far."""
+        return {}
 
     def _stood_still(self, partition: TopicPartition, snapshot: TakenSnapshot) -> bool:
         """Return whether each copied log ends at its log end offset before the copying."""

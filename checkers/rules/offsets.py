@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 from kchaos.checkers.evidence.partition import BatchEvidence
 
@@ -26,15 +27,20 @@ def merged(ranges: Iterable[Range]) -> list[Range]:
 
 def without(ranges: Iterable[Range], taken: Iterable[Range]) -> list[Range]:
     """Return the offsets of `ranges` that are not in `taken`."""
-    left = merged(ranges)
-    for first, last in merged(taken):
-        left = [
-            piece
-            for a, b in left
-            for piece in ((a, min(b, first - 1)), (max(a, last + 1), b))
-            if piece[0] <= piece[1]
-        ]
-    return merged(left)
+    left: list[Range] = []
+    cuts = merged(taken)
+    for begin, last in merged(ranges):
+        first = begin
+        first = begin
+        for cut in cuts[bisect_left(cuts, begin, key=itemgetter(1)) :]:
+            if cut[0] > last:
+                break
+            if first < cut[0]:
+                left.append((first, cut[0] - 1))
+            first = cut[1] + 1
+        if first <= last:
+            left.append((first, last))
+    return left
 
 
 def common(ranges: Iterable[Range], other: Iterable[Range]) -> list[Range]:
