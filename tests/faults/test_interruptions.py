@@ -3,6 +3,7 @@
 import contextlib
 import typing
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,8 @@ import kchaos.faults.process.pause_broker as pause_broker
 import kchaos.faults.wire.disconnect_network as disconnect_network
 import kchaos.faults.zookeeper.activity as activity
 import kchaos.faults.zookeeper.expire_session as expire_session
-from kchaos.faults import FAULTS
+from kchaos.clusters.errors import AwaitTimeout
+from kchaos.faults import FAULTS, observation
 from tests.support.stand_ins import StandInCluster, StandInJournal
 
 LASTING_OR_RISKY = [
@@ -216,3 +218,23 @@ def test_an_election_that_is_interrupted_is_not_left_to_the_next_controller():
         with pytest.raises(KeyboardInterrupt):
             fault.inject(cluster, StandInJournal(cluster.moments)).__enter__()
         assert path not in cluster.client.nodes, f"moment {moment}"
+
+
+class Fenced:
+    """KRaft's metadata, which has no broker."""
+
+    def registration(self, _broker: int) -> None:
+        return None
+
+
+def test_in_a_migration_a_broker_starts_again_once_it_is_registered_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster: Any = StandInCluster(metadata=Fenced())
+    cluster.spec = replace(cluster.spec, migrates=True)
+    monkeypatch.setattr(cluster, "zookeeper", lambda: cluster.client, raising=False)
+    monkeypatch.setattr(observation, "_REGISTRATION_S", 0.01)
+    with pytest.raises(AwaitTimeout, match="registration of broker 1 to go away"):
+        observation.await_unregistered(cluster, 1)
+    del cluster.client.nodes["/brokers/ids/1"]
+    assert observation.await_unregistered(cluster, 1).czxid is None

@@ -21,7 +21,7 @@ from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values import events
 from kchaos.checkers.model.values.prediction import ImpossibleHighWatermark, PredictedProduce
 from kchaos.checkers.model.values.replacing import replace
-from kchaos.checkers.model.values.replica import GrantedIsr
+from kchaos.checkers.model.values.replica import GrantedIsr, Role
 from kchaos.checkers.model.values.requests import (
     Answer,
     ControlRequest,
@@ -436,11 +436,12 @@ def _client_answered(world: World, seen: observations.ClientAnswered, lookahead:
         if outcome.base_offset >= 0:
             if outcome.error in observations.NOT_LEADING:
                 return  # It was appended, and waited for others when the leader was deposed.
-            raise Excluded(
-                f"produce {seen.operation} was refused with {seen.error}, possible was "
-                f"{_told(outcome)}",
-                is_pending=outcome.acknowledged is None,
-            )
+            if not _is_deposed(world, outcome, lookahead):
+                raise Excluded(
+                    f"produce {seen.operation} was refused with {seen.error}, possible was "
+                    f"{_told(outcome)}",
+                    is_pending=outcome.acknowledged is None,
+                )
         world.answer(replace(outcome, acknowledged=False, error=seen.error))
     elif seen.error and seen.error != _TIMED_OUT and outcome.error != seen.error:
         if seen.error == _TOO_FEW and _has_too_few(world, outcome, lookahead):
@@ -462,6 +463,20 @@ def _has_too_few(world: World, outcome: PredictedProduce, lookahead: Lookahead) 
     if sent is None or not outcome.acknowledged:
         return False
     return not has_enough(world, sent.broker, acts.TopicPartition(sent.topic, sent.partition))
+
+
+def _is_deposed(world: World, outcome: PredictedProduce, lookahead: Lookahead) -> bool:
+    """Return whether a leader was deposed once the high watermark had reached a produce.
+
+    Between the two it answers nothing: who moves the high watermark lets go of the ISR's lock, and
+    looks whether the broker leads before it completes the produce (Partition
+    .updateFollowerFetchState and checkEnoughReplicasReachOffset, 2.8.2, 3.9.1 and 4.0.0).
+    """
+    sent = lookahead.produces.get(outcome.operation)
+    if sent is None or not outcome.acknowledged:
+        return False
+    replica = world.replica(sent.broker, acts.TopicPartition(sent.topic, sent.partition))
+    return replica is not None and replica.role is not Role.LEADER
 
 
 def _is_unsettled(world: World, operation: str) -> bool:

@@ -224,14 +224,12 @@ def test_what_a_process_had_not_read_when_it_ended_is_read_by_nobody() -> None:
     assert on_the_way(stop, StartBroker(broker=0, release="1.1.1")) == ("to-1",)
 
 
-def answers_too_few(*later: Event) -> bool:
+def refuses_what_it_reached(outcome: str, error: str, *later: Event) -> bool:
     """Whether a leader may say so of what it appended, once its high watermark has reached that."""
     spec = cluster("3.9.1", controller=2, replicas=(0, 1), min_insync_replicas=2)
     sent = write("a", 0, acks=-1)
     state = left_alone((*spec, partition_state(0, 0, (0, 1)), sent, *later))
-    answered = ClientAnswered(
-        operation="a", outcome="info", base_offset=-1, error="NOT_ENOUGH_REPLICAS_AFTER_APPEND"
-    )
+    answered = ClientAnswered(operation="a", outcome=outcome, base_offset=-1, error=error)
     seen = [Seen(what=each, time=1.0, zxid=0, source="") for each in (sent, answered)]
     world = World(state)
     try:
@@ -244,13 +242,21 @@ def answers_too_few(*later: Event) -> bool:
         )
     except Excluded:
         return False
-    *_, outcome = (note for note in world.notes if isinstance(note, PredictedProduce))
-    return outcome.error == answered.error
+    *_, predicted = (note for note in world.notes if isinstance(note, PredictedProduce))
+    return predicted.error == error
 
 
 def test_an_isr_may_become_too_small_between_the_high_watermark_and_the_answer() -> None:
-    assert not answers_too_few()
-    assert answers_too_few(*kill(1), partition_state(0, 1, (0,)))
+    too_few = "info", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
+    assert not refuses_what_it_reached(*too_few)
+    assert refuses_what_it_reached(*too_few, *kill(1), partition_state(0, 1, (0,)))
+
+
+def test_a_leader_may_be_deposed_between_the_high_watermark_and_the_answer() -> None:
+    deposed = "fail", "NOT_LEADER_FOR_PARTITION"
+    assert not refuses_what_it_reached(*deposed)
+    assert not refuses_what_it_reached(*deposed, partition_state(0, 1, (0, 1)))
+    assert refuses_what_it_reached(*deposed, partition_state(1, 1, (0, 1)))
 
 
 # -- Differences between what was seen and what is possible are shown where they are --
