@@ -77,8 +77,11 @@ class InstantQuorum(InstantController):
             self.world().put(("read", event.broker), None)
         if isinstance(event, BrokerRegistered):
             known = self.world().broker(event.broker)
-            if known is not None and known.epoch >= 0:
+            assert known is not None
+            if known.epoch >= 0:
                 event = BrokerRegistered(broker=event.broker, czxid=known.epoch)
+            else:
+                self._register(event.broker, is_clean=known.was_stopped_cleanly)
         self.add(event)
         now = self.world().registered()
         for broker in sorted(before.keys() - now.keys()):
@@ -111,6 +114,11 @@ class InstantQuorum(InstantController):
             isr = isr_with(self.world(), PARTITION, follower)
             if isr is not None:
                 self._propose(isr)
+
+    def _register(self, broker: int, *, is_clean: bool) -> None:
+        """Decide what follows from a process that registers, and is fenced still."""
+        changes = quorum.registered(self._quorum(), broker, "another", is_clean=is_clean)
+        self._change(changes.get(_PLACE, {}))
 
     def _propose(self, isr: tuple[int, ...]) -> None:
         """Let the leader ask for an ISR (AlterPartition)."""

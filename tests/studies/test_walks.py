@@ -436,11 +436,13 @@ def test_a_walk_of_a_quorum_has_no_broker_besides_and_cuts_brokers_off_from_cont
     assert not faults & {k.CutZooKeeper, k.ExpireSession, k.FastBounce}
 
 
-def quorum_after(release: str, *acts: ChaosMove) -> list[World]:
+def quorum_after(release: str, *acts: ChaosMove, min_isr: int = 1) -> list[World]:
     """Return the states of three brokers with KRaft, before these acts and after each."""
     generation = generation_for(release, mode="kraft")
     levels = release_of(release).feature_levels
-    brokers = ActedBrokers(generations=dict.fromkeys(range(3), generation), levels=levels)
+    brokers = ActedBrokers(
+        generations=dict.fromkeys(range(3), generation), levels=levels, min_insync_replicas=min_isr
+    )
     cluster, states = ActedCluster(brokers), list[State]()
     states.append(cluster.begin())
     for number, act in enumerate(acts):
@@ -476,3 +478,19 @@ def test_a_broker_that_is_cut_off_reads_all_that_was_decided_at_once_when_it_is_
     assert then.role is Role.FOLLOWER
     assert (then.leader, then.leader_epoch) == (1, state.leader_epoch)
     assert then.log.log_end_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("release", "kind", "leader"),
+    [("4.0.2", "terminate", -1), ("4.1.2", "terminate", 0), ("4.1.2", "kill", -1)],
+)
+def test_who_was_killed_is_not_eligible_any_more(release: str, kind: str, leader: int) -> None:
+    """Its broker epoch says that it may have lost records; 4.0 keeps no eligible replicas."""
+    *_, last = quorum_after(
+        release,
+        ChaosMove("expire", 2), ChaosMove(kind, 0), ChaosMove("expire", 1), ChaosMove("restart", 0),
+        min_isr=2,
+    )  # fmt: skip
+    state = last.partition_state(PARTITION)
+    assert state is not None
+    assert state.leader == leader
