@@ -24,7 +24,9 @@ _UNREAD = (Stage.SENT, Stage.ARRIVED)
 _UNANSWERED = (*_UNREAD, Stage.WAITING)
 
 
-def produce_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[World]:
+def produce_steps(
+    state: State, lookahead: Lookahead, index: int, *, only_likely: bool = False
+) -> Iterator[World]:
     """Yield worlds in which a leader handles a client's produce with the observed outcome.
 
     Of each connection it reads the first request that it has not handled. One that it refuses may
@@ -34,6 +36,7 @@ def produce_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[Wo
         state: Before the step.
         lookahead: Of the record.
         index: How many observations were taken.
+        only_likely: Whether a produce is left out that a Fetch most likely comes before.
     """
     first = state(("sent",)) or ()
     reads = [(first, request) for request in first]
@@ -44,6 +47,13 @@ def produce_steps(state: State, lookahead: Lookahead, index: int) -> Iterator[Wo
         if broker is None or not broker.is_working or _is_behind(request, state, lookahead):
             continue
         if told is not None and _goes_elsewhere(world, request, told):
+            continue
+        offset = told.base_offset if told is not None and told.outcome == "ok" else -1
+        if (
+            only_likely
+            and offset >= 0
+            and _is_read_before(state, request, offset, lookahead, index)
+        ):
             continue
         left = lookahead.connections.without(sent, request.operation, index)
         following = [produce for produce in left if produce not in sent]

@@ -121,7 +121,7 @@ def likely_steps(
         case "fetcher", broker_id, source:
             yield from at_follower(state, broker_id, source, lookahead, index, decided)
         case _:
-            yield from produce_steps(state, lookahead, index)
+            yield from produce_steps(state, lookahead, index, only_likely=True)
 
 
 def _followers(state: State, leader_id: int) -> Iterator[tuple[int, int]]:
