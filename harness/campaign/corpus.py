@@ -24,6 +24,8 @@ VERSION = 1
 """Of the file's form; a file of another version is refused."""
 MUTANTS = 0.7
 """Part of a night's schedules that are mutants, once there is something to mutate."""
+FIRST_RUNS = 10
+"""Runs of a Kafka and mode that are drawn anew: mutants of one or two schedules show little."""
 _RARE = 0.05
 _FEWEST = 2
 """A point is rare that so few runs, or that part of them, came to."""
@@ -115,7 +117,8 @@ class Corpus:
         """
         chance = Random(f"parents {seed} {kafka} {mode}")
         there = [each for each in self.kept if each.is_of == (kafka, mode) and each.mix in mixes]
-        if not there or chance.random() >= MUTANTS:
+        has_begun = self.counts(kafka, mode).runs >= FIRST_RUNS
+        if not (there and has_begun) or chance.random() >= MUTANTS:
             return None
         (first,) = chance.choices(there, [1 / self._rarest(each) for each in there])
         other = chance.choice([each for each in there if each.mix == first.mix])

@@ -11,6 +11,7 @@ import pytest
 
 from kchaos.checkers.run_line import RunLine
 from kchaos.harness.campaign.corpus import (
+    FIRST_RUNS,
     MUTANTS,
     Corpus,
     Kept,
@@ -77,7 +78,9 @@ def test_a_full_corpus_drops_what_only_came_to_common_points(
 
 def test_the_same_seed_and_corpus_give_the_same_parents_and_rare_points_come_first() -> None:
     common = [a_run("a", seed=seed) for seed in range(2)]
-    corpus = after_runs(*common, *[a_run("a")] * 6, a_run("a", "rare", seed=9))
+    corpus = after_runs(*common, *[a_run("a")] * (FIRST_RUNS - 3))
+    assert {corpus.parents(seed, *KEYS, ["mixed"]) for seed in range(20)} == {None}
+    corpus = corpus.with_run(a_run("a", "rare", seed=9))
     chosen = [corpus.parents(seed, *KEYS, ["mixed"]) for seed in range(200)]
     assert chosen == [corpus.parents(seed, *KEYS, ["mixed"]) for seed in range(200)]
     firsts = Counter(found[1].seed for found in chosen if found is not None)
@@ -86,7 +89,8 @@ def test_the_same_seed_and_corpus_give_the_same_parents_and_rare_points_come_fir
 
 
 def test_nothing_of_another_kafka_mode_or_mix_is_mutated() -> None:
-    corpus = after_runs(a_run("a"))
+    corpus = after_runs(*[a_run("a")] * FIRST_RUNS)
+    assert any(corpus.parents(seed, *KEYS, ["mixed"]) for seed in range(20))
     for given in (
         ("3.9.1", "zookeeper", ["mixed"]),
         ("2.8.2", "kraft", ["mixed"]),
@@ -127,7 +131,7 @@ def test_another_file_is_refused_by_a_line_that_says_why(
 def test_a_schedule_that_cannot_be_read_is_refused_by_name() -> None:
     broken = replace(a_run("a"), scenario={"format": 1, "steps": 7})
     with pytest.raises(UsageError, match=r"a schedule for 2\.8\.2 .*--corpus"):
-        [after_runs(broken).parents(seed, *KEYS, ["mixed"]) for seed in range(9)]
+        [after_runs(*[broken] * FIRST_RUNS).parents(seed, *KEYS, ["mixed"]) for seed in range(9)]
 
 
 def test_coverage_is_of_points_occasions_and_rules_that_decided() -> None:

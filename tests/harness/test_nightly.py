@@ -95,7 +95,10 @@ def test_a_night_has_seeds_lines_a_summary_and_an_answer(play: Any) -> None:
     assert json.loads((play.folder / "night.json").read_text())["seed"] == 7
 
 
-def test_a_night_with_a_corpus_runs_mutants_of_what_it_kept(play: Any, tmp_path: Path) -> None:
+def test_a_night_with_a_corpus_runs_mutants_of_what_it_kept(
+    play: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kchaos.harness.campaign.corpus.FIRST_RUNS", 1)
     corpus, said = tmp_path / "corpus.json", list[str]()
     limits = Limits(for_s=None, runs=8, keep=None, max_bytes=None)
     play(corpus=corpus, limits=limits)
