@@ -37,6 +37,7 @@ from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.prediction import PredictedBatch
 from kchaos.checkers.model.values.requests import EARLIEST, PartitionRequest
 
+_TOO_FEW = ErrorCode.NOT_ENOUGH_REPLICAS.name
 _Item = TypeVar("_Item", bound=tuple[Any, ...])
 
 
@@ -56,6 +57,7 @@ class Lookahead:
         self.forgeries: dict[tuple[int, int, int], str] = {}
         self._answered: dict[Number, int] = {}
         self._client_answered: dict[str, int] = {}
+        self._produced: dict[tuple[int, TopicPartition], list[tuple[int, str]]] = defaultdict(list)
         self._read: dict[tuple[int, TopicPartition, int], list[tuple[int, int]]] = defaultdict(list)
         self._asked: dict[tuple[int, int, TopicPartition], list[tuple[int, int, FetchAsked]]] = (
             defaultdict(list)
@@ -154,6 +156,7 @@ class Lookahead:
             case ClientAnswered():
                 self.client_answers[what.operation] = what
                 self._client_answered[what.operation] = index
+                self._note_produced(index, what)
             case IsrAsked():
                 for partition, wanted in what.isrs.items():
                     request = (what.leader, partition, wanted.leader_epoch)
@@ -180,6 +183,12 @@ class Lookahead:
         for partition, said in response.partitions.items():
             if isinstance(said, FetchAnswered):
                 self._told_on[*connection, partition].append((index, said))
+
+    def _note_produced(self, index: int, answer: ClientAnswered) -> None:
+        sent = self.produces.get(answer.operation)
+        if sent is not None and sent.acks == -1:
+            partition = TopicPartition(sent.topic, sent.partition)
+            self._produced[sent.broker, partition].append((index, answer.error))
 
     def _note_connection(self, index: int, number: Number) -> None:
         connection, correlation = number
@@ -795,6 +804,21 @@ class Lookahead:
         items = self._isrs_asked.get((leader, partition, leader_epoch), [])
         at = bisect_left(items, index, key=itemgetter(0))
         return items[at][1] if at < len(items) else None
+
+    def refuses_next(
+        self, leader: int, partition: TopicPartition, leader_epoch: int, index: int
+    ) -> bool:
+        """Return whether a leader next answers acks=all with NOT_ENOUGH_REPLICAS, from an index on.
+
+        And it does before it asks for another ISR.
+        """
+        answered = next(_since(self._produced.get((leader, partition), ()), index), None)
+        if answered is None or answered[1] != _TOO_FEW:
+            return False
+        asked = next(
+            _since(self._isrs_asked.get((leader, partition, leader_epoch), ()), index), None
+        )
+        return asked is None or answered[0] < asked[0]
 
     def fetches_before_isr_asked(
         self, follower: int, leader: int, partition: TopicPartition, leader_epoch: int, index: int

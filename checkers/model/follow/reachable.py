@@ -46,6 +46,27 @@ def is_out_of_reach(
     return False
 
 
+def grows_too_early(
+    before: State, changes: Mapping[Component, Any], lookahead: Lookahead, index: int
+) -> bool:
+    """Return whether a leader's ISR grows while its next answer is that too few are in it.
+
+    Args:
+        before: The state before the step.
+        changes: Of the step.
+        lookahead: Of the record.
+        index: Of the first observation that is not seen yet.
+    """
+    for component, replica in changes.items():
+        had = before(component) if component[0] == "replica" and replica is not None else None
+        if had is None or had.role is not Role.LEADER or not {*had.isr} < {*replica.isr}:
+            continue
+        _, broker_id, partition = component
+        if lookahead.refuses_next(broker_id, partition, had.leader_epoch, index):
+            return True
+    return False
+
+
 def never_answered(
     state: State, changes: Mapping[Component, Any], lookahead: Lookahead, index: int
 ) -> str:

@@ -44,7 +44,7 @@ from kchaos.checkers.model.follow.observations import (
 from kchaos.checkers.model.follow.observed_steps import Excluded, take, take_decision
 from kchaos.checkers.model.follow.other_rules import spared_by
 from kchaos.checkers.model.follow.pruning import needed, step_at_once
-from kchaos.checkers.model.follow.reachable import is_out_of_reach, never_answered
+from kchaos.checkers.model.follow.reachable import grows_too_early, is_out_of_reach, never_answered
 from kchaos.checkers.model.follow.replica_moments import replica_moments
 from kchaos.checkers.model.follow.unavoidable import Reached, unavoidable
 from kchaos.checkers.model.releases.generation import Generation
@@ -665,8 +665,10 @@ class _Search:
         if world.changes:
             changes = needed(world.changes, self.lookahead, seen)
             state = state.changed(changes)
-            is_late = world.is_unlikely or is_out_of_reach(
-                state, changes, self.lookahead, before.node.seen
+            is_late = (
+                world.is_unlikely
+                or is_out_of_reach(state, changes, self.lookahead, before.node.seen)
+                or grows_too_early(before.node.state, changes, self.lookahead, before.node.seen)
             )
             dead_end = never_answered(state, changes, self.lookahead, seen)
         node = _Node(seen, decided, state)

@@ -31,6 +31,8 @@ from kchaos.checkers.model.follow.observations import (
     FetchAnswered,
     FetchAsked,
     Files,
+    IsrAsked,
+    IsrWanted,
     Observation,
     Record,
     RequestSeen,
@@ -38,7 +40,7 @@ from kchaos.checkers.model.follow.observations import (
     Seen,
 )
 from kchaos.checkers.model.follow.observed_steps import take
-from kchaos.checkers.model.follow.reachable import never_answered
+from kchaos.checkers.model.follow.reachable import grows_too_early, never_answered
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.state.state import EMPTY
 from kchaos.checkers.model.state.world import World
@@ -300,6 +302,31 @@ def test_a_former_leader_that_fetches_from_behind_a_batch_has_appended_it(
     ]
 
     assert [step.is_unlikely for step in appended] == [is_unlikely]
+
+
+TOO_FEW = ClientAnswered(operation="n", outcome="info", base_offset=-1, error="NOT_ENOUGH_REPLICAS")
+ACKNOWLEDGED = replace(TOO_FEW, outcome="ok", base_offset=1, error="")
+ASKS_FOR_LESS = IsrAsked(leader=0, isrs={T: IsrWanted(leader_epoch=1, isr=(0,))})
+
+
+@pytest.mark.parametrize(
+    ("later", "is_early"),
+    [
+        ((TOO_FEW,), True),
+        ((ACKNOWLEDGED,), False),
+        ((ASKS_FOR_LESS, TOO_FEW), False),
+        ((TOO_FEW, ASKS_FOR_LESS), True),
+    ],
+)
+def test_an_isr_grows_after_the_answer_that_too_few_are_in_it(
+    later: tuple[Observation, ...], *, is_early: bool
+) -> None:
+    before = fetching().state(EMPTY)
+    lookahead = to_come(write("n", 0, acks=-1), *later)
+    component = ("replica", 0, T)
+    grown = replace(before(component), isr=(0, 1))
+    assert grows_too_early(before, {component: grown}, lookahead, 0) is is_early
+    assert not grows_too_early(before, {component: before(component)}, lookahead, 0)
 
 
 @pytest.mark.parametrize("is_named", [True, False])
