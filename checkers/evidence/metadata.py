@@ -219,6 +219,8 @@ class MetadataLogs:
     def meta_properties(self) -> Mapping[int, Mapping[str, str]]:
         """Each node's meta.properties, empty without one: its disk was emptied.
 
+        A broker that came from ZooKeeper keeps the file of then (MetaPropertiesVersion.V0, 3.9.1).
+
         Raises:
             CheckpointError: One cannot be read.
         """
@@ -228,8 +230,9 @@ class MetadataLogs:
             if self.files.has(name):
                 text = self.files.content(name).decode("utf-8", "backslashreplace")
                 every[node] = parse_meta_properties(text, file=name)
-                if every[node].get("node.id", "") != str(node):
-                    raise CheckpointError(f"{name} is node {every[node].get('node.id')}'s")
+                owner = every[node].get("node.id", every[node].get("broker.id"))
+                if owner != str(node):
+                    raise CheckpointError(f"{name} is node {owner}'s")
         return every
 
     @property

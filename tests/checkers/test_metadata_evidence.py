@@ -392,6 +392,14 @@ def test_meta_properties_of_another_node_are_told(tmp_path):
         _ = logs_in(tmp_path).cluster_ids
 
 
+def test_a_broker_that_came_from_zookeeper_keeps_its_file(tmp_path):
+    file = unpack("4.1.2-1", tmp_path) / "metadata" / "node-2" / "meta.properties"
+    file.write_text(file.read_text().replace("node.id", "broker.id").replace("=1\n", "=0\n"))
+
+    assert "broker.id" in logs_in(tmp_path).meta_properties[2]
+    assert len({*logs_in(tmp_path).cluster_ids.values()}) == 1
+
+
 def timed(event: Hold | HighWatermarkObserved | StopBroker) -> TimedEvent:
     return TimedEvent(zxid=1, time=0.0, event=event)
 
