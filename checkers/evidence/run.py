@@ -186,8 +186,8 @@ class RunEvidence(RunFiles):
     def _is_in_doubt(self, operation: Operation, snapshot: TakenSnapshot) -> bool:
         """Return whether some copies may precede a client's write, and others follow it.
 
-        It is in none of them or in all if its broker's process had ended before, and if logs ended
-        in the copies where settling saw them end before.
+        It is in none of them or in all if its broker's process had ended before, if logs ended in
+        the copies where settling saw them end before, and if all copies end alike.
         """
         is_over = operation.ended_at is not None and operation.ended_at <= snapshot.copied_from
         if is_over or operation.invoked_at > snapshot.copied_until:
@@ -209,13 +209,15 @@ class RunEvidence(RunFiles):
         return {}
 
     def _stood_still(self, partition: TopicPartition, snapshot: TakenSnapshot) -> bool:
-        """Return whether each copied log ends at its log end offset before the copying."""
+        """Return whether all copied logs end alike, or where each ended before the copying."""
+        copied = self._copied_ends(snapshot, partition)
+        if len({*copied.values()}) == 1 and None not in copied.values():
+            return True
         settled = self.outcome.settle
         if settled is None or not snapshot.is_final:
             return False
         seen = (settled.last_seen or {}).get(partition.name)
         ends = seen.get("ends") if isinstance(seen, Mapping) else None
-        copied = self._copied_ends(snapshot, partition)
         return isinstance(ends, Mapping) and bool(copied) and ends == copied
 
     def _copied_ends(
