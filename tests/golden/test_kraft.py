@@ -5,7 +5,8 @@ In `3.9.1-last-replica` and `4.1.2-eligible-replicas` two of three replicas are 
 last one is killed and loses half of its ten records: on 3.9.1 it leads again, and on 4.1.2, with
 eligible leader replicas, another one does, which has them all. In
 `4.1.2-deltas-published-as-one` a broker takes up three new topics at once, in
-`4.0.2-asked-out` a marker is acknowledged as a granted ISR loses who lags, and in
+`4.0.2-asked-out` a marker is acknowledged as a granted ISR loses who lags, in
+`4.2.1-repeated-fetch` a leader waits for no process whose broker epoch is over, and in
 `4.1.2-left-out-once-refused` a fetcher leaves out for a while what was refused. In
 `4.1.2-known-before-led` a metadata cache has topics whose replicas are not there yet. In
 `4.1.2-records-deleted` a client has records deleted, and the leader is killed before it wrote down
@@ -55,6 +56,7 @@ PREDICTED = (
     "4.0.2-asked-out",
     "4.1.2-left-out-once-refused",
     "4.1.2-moved-by-others",
+    "4.2.1-repeated-fetch",
     "4.1.2-records-deleted",
     *(each for each in SCENARIOS if each not in (*LOST, *COMBINED)),
 )

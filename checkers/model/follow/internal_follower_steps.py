@@ -140,6 +140,8 @@ def _asks_as_before(
         question = replace(question, asked=asked_now)
     if not _repeats(thread, question, lookahead, broker_id, source, index):
         return
+    epoch = lookahead.replica_epoch(broker_id, source, index)
+    question = replace(question, replica_epoch=epoch)
     if is_answered_next:
         assert isinstance(item, ResponseSeen)
         asked = World(state)

@@ -557,6 +557,18 @@ class Lookahead:
         before = -1 if at == 0 else sent[at - 1][1]
         return at == len(sent) or sent[at][1] != before + 1
 
+    def replica_epoch(self, follower: int, source: int, index: int) -> int:
+        """Return the broker epoch in a fetcher's last Fetch seen before an index, -1 for none.
+
+        One that repeats it, which the links do not record, has the same.
+        """
+        items = self._of_pair.get((follower, source), [])
+        for place in reversed(range(bisect_left(items, index, key=itemgetter(0)))):
+            seen = items[place][1]
+            if isinstance(seen, RequestSeen) and seen.api == FETCH:
+                return seen.replica_epoch
+        return -1
+
     def has_asked(self, follower: int, source: int, partition: TopicPartition, index: int) -> bool:
         """Return whether a Fetch that asks a leader for a partition was seen before an index."""
         asked = self._asked.get((follower, leader_of(source), partition), [])
