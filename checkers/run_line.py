@@ -77,7 +77,6 @@ class RunLine:
         report: Where its page is.
         kafka: The release or path that a campaign drew it for; "" of other runs.
         acts: Length of its schedule, in steps or seconds; 0 of a run that was not drawn.
-        leaning: How much more often a kind of step was drawn than its mix says.
         drawn_s: Seconds in which a campaign drew its schedule; None of other runs.
         wall_s: Seconds in which a campaign played and judged it; None of other runs.
         rules: By "asked" the rules of the model that decided something, by "in_force" those that
@@ -124,7 +123,6 @@ class RunLine:
     report: str | None = None
     kafka: str = ""
     acts: int = 0
-    leaning: Mapping[str, float] = field(default_factory=dict)
     drawn_s: float | None = None
     wall_s: float | None = None
     rules: Mapping[str, tuple[str, ...]] | None = None

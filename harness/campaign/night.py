@@ -26,18 +26,18 @@ from kchaos.harness.campaign.nights_on_store import put_night, require_free
 from kchaos.harness.campaign.schedules import DrawnSchedules, Due, releases_of
 from kchaos.harness.campaign.summary_files import require_baseline, summarise
 from kchaos.harness.errors import UsageError
-from kchaos.harness.player.candidates import FAULT_KINDS, MIXES
+from kchaos.harness.player.candidates import MIXES
 from kchaos.harness.player.drawing import has_kraft
 from kchaos.harness.player.rare import SLOW_DISKS
 from kchaos.harness.run.runner import RunOptions, delete_run
 from kchaos.harness.seeds import own_version, seed_text
-from kchaos.harness.summary.exercised import leaning_after, rules_of
+from kchaos.harness.summary.exercised import rules_of
 from kchaos.harness.summary.lines import LINES, LOCK, append_line, lines_in, of_kafka, read_lines
 from kchaos.harness.summary.summary import Summary
 from kchaos.harness.summary.tables import append, rows_in, rows_of
 
 NIGHT = "night.json"
-_OF_A_PLAN = ("kafkas", "seed", "mixes", "steps", "gated", "shard", "mode", "leaning", "planted")
+_OF_A_PLAN = ("kafkas", "seed", "mixes", "steps", "gated", "shard", "mode", "planted")
 _ROWS = ".rows"
 """In a night's folder: tables with the rows of its runs, until they are in those of `--tables`."""
 FIRST_PLAY_S = 90.0
@@ -114,7 +114,7 @@ class Night:
         for release in releases.values():
             _require_slow_disks(self.plan.mixes_of(release), options)
         with _only_one(self.folder):
-            self._agree(earlier, self.plan.faults(releases.values()))
+            self._agree()
             self._began = time.monotonic()
             file = self.folder / LINES
             self._baseline = earlier
@@ -126,17 +126,14 @@ class Night:
                 self._play(player, releases, side_by_side)
             return self.summary()
 
-    def _agree(self, earlier: Sequence[RunLine], kinds: Collection[str]) -> None:
-        """Take the leaning of the night that is there, or lean by an earlier night and begin one.
+    def _agree(self) -> None:
+        """Begin a night, or go on with the one that is there.
 
         Raises:
             UsageError: Another night is there.
         """
         file = self.folder / NIGHT
         there = json.loads(file.read_text()) if file.exists() else {}
-        drawn = [kind for kind in FAULT_KINDS if kind in kinds]
-        leaning = there.get("leaning", {}) if there else leaning_after(earlier, drawn)
-        self.plan = replace(self.plan, leaning=leaning)
         plan = {name: getattr(self.plan, name) for name in _OF_A_PLAN} | {"kchaos": own_version()}
         asked = json.loads(json.dumps(plan))
         if not there:
@@ -150,9 +147,6 @@ class Night:
     def _begins(self, releases: Collection[str], side_by_side: int) -> Iterator[str]:
         """Yield what is said before the first play."""
         yield from self.plan.begins(releases)
-        if leaning := self.plan.leaning:
-            kinds = ", ".join(f"{kind} {factor:g}x" for kind, factor in leaning.items())
-            yield f"what the baseline had seldom comes more often: {kinds}"
         clusters = "one cluster" if side_by_side == 1 else f"{side_by_side} clusters"
         if self.corpus is not None:
             kept = len(self._corpus.kept)
@@ -211,7 +205,7 @@ class Night:
 
         What is run again, and where the corpus has nothing of its Kafka and mode, stays as it is.
         """
-        if due.leaning is not None:
+        if due.is_known:
             return due
         mixes = [*self.plan.mixes_of(due.release)]
         found = self._corpus.parents(due.seed, due.kafka, self._mode_of(due), mixes)
@@ -263,8 +257,7 @@ class Night:
         place = Path(line.run)
         name = place.name or f"seed-{due.seed}-{due.mix}-{due.release}"
         report = None if line.report is None else Path(line.report).name
-        leaning = self.plan.leaning if due.leaning is None else due.leaning
-        line = replace(line, run=name, report=report, acts=self.plan.acts, leaning=leaning)
+        line = replace(line, run=name, report=report, acts=self.plan.acts)
         append_line(self.folder / LINES, line)
         if self.tables is not None and place.name:
             # Before the run may be deleted: its rows are on the disk, whatever ends the night.

@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from kchaos.harness.campaign.corpus import name_of
 from kchaos.harness.campaign.results_file import ResultsFile
 from kchaos.harness.errors import UsageError
 from kchaos.harness.exits import AS_EXPECTED, FINDING, UNKNOWN, exit_code_for_lines
-from kchaos.harness.player.candidates import CLIENTS, fault_kinds_of
+from kchaos.harness.player.candidates import CLIENTS
 from kchaos.harness.player.drawing import (
     LEAST_BROKERS,
     case_drawn,
@@ -50,7 +50,7 @@ class Due:
 
     Attributes:
         release: The one by which the Kafka is judged.
-        leaning: As of `DrawnSchedules`, where it is another night's; None for the plan's own.
+        is_known: Whether it showed something in an earlier night, and is run again.
         parents: Of a mutant, the two schedules that it is made of.
     """
 
@@ -58,7 +58,7 @@ class Due:
     kafka: str
     release: str
     mix: str
-    leaning: Mapping[str, float] | None = None
+    is_known: bool = False
     parents: tuple[Scenario, ...] = ()
 
 
@@ -73,7 +73,6 @@ class DrawnSchedules:
         steps: Acts of a schedule, without its gates.
         shard: Which part of the seeds, from 1, and of how many.
         mode: Where clusters keep their metadata; None for what is usual with the release.
-        leaning: How much more often a kind of step is drawn than the mixes say.
         free: How clients run while faults come by the clock; None for schedules of steps.
         own: Files and packages with steps and faults that are drawn too.
         planted: The bug planted in every broker (`clusters.agent.planted`), "" for none.
@@ -88,7 +87,6 @@ class DrawnSchedules:
     gated: bool
     shard: tuple[int, int] = (1, 1)
     mode: Mode | None = None
-    leaning: Mapping[str, float] = field(default_factory=dict)
     free: FreeRun | None = None
     own: tuple[OwnParts, ...] = ()
     planted: str = ""
@@ -139,16 +137,6 @@ class DrawnSchedules:
                 require_drawable(mix, release, mode=self.mode, own=self.own)
             else:
                 require_free(self.free, mix, release, mode=self.mode)
-
-    def faults(self, releases: Iterable[str]) -> set[str]:
-        """Return the kinds of faults that are drawn for any of these releases."""
-        return {
-            kind
-            for release in releases
-            for kind in fault_kinds_of(
-                self.mixes_of(release), is_kraft=has_kraft(release_of(release), self.mode)
-            )
-        }
 
     def due(self, releases: Mapping[str, str]) -> Iterator[Due]:
         """Yield each schedule, without end; `releases` has, by Kafka, whose rules judge it."""
@@ -225,7 +213,6 @@ class DrawnSchedules:
             gated=self.gated,
             release=due.release,
             mode=self.mode,
-            leaning=self.leaning if due.leaning is None else due.leaning,
             own=self.own,
             brokers=self.brokers,
         )
@@ -250,7 +237,7 @@ class DrawnSchedules:
                     kafka=line.kafka,
                     release=releases[line.kafka],
                     mix=mix,
-                    leaning=line.leaning,
+                    is_known=True,
                 )
                 is_same = schedule_of(self.line_of(due)) == schedule_of(line)
                 if is_same and (line.seed, line.kafka) not in played:

@@ -88,8 +88,6 @@ OF_DYNAMIC_QUORUMS: tuple[str, ...] = tuple(_TABLE["of_dynamic_quorums"]["kinds"
 
 STEP_KINDS: tuple[str, ...] = tuple(_MIXED)
 """Every kind of step that is drawn."""
-FAULT_KINDS: tuple[str, ...] = tuple(kind for kind in STEP_KINDS if kind not in _TABLE["no_faults"])
-"""Those that inject a fault, whose name begins with its kind."""
 
 
 def step_weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
@@ -103,14 +101,6 @@ def step_weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
             weights |= {other: max(weight, weights.get(other, 0)) for other in others}
         weights |= dict.fromkeys(MIXES[mix].keys() - weights.keys(), 0)
     return weights
-
-
-def fault_kinds_of(mixes: Iterable[str], *, is_kraft: bool) -> Iterator[str]:
-    """Yield the kinds of faults that any of these mixes draws; walks draw none of them."""
-    weights = [step_weights_of(mix, is_kraft=is_kraft) for mix in mixes if mix in MIXES]
-    for kind in FAULT_KINDS:
-        if any(each[kind] > 0 for each in weights):
-            yield kind
 
 
 def candidates_of(kind: str, view: View, draw: Draw) -> Iterator[Step]:

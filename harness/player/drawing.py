@@ -1,6 +1,6 @@
 """Drawing a schedule from a seed: a list of legal steps, and the cluster that they are for."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -97,7 +97,7 @@ def draw(
     gated: bool = True,
     release: str = "",
     mode: Mode | None = None,
-    leaning: Mapping[str, float] | None = None,
+    left_out: Collection[str] = (),
     own: Sequence[OwnParts] = (),
     brokers: int | None = None,
 ) -> Scenario:
@@ -105,9 +105,9 @@ def draw(
 
     `kafka` is a release, or a path to a distribution of `release`. `steps` counts acts without the
     first topic and the gates, which follow each act if `gated`. `mix` is one of `MIXES` or of
-    `WALKED`. `mode` is by default the release's usual one. `leaning` has factors of kinds of steps,
-    and `own` files and packages whose `DRAWN` adds kinds; walks ignore both. `brokers` is how many
-    there are, None for as many as the mix draws.
+    `WALKED`. `mode` is by default the release's usual one. `left_out` has kinds of steps that
+    are not drawn, and `own` files and packages whose `DRAWN` adds kinds; walks ignore both.
+    `brokers` is how many there are, None for as many as the mix draws.
 
     Raises:
         ReleaseError: The release has no such mode.
@@ -133,7 +133,7 @@ def draw(
         mix,
         is_kraft=has_kraft(known, mode),
         own=own_kinds(own),
-        leaning=leaning or {},
+        left_out=left_out,
         brokers=brokers,
     )
     acts = [drawing.first_topic(), *(drawing.next_step() for _ in range(steps))]
@@ -187,7 +187,7 @@ def _begin(
     *,
     is_kraft: bool,
     own: Mapping[str, "OwnKind"],
-    leaning: Mapping[str, float],
+    left_out: Collection[str],
     brokers: int | None,
 ) -> tuple["Drawing", ClusterSpec]:
     """Return the drawing before its first step, and its cluster."""
@@ -205,7 +205,7 @@ def _begin(
         random=random,
         own=own,
         view=_view_of(cluster, kafka, known),
-        weights={kind: weight * leaning.get(kind, 1) for kind, weight in weights.items()},
+        weights={kind: 0.0 if kind in left_out else weight for kind, weight in weights.items()},
         wide=wide,
         configuration=small_segments(known.number) if mix == LOGS else (),
     )

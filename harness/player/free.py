@@ -13,7 +13,6 @@ from kchaos.faults import ExpireSession, FenceBroker
 from kchaos.faults.api import Fault, healing_order
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.workload import named_by
-from kchaos.harness.player.candidates import STEP_KINDS
 from kchaos.harness.player.drawing import draw, drawing_beside, require_drawable
 from kchaos.harness.player.drawn_settings import ENTRY
 from kchaos.harness.run.scenario import Scenario
@@ -92,7 +91,7 @@ def draw_free(
         gated=False,
         release=release,
         mode=mode,
-        leaning={kind: 0.0 if kind in LEFT_OUT else 1.0 for kind in STEP_KINDS},
+        left_out=LEFT_OUT,
         brokers=brokers,
     )
     topic, acts = drawn.steps[0], [*_acts(drawn)]

@@ -1,7 +1,6 @@
 """Coverage of a night: faults, pairs that met, occasions, decision points, rules of the model.
 
 This is simulation coverage, as CCF counts it of its simulated traces (Howard and others, 2024).
-What was seldom there is drawn more often in the next night.
 """
 
 import re
@@ -10,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from kchaos.checkers.decision_points import POINTS
@@ -21,10 +19,6 @@ from kchaos.checkers.record import predict_run
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import RunLine
 from kchaos.harness.summary.rates import mix_of
-
-_MOST_LEANING = 4.0
-_FEWEST_RUNS = 10
-"""With fewer runs chance alone says what was seldom there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,30 +79,6 @@ def rules_of(path: Path) -> dict[str, tuple[str, ...]]:
     with watching_rules() as watched:
         predict_run(RunEvidence(RunDirectory.open(path)))
     return {"asked": (*sorted(watched.rules),), "in_force": (*sorted(watched.in_force),)}
-
-
-def leaning_after(lines: Sequence[RunLine], kinds: Sequence[str]) -> dict[str, float]:
-    """Factors for the weights of steps in the next night, after the runs of an earlier one.
-
-    A kind that was in half as many runs as the median one counts twice, and so on up to four times,
-    and one that was in no run counts four times. All are left as they are after fewer than ten
-    runs.
-
-    Args:
-        lines: The earlier night's.
-        kinds: Those of faults that the next night draws. A step that injects nothing is not among
-            an earlier night's faults, however often it was there.
-    """
-    seen = exercised_by(lines).faults
-    counts = [seen[kind][0] for kind in kinds if kind in seen]
-    if len(lines) < _FEWEST_RUNS or not counts:
-        return {}
-    usual = median(counts)
-    leaning = {
-        kind: min(_MOST_LEANING, round(usual / seen[kind][0], 2) if kind in seen else _MOST_LEANING)
-        for kind in kinds
-    }
-    return {kind: factor for kind, factor in leaning.items() if factor > 1}
 
 
 def _kind(fault: str, is_walk: bool) -> str:

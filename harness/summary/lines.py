@@ -26,7 +26,7 @@ _KILLED_NIGHT = "a-night-that-was-killed"
 _NEEDED = frozenset(
     ("run", "entry", "case", "release", "safe", "conforms", "expected", "findings", "seconds")
 )
-_OF_A_CAMPAIGN = ("kafka", "acts", "leaning", "drawn_s", "wall_s", "rules", "processor_s")
+_OF_A_CAMPAIGN = ("kafka", "acts", "drawn_s", "wall_s", "rules", "processor_s")
 """Fields that a run's folder does not tell."""
 
 

@@ -496,7 +496,6 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
         # A campaign tells these.
         "kafka": "",
         "acts": 0,
-        "leaning": {},
         "drawn_s": None,
         "wall_s": None,
         "rules": None,

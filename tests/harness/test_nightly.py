@@ -359,28 +359,10 @@ def test_a_full_disk_for_tables_leaves_the_summary_and_all_rows(play: Any, tmp_p
     assert not (play.folder / ".rows").exists()
 
 
-def test_a_night_leans_towards_what_its_baseline_had_seldom_and_goes_on_as_it_began(
-    play: Any, tmp_path: Path
-) -> None:
+def test_a_night_notes_the_rules_of_the_model_in_force(play: Any) -> None:
     play(limits=Limits(for_s=None, runs=1, keep=None, max_bytes=None))
-    file = tmp_path / "before.jsonl"
     (line,) = read_lines(play.folder / LINES)
-    for number in range(10):
-        faults = (("KillBroker kill-1", 0.0, 1.0),)
-        append_line(file, replace(line, run=f"r{number}", faults=faults))
-    shutil.rmtree(play.folder)
-    limits = Limits(for_s=None, runs=2, keep=None, max_bytes=None)
-    play(limits=limits, baseline=file)
-    told = json.loads((play.folder / "night.json").read_text())["leaning"]
-    assert "kill" not in told
-    assert told["pause"] == 4.0
-    # Only what the night draws and counts: no step that injects nothing, and nothing of KRaft.
-    assert not told.keys() & {"produce", "heal", "snapshot", "create-topic", "fence", "throttle"}
-    # Without the baseline the same schedules go on.
-    play(limits=Limits(for_s=None, runs=3, keep=None, max_bytes=None))
-    assert json.loads((play.folder / "night.json").read_text())["leaning"] == told
-    (with_rules, *_) = read_lines(play.folder / LINES)
-    assert "KIP-101" in (with_rules.rules or {})["in_force"]
+    assert "KIP-101" in (line.rules or {})["in_force"]
 
 
 def test_what_a_baseline_found_is_due_before_anything_else(play: Any, tmp_path: Path) -> None:

@@ -21,15 +21,13 @@ from kchaos.faults import FAULTS, CutLink, FailLogDirectory, KillBroker, PauseBr
 from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import (
     ADMIN,
-    FAULT_KINDS,
     LOGS,
     MIXES,
     SEVERAL_FOLDERS,
     SHUTDOWNS,
-    STEP_KINDS,
     THROTTLES,
     UPGRADES,
-    fault_kinds_of,
+    step_weights_of,
 )
 from kchaos.harness.player.drawing import draw, no_formats, view_of
 from kchaos.harness.player.drawn_settings import CONTROLLED_SHUTDOWN, SMALL_LOGS
@@ -81,7 +79,7 @@ def acts_of_mix(mix: str) -> list[dict[str, Any]]:
 
 
 def kinds_of_mix(mix: str) -> set[str]:
-    return {kind for kind in STEP_KINDS if MIXES[mix][kind] > 0}
+    return {kind for kind, weight in step_weights_of(mix, is_kraft=False).items() if weight > 0}
 
 
 @pytest.mark.xdist_group("drawn mixes")
@@ -126,15 +124,6 @@ def test_every_fault_occurs_in_a_mix_but_those_that_the_page_names() -> None:
     faults = {act["fault"]["fault"] for act in acts if "fault" in act}
     page = (Path(__file__).parents[3] / "docs/mixes.md").read_text().partition("| never in")[2]
     assert set(FAULTS) - faults == {name for name in FAULTS if f"`{name}`" in page} - faults
-
-
-@pytest.mark.xdist_group("drawn mixes")
-def test_a_kind_of_fault_is_a_kind_whose_steps_inject() -> None:
-    acts = [act for mix in MIXES for act in acts_of_mix(mix)]
-    injected = {kind_of(act) for act in acts if act["step"] == "Inject"}
-    assert injected == {*fault_kinds_of(MIXES, is_kraft=False)}
-    others = {kind_of(act) for act in acts if act["step"] != "Inject"}
-    assert others == {*STEP_KINDS} - {*FAULT_KINDS}
 
 
 def test_walks_and_schedules_draw_by_the_same_function(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,17 +410,17 @@ def test_the_oldest_release_has_no_random_upgrades() -> None:
         drawn(1, mix=UPGRADES, kafka="0.10.2.2")
 
 
-def test_a_kind_to_which_a_night_leans_is_drawn_more_often() -> None:
-    def kills(leaning: dict[str, float]) -> int:
-        schedules = [drawn(seed, leaning=leaning) for seed in range(40)]
+def test_kinds_that_are_left_out_are_never_drawn() -> None:
+    def kills(left_out: tuple[str, ...]) -> int:
+        schedules = [drawn(seed, left_out=left_out) for seed in range(40)]
         return sum(
             type(fault).__name__ == "KillBroker"
             for schedule in schedules
             for fault in faults_of(schedule)
         )
 
-    assert drawn(5, leaning={}) == drawn(5)
-    assert kills({"kill": 5}) > 2 * kills({})
+    assert drawn(5, left_out=()) == drawn(5)
+    assert kills(()) > 0 == kills(("kill",))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from kchaos.checkers.model.releases.composition import generation_for, owners_of
 from kchaos.checkers.occasions import OCCASIONS
 from kchaos.checkers.record import predict_run
 from kchaos.checkers.run_line import RunLine
-from kchaos.harness.summary.exercised import exercised_by, leaning_after, rules_of
+from kchaos.harness.summary.exercised import exercised_by, rules_of
 from tests.golden.stored import unpacked
 
 
@@ -57,16 +57,6 @@ def test_a_decision_point_that_no_run_came_to_is_listed_too() -> None:
     assert (told.points[point], told.points[other]) == (2, 1)
     assert told.points["Fetch: records"] == 0
     assert {*told.points} == {*POINTS, other}
-
-
-def test_a_night_leans_towards_what_was_seldom_or_never_there() -> None:
-    kill, cut, pause = "KillBroker kill-1", "CutLink cut-2", "PauseBroker pause-3"
-    lines = [line((kill, 0, 1), (cut, 0, 1), (pause, 0, 1)) for _ in range(8)]
-    lines += [line((kill, 0, 1), ("FastBounce bounce-1", 0, 1)) for _ in range(4)]
-    kinds = ["kill", "cut", "pause", "bounce", "elect"]
-    assert leaning_after(lines, kinds) == {"bounce": 2.0, "elect": 4.0}
-    assert leaning_after(lines[:9], ["kill", "elect"]) == {}
-    assert leaning_after([], ["kill"]) == {}
 
 
 @pytest.mark.slow
