@@ -75,6 +75,7 @@ def unpack(archive: Place, output: Path) -> RunDirectory:
         with tarfile.open(fileobj=content) as packed, held(output, ".unpacking-") as working:
             if sum(member.size for member in packed) > _MOST_BYTES:
                 raise RunDirectoryError(f"{archive} would take more than {_MOST_BYTES >> 30} GiB")
+            _read_to_end(packed)
             extract(packed, working)
             folders = list(working.iterdir())
             if len(folders) != 1 or not folders[0].is_dir():
@@ -91,6 +92,13 @@ def unpack(archive: Place, output: Path) -> RunDirectory:
             return RunDirectory.open(target)
     except (OSError, tarfile.TarError, EOFError, lzma.LZMAError) as error:
         raise RunDirectoryError(f"{archive} cannot be unpacked: {error}") from error
+
+
+def _read_to_end(packed: tarfile.TarFile) -> None:
+    """Read past the last member: only there a checksum tells that a damaged one ended the list."""
+    left = _MOST_BYTES
+    while left > 0 and packed.fileobj is not None and (read := packed.fileobj.read(1 << 20)):
+        left -= len(read)
 
 
 def packs_in(place: StoredPlace) -> Sequence[Place]:

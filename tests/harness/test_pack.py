@@ -104,6 +104,18 @@ def test_an_archive_of_something_else_is_refused(name: str, tmp_path: Path) -> N
     assert not (tmp_path / "outside").exists()
 
 
+def test_a_pack_with_one_changed_bit_is_refused_wherever_that_is(
+    run: RunDirectory, tmp_path: Path
+) -> None:
+    """Where a header is hit the list of members just ends; the checksum comes behind it."""
+    content = pack(run.path, tmp_path / "whole.tar.xz").read_bytes()
+    file = tmp_path / "changed.tar.xz"
+    for place in range(0, len(content), len(content) // 60):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(RunDirectoryError, match="cannot be unpacked"):
+            unpack(file, tmp_path / "there")
+
+
 def test_no_archive_is_a_usage_error(tmp_path: Path) -> None:
     file = tmp_path / "text"
     file.write_text("no archive")
