@@ -627,8 +627,10 @@ def alone(
     if chosen:
         yield "reassignment", reassigned(quorum, place, chosen)
     yield "reassignment cancelled", cancelled(quorum, place)
-    for broker, directory in zip(partition.replicas, written.get("Directories", ()), strict=False):
-        if directory != partition.directory(broker) and (
+    # One that is told again changes no directory, and may clear who is eligible.
+    named = written.get("Directories")
+    for broker, directory in zip(partition.replicas, named or partition.directories, strict=False):
+        if (named is None or directory != partition.directory(broker)) and (
             assignments is None or _is_told(quorum, broker, directory, assignments)
         ):
             yield "directory assigned", directory_assigned(quorum, place, broker, directory)

@@ -4,6 +4,8 @@ import base64
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.formats.metadata_image import LOST, MIGRATING, UNASSIGNED
 from kchaos.checkers.model import generation_for
@@ -248,6 +250,22 @@ def test_a_directory_is_noted_only_for_the_process_that_told_of_it() -> None:
     ):
         ways = dict(alone(quorum(NEW), PLACE, written, (), asked=(), assignments=assignments))
         assert (ways.get("directory assigned") == fields) is is_possible, assignments
+
+
+@pytest.mark.parametrize(
+    ("release", "fields"), [("4.1.2", {"EligibleLeaderReplicas": ()}), ("4.3.1", {})]
+)
+def test_a_directory_that_is_told_again_clears_who_is_eligible_until_4_3(
+    release: str, fields: dict[str, Any]
+) -> None:
+    told = Assignment(broker=1, broker_epoch=11, directory="D1")
+    state = quorum(generation_for(release), features=ELIGIBLE, isr=(0,), eligible=(1,), topic=TWO)
+
+    ways = dict(
+        alone(state, PLACE, {"EligibleLeaderReplicas": ()}, (), asked=(), assignments=[told])
+    )
+
+    assert ways["directory assigned"] == fields
 
 
 def test_what_a_broker_tells_of_a_directory_is_answered_partition_by_partition() -> None:
