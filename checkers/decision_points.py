@@ -221,9 +221,9 @@ def _starts(evidence: RunEvidence) -> Iterator[str]:
                 since[broker] = [f"start: after a {'clean stop' if is_clean else 'kill'}"]
             case StartBroker(broker=broker):
                 yield from since.pop(broker, ())
-            case LoseTail() | LoseEpochs() | LoseFile() as act:
-                since.setdefault(act.broker, []).append(_DISKS[type(act)])
-            case WipeLogDirectory() | FailLogDirectory() as act:
+            case (
+                LoseTail() | LoseEpochs() | LoseFile() | WipeLogDirectory() | FailLogDirectory()
+            ) as act:
                 since.setdefault(act.broker, []).append(_DISKS[type(act)])
 
 

@@ -23,6 +23,8 @@ MOST_FILE_BYTES = 256 << 20
 """Largest file that is read whole, in bytes. Segments and brokers' logs are read in pieces."""
 MOST_LINE_BYTES = 64 << 20
 """Longest line of a compressed file, in bytes."""
+MOST_LINES_BYTES = 8 << 30
+"""Most bytes of all lines of a compressed file."""
 MOST_FILES = 200_000
 """Most files and folders of a run."""
 MOST_NESTED_FOLDERS = 8
@@ -91,13 +93,14 @@ def bounded_lines(content: bytes, file: Path, *, is_compressed: bool) -> Iterato
         is_compressed: Whether it was compressed with gzip.
 
     Raises:
-        RunDirectoryError: It is damaged, or a line is longer than `MOST_LINE_BYTES`.
+        RunDirectoryError: It is damaged, a line is longer than `MOST_LINE_BYTES`, or all are than
+            `MOST_LINES_BYTES`.
     """
     if not is_compressed:
         yield from io.BytesIO(content)
         return
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
-        lines = io.BufferedReader(packed, 1 << 20)
+        lines, left = io.BufferedReader(packed, 1 << 20), MOST_LINES_BYTES
         while True:
             try:
                 line = lines.readline(MOST_LINE_BYTES)
@@ -107,6 +110,9 @@ def bounded_lines(content: bytes, file: Path, *, is_compressed: bool) -> Iterato
                 return
             if len(line) == MOST_LINE_BYTES and not line.endswith(b"\n"):
                 raise RunDirectoryError(f"{file} has a line of {MOST_LINE_BYTES} bytes or more")
+            left -= len(line)
+            if left < 0:
+                raise RunDirectoryError(f"{file} has lines of more than {MOST_LINES_BYTES} bytes")
             yield line
 
 

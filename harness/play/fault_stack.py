@@ -15,17 +15,16 @@ class FaultStack:
     """Faults by name.
 
     Attributes:
-        acting: How to heal those that act, the oldest first.
+        acting: Those that act, the oldest first, each with how to heal it.
         injections: Every injection so far, healed or not.
         left_out: Names of those that could not be injected.
     """
 
     cluster: Cluster
     journal: Journal
-    acting: dict[str, ExitStack] = field(default_factory=dict)
+    acting: dict[str, tuple[Fault, ExitStack]] = field(default_factory=dict)
     injections: dict[str, Injection] = field(default_factory=dict)
     left_out: set[str] = field(default_factory=set)
-    _faults: dict[str, Fault] = field(default_factory=dict)
 
     def inject(self, name: str, fault: Fault) -> Injection:
         """Inject, and remember under `name` how to heal.
@@ -47,8 +46,7 @@ class FaultStack:
         self.left_out.discard(name)
         self.injections[name] = injection
         if fault.lasting:
-            self.acting[name] = stack
-            self._faults[name] = fault
+            self.acting[name] = fault, stack
         else:
             stack.close()
         self.journal.observed(
@@ -68,9 +66,9 @@ class FaultStack:
         Raises:
             NotPossible: No fault of that name acts.
         """
-        stack = self.acting.pop(name, None)
-        if stack is None:
+        if name not in self.acting:
             raise NotPossible(f"no fault named {name!r} acts; those that do: {[*self.acting]}")
+        _, stack = self.acting.pop(name)
         stack.close()
         self.journal.observed(observations.Healed(name=name))
 
@@ -84,7 +82,7 @@ class FaultStack:
             ExceptionGroup: One or more could not be healed.
         """
         problems: list[Exception] = []
-        for name in healing_order({name: self._faults[name] for name in self.acting}):
+        for name in healing_order({name: fault for name, (fault, _) in self.acting.items()}):
             try:
                 self.heal(name)
                 after_each()

@@ -103,6 +103,11 @@ def step_weights_of(mix: str, *, is_kraft: bool) -> Mapping[str, float]:
     return weights
 
 
+def without(weights: Mapping[str, float], left_out: Container[str]) -> Mapping[str, float]:
+    """Return the weights with those of some kinds set to 0."""
+    return {kind: 0.0 if kind in left_out else weight for kind, weight in weights.items()}
+
+
 def candidates_of(kind: str, view: View, draw: Draw) -> Iterator[Step]:
     """Yield steps of a kind of `STEP_KINDS` in a fixed order; not all need be legal."""
     return _CANDIDATES[kind](view, draw)

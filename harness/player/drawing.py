@@ -36,6 +36,7 @@ from kchaos.harness.player.candidates import (
     duration,
     sequel,
     step_weights_of,
+    without,
 )
 from kchaos.harness.player.draw import Candidates, Draw
 from kchaos.harness.player.drawn_settings import (
@@ -205,7 +206,7 @@ def _begin(
         random=random,
         own=own,
         view=_view_of(cluster, kafka, known),
-        weights={kind: 0.0 if kind in left_out else weight for kind, weight in weights.items()},
+        weights=without(weights, left_out),
         wide=wide,
         configuration=small_segments(known.number) if mix == LOGS else (),
     )
@@ -232,7 +233,7 @@ def drawing_beside(
     return Drawing(
         random=Random(seed),
         view=view,
-        weights={kind: 0.0 if kind in left_out else weight for kind, weight in weights.items()},
+        weights=without(weights, left_out),
         # The first step of a schedule would write.
         number=1,
     )

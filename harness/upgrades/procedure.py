@@ -23,7 +23,7 @@ from kchaos.faults import HoldRequests, PauseBroker, RollBroker, UpdateFeatures
 from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
 from kchaos.harness.errors import UsageError
 from kchaos.harness.play.workload import named_by
-from kchaos.harness.player.candidates import step_weights_of
+from kchaos.harness.player.candidates import step_weights_of, without
 from kchaos.harness.player.drawing import LEAST_BROKERS, Drawing, check_mix, played
 from kchaos.harness.player.free import FREE_MIXES, LEFT_OUT
 from kchaos.harness.player.legal import after, refusal
@@ -572,7 +572,7 @@ def _weights(upgrade: Upgrade, phase: Phase) -> Mapping[str, float]:
     left_out += _HYBRID_LEFT_OUT if phase.name in (KRAFT, KRAFT_BACK) else ()
     is_kraft = phase.mode == "kraft"
     weights = step_weights_of(upgrade.mix, is_kraft=is_kraft) if upgrade.mix else {}
-    return {kind: 0.0 if kind in left_out else weight for kind, weight in weights.items()}
+    return without(weights, left_out)
 
 
 class _Rolls:

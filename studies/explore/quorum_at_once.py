@@ -28,7 +28,7 @@ from kchaos.checkers.model.values.requests import (
     UpdateMetadata,
 )
 from kchaos.studies.explore.at_once import PARTITION, InstantController
-from kchaos.studies.explore.isr_changes import isr_with, isr_without
+from kchaos.studies.explore.isr_changes import isr_with
 
 _TOPIC_ID = "t"
 _PLACE = (_TOPIC_ID, PARTITION.partition)
@@ -90,13 +90,6 @@ class InstantQuorum(InstantController):
             self._change(quorum.unfenced(self._quorum(), broker).get(_PLACE, {}))
         self._expand()
 
-    def shrink(self, follower: int) -> Iterator[Event]:
-        """Yield nothing: the ISR without a follower that lags is decided at once."""
-        isr = isr_without(self.world(), PARTITION, follower)
-        if isr is not None:
-            self._propose(isr)
-        yield from ()
-
     def prefer(self) -> Iterator[Event]:
         """Yield nothing: the preferred replica is elected at once, where it may be."""
         self._change(quorum.elected(self._quorum(), _PLACE, Election.PREFERRED))
@@ -122,7 +115,8 @@ class InstantQuorum(InstantController):
 
     def _propose(self, isr: tuple[int, ...]) -> None:
         """Let the leader ask for an ISR (AlterPartition)."""
-        known, epochs = self._partition(), self.world().registered()
+        known: PartitionImage = self.world().get(_IMAGE)
+        epochs = self.world().registered()
         proposal = IsrProposal(
             leader=known.leader,
             leader_epoch=known.leader_epoch,
@@ -176,16 +170,14 @@ class InstantQuorum(InstantController):
             working = world.broker(broker)
             if working is None or not working.is_working or read == tuple(wanted):
                 continue
-            world.put(("read", broker), tuple(wanted))
+            handled = []
             for request in wanted:
-                if request not in read:
-                    received = Received(number=(-1, 0), controller_epoch=0, request=request)
-                    control_handling.handle(world, broker, received)
+                received = Received(number=(-1, 0), controller_epoch=0, request=request)
+                # A broker that has to wait for a fetcher reads it with what is decided next.
+                if request in read or control_handling.handle(world, broker, received) is not None:
+                    handled.append(request)
+            world.put(("read", broker), tuple(handled))
         self.settle()
-
-    def _partition(self) -> PartitionImage:
-        known: PartitionImage = self.world().get(_IMAGE)
-        return known
 
     def _image(self) -> MetadataImage:
         world = self.world()

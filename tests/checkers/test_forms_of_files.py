@@ -91,6 +91,15 @@ def test_damaged_compressed_lines_are_named(
         [*RunEvidence(compressed).history]
 
 
+def test_lines_that_compress_too_well_are_refused(
+    compressed: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "MOST_LINES_BYTES", 100)
+
+    with pytest.raises(CheckError, match=r"history\.jsonl\.gz has lines of more than 100 bytes"):
+        [*RunEvidence(compressed).history]
+
+
 def test_a_line_of_a_compressed_file_is_named_with_the_file(compressed: RunDirectory) -> None:
     file = compressed.path / "history.jsonl.gz"
     first, *others = gzip.decompress(file.read_bytes()).splitlines(keepends=True)

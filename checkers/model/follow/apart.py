@@ -48,6 +48,7 @@ from kchaos.checkers.model.follow.search import (
     suspected,
     watching_search,
 )
+from kchaos.checkers.model.releases.asked import who_watches
 from kchaos.checkers.model.values.events import Produce, TopicCreated
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.model.values.replacing import replace
@@ -108,7 +109,8 @@ def _followed_apart(
     tell, of_all = progress(), len(record.seen) + len(record.decided)
     predictions: list[Prediction] = []
     records = apart(replace(record, decisions=None), partitions)
-    is_long = len(record.seen) > IN_CHILDREN * len(partitions)
+    # What a child asks of the rules nobody watches here.
+    is_long = len(record.seen) > IN_CHILDREN * len(partitions) and who_watches() is None
     with watching_search(None), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         follow_one = partial(_followed_by_child if is_long else follow, patience=patience)
         for prediction in pool.map(follow_one, records) if is_long else map(follow_one, records):

@@ -17,6 +17,7 @@ from kchaos.checkers.model.follow.observations import (
     RequestSeen,
     ResponseSeen,
 )
+from kchaos.checkers.model.releases.asked import watching_rules
 from kchaos.checkers.model.values.prediction import EmptiedBy, PredictedBatch, Prediction
 from kchaos.checkers.model.values.requests import FetchAnswer
 from tests.support.loaded_record import loaded_record
@@ -58,6 +59,18 @@ def test_what_is_predicted_of_each_partition_by_itself_is_what_is_predicted_of_a
     assert prediction.snapshots == together.snapshots
     assert set(prediction.produces) == set(together.produces)
     assert prediction.generations == together.generations
+
+
+def test_rules_that_somebody_watches_are_asked_in_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(apart, "LONG", 100)
+    monkeypatch.setattr(apart, "IN_CHILDREN", 1)
+
+    with watching_rules() as watched:
+        follow_run(loaded_record(30, partitions=4))
+
+    assert watched.rules
 
 
 def test_a_record_of_one_partition_has_what_links_record_of_it_alone() -> None:
