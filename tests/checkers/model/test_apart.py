@@ -65,12 +65,14 @@ def test_rules_that_somebody_watches_are_asked_in_this_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(apart, "LONG", 100)
+    with watching_rules() as expected:
+        follow_run(loaded_record(30, partitions=4))
     monkeypatch.setattr(apart, "IN_CHILDREN", 1)
 
     with watching_rules() as watched:
         follow_run(loaded_record(30, partitions=4))
 
-    assert watched.rules
+    assert watched.rules == expected.rules
 
 
 def test_a_record_of_one_partition_has_what_links_record_of_it_alone() -> None:
