@@ -87,6 +87,8 @@ then says so when it is healed, which is an observation there, and would end the
 _COMPRESSED = 20
 _RECORD_BATCHES = (0, 11)
 _CODEC, _KEYS, _IN_FLIGHT = 0.2, 0.5, 0.25
+_LAG_MS = ("600000", "600000", "600000", "10000", "3000")
+"""With most, no follower leaves an ISR for being slow."""
 
 
 def draw(
@@ -309,6 +311,7 @@ def _cluster(
 ) -> ClusterSpec:
     brokers = tuple(range(count or random.choice((LEAST_BROKERS, LEAST_BROKERS + 1))))
     settings = draw_settings(random)
+    lag_ms = random.choice(_LAG_MS)
     first_broker = random.choice(brokers)
     has_folders = mix in SEVERAL_FOLDERS and not (is_kraft and known.number < SEVERAL_DIRECTORIES)
     spec = ClusterSpec(
@@ -319,7 +322,10 @@ def _cluster(
         first_broker=None if is_kraft else first_broker,
         mode="kraft" if is_kraft else None,
         controllers=random.choice((1, 3)) if is_kraft else 1,
-        properties=_properties(settings, mix, known, is_kraft),
+        properties={
+            **_properties(settings, mix, known, is_kraft),
+            "replica.lag.time.max.ms": lag_ms,
+        },
     )
     changes = any(MIXES[mix][kind] for kind in OF_DYNAMIC_QUORUMS)
     if not (is_kraft and changes and known.number >= _DYNAMIC_QUORUMS):

@@ -56,8 +56,8 @@ _READ_S = 3.0
 _DELAY_MS = 700
 _LEFT_OUT = 0.5
 _WITH_KRAFT = (
-    *("replica.lag.time.max.ms", "controller.socket.timeout.ms", "replica.socket.timeout.ms"),
-    *("request.timeout.ms", "num.replica.fetchers", "num.io.threads"),
+    *("controller.socket.timeout.ms", "replica.socket.timeout.ms", "request.timeout.ms"),
+    *("num.replica.fetchers", "num.io.threads"),
 )
 """Settings of the mix `rare` that mean something to brokers of KRaft clusters."""
 _ALWAYS = ("produce", "produce-to-zombie", "heal", "snapshot", "create-topic")
@@ -107,9 +107,7 @@ def draw_wide(
     """
     number = release_of(release).number
     ids = tuple(range(count or random.choice((3, 4, 5, 5))))
-    lag_ms = random.choice(("600000", "600000", "10000", "3000"))
     timeouts = {
-        "replica.lag.time.max.ms": lag_ms,
         "controller.socket.timeout.ms": random.choice(("3000", "3000", "30000")),
         "replica.socket.timeout.ms": (fetch_ms := random.choice(("1000", "1000", "5000"))),
         "request.timeout.ms": fetch_ms,

@@ -63,7 +63,7 @@ def acts_of_mix(mix: str) -> list[dict[str, Any]]:
     Gates change no act: they stand between those that are drawn.
     """
     acts: list[dict[str, Any]] = []
-    for seed in range(150):
+    for seed in range(250):
         # Formats can be set before 2.7; an administrator can ask for more from 2.4 on.
         kafka = "2.8.2" if mix == ADMIN else "2.3.1"
         scenario = drawn(seed, mix=mix, gated=False, kafka=kafka)
