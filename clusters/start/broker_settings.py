@@ -9,6 +9,7 @@ calls internal are in no such table; those that somebody may set stand here.
 import difflib
 import re
 import subprocess
+import textwrap
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -95,7 +96,7 @@ def _known() -> Mapping[str, frozenset[str]]:
     known = {}
     for line in LINES:
         change = table[line.line]
-        names = (names | frozenset(change["new"])) - frozenset(change["gone"])
+        names = (names | {*change["new"].split()}) - {*change["gone"].split()}
         known[line.line] = names
     return known
 
@@ -125,8 +126,9 @@ def _text(of_lines: Iterable[tuple[str, frozenset[str]]]) -> str:
     for line, names in of_lines:
         text += f'\n["{line}"]\n'
         for title, changed in (("new", names - before), ("gone", before - names)):
-            listed = "".join(f'    "{name}",\n' for name in sorted(changed))
-            text += f"{title} = [\n{listed}]\n" if listed else f"{title} = []\n"
+            listed = textwrap.fill(" ".join(sorted(changed)), 98, break_on_hyphens=False)
+            is_short = len(listed) < 88 and "\n" not in listed
+            text += f'{title} = "{listed}"\n' if is_short else f'{title} = """\n{listed}\n"""\n'
         before = names
     return text
 
