@@ -53,15 +53,15 @@ _LOST = ("committed-loss", "divergence", "hole", "missing-tail")
 """The kinds that planted.toml calls "lost"."""
 
 
-def _bug_of(name: str, bug: dict[str, Any], classes: Mapping[str, Any]) -> PlantedBug:
-    """Return a bug of its table; a field of its places has one value or one for each release."""
+def _bug_of(name: str, bug: dict[str, Any], tables: Mapping[str, Any]) -> PlantedBug:
+    """Return a bug of its table; a field of its places has one value, or several by release."""
     fields = {"class": bug.pop("class"), "method": bug.pop("method"), "does": bug.pop("does")}
-    fields |= {"class": classes.get(str(fields["class"]), fields["class"])}
+    fields |= {"class": tables["classes"].get(str(fields["class"]), fields["class"])}
     fields |= {"when": bug.pop("when", "TRUE")}
 
     def place(release: str) -> Place:
-        of = {key: at if isinstance(at, str) else at[release] for key, at in fields.items()}
         number = release_of(release).number
+        of = {key: at if isinstance(at, str) else _newest(at, number) for key, at in fields.items()}
         return Place(number, of["class"], of["method"], when=of["when"], does=of["does"])
 
     lost_or_not = ((_LOST if kind == "lost" else (kind,)) for kind in bug.pop("kinds", ()))
@@ -69,14 +69,20 @@ def _bug_of(name: str, bug: dict[str, Any], classes: Mapping[str, Any]) -> Plant
         name=PLANTED + name,
         kinds=(*_NOT_EXPLAINED, *chain.from_iterable(lost_or_not)),
         words=tuple(bug.pop("words")),
-        places=tuple(map(place, bug.pop("releases"))),
+        places=tuple(map(place, bug.pop("releases", tables["releases"]))),
         **bug,
     )
 
 
+def _newest(values: Mapping[str, str], number: tuple[int, ...]) -> str:
+    """Return the value of the newest release that is not after this one."""
+    numbers = {release_of(release).number: value for release, value in values.items()}
+    return numbers[max(each for each in numbers if each <= number)]
+
+
 def _read() -> dict[str, PlantedBug]:
     tables = tomllib.loads(files(__package__).joinpath("planted.toml").read_text("utf-8"))
-    return {name: _bug_of(name, bug, tables["classes"]) for name, bug in tables["bugs"].items()}
+    return {name: _bug_of(name, bug, tables) for name, bug in tables["bugs"].items()}
 
 
 PLANTED_BUGS: Mapping[str, PlantedBug] = _read()
