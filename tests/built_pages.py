@@ -79,7 +79,7 @@ def rules_page() -> str:
     head = (
         f"Each rule was looked up in the source of every release from {LOOKED_UP[0]} to "
         f"{LOOKED_UP[-1]} ({len(compared['read_at'])} of {len(LOOKED_UP)}), by the identifiers in "
-        "its module of `checkers/model/releases/rules/`. A person read the code behind them. Only "
+        "its row of `tests/look_up/probes.toml`. A person read the code behind them. Only "
         "[kafka.md](../kafka.md) says what was seen on real brokers."
     )
     paragraphs = ["# Which release has which rule", _wrapped(head)]

@@ -9,7 +9,7 @@ the harness waits until a cluster has done so.
 from collections.abc import Collection, Iterator
 
 from kchaos.checkers import observations
-from kchaos.checkers.model.releases.rules.kafka_3143 import KAFKA_3143
+from kchaos.checkers.model.releases.every_rule import RANGES
 from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.clusters.errors import AwaitTimeout
 from kchaos.clusters.system.waiting import await_until
@@ -94,7 +94,7 @@ def _left_in_isr(play: Play, elected: int, known: frozenset[int]) -> frozenset[i
     if play.cluster.is_kraft:
         return frozenset()
     release = parse_version(play.cluster.brokers[elected].judged_as)
-    if KAFKA_3143.releases.includes(release):
+    if RANGES["KAFKA-3143"].includes(release):
         return frozenset()
     return frozenset(play.cluster.brokers) - known
 

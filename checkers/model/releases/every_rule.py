@@ -2,15 +2,20 @@
 
 import pkgutil
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
 from importlib import import_module
 from importlib.resources import files
 from types import MappingProxyType
+from typing import Any
 
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model.releases import rules
+from kchaos.checkers.model.releases.generation import Generation
 from kchaos.checkers.model.releases.rule import Rule
 from kchaos.checkers.model.releases.versions import ReleaseRange
+
+_DECISION_POINTS = frozenset(field.name for field in fields(Generation))
 
 
 def in_order(unordered: Iterable[Rule]) -> tuple[Rule, ...]:
@@ -42,14 +47,18 @@ def _listed() -> Iterable[Rule]:
     ]
     values = [value for module in modules for value in vars(module).values()]
     written = {id(value): value for value in values if isinstance(value, Rule)}
-    return (*written.values(), *_without_change())
+    table = tomllib.loads(files(rules).joinpath("table.toml").read_text("utf-8"))
+    return (*written.values(), *(_of_row(name, row) for name, row in table.items()))
 
 
-def _without_change() -> Iterator[Rule]:
-    table = tomllib.loads(files(rules).joinpath("without_change.toml").read_text("utf-8"))
-    for name, row in table.items():
-        lists = {key: tuple(value) for key, value in row.items() if isinstance(value, list)}
-        yield Rule(name=name, **row | lists)
+def _of_row(name: str, row: dict[str, Any]) -> Rule:
+    """Return the rule of a row of the table."""
+    sets = row.pop("sets", None)
+    if sets is not None and (unknown := sets.keys() - _DECISION_POINTS):
+        raise ModelError(f"the rule {name!r} sets {min(unknown)}, which is no decision point")
+    lists = {key: tuple(value) for key, value in row.items() if isinstance(value, list)}
+    change = None if sets is None else lambda known: replace(known, **sets)
+    return Rule(name=name, change=change, **row | lists)
 
 
 EVERY_RULE: tuple[Rule, ...] = in_order(_listed())

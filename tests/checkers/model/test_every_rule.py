@@ -1,6 +1,7 @@
 """A rule says everything in its own file, and rules are found and put in order without a list."""
 
 import re
+import tomllib
 from dataclasses import fields, replace
 from itertools import combinations
 from pathlib import Path
@@ -53,13 +54,18 @@ def test_a_rule_that_does_not_say_everything_is_refused_by_name(
         Rule(**{**WHOLE, **changed})
 
 
-def test_every_rule_that_a_module_writes_down_is_found() -> None:
-    texts = [file.read_text() for file in Path(*rules.__path__).glob("*.py")]
+def test_every_rule_that_a_module_or_the_table_writes_down_is_found() -> None:
+    folder = Path(*rules.__path__)
+    texts = [file.read_text() for file in folder.glob("*.py")]
     written = [name for text in texts for name in re.findall(r'\bRule\(\s*name="(.+)"', text)]
-    assert {*written} == {rule.name for rule in EVERY_RULE} - {
-        rule.name for rule in every_rule._without_change()
-    }
+    rows = tomllib.loads((folder / "table.toml").read_text())
+    assert {*written, *rows} == {rule.name for rule in EVERY_RULE}
     assert sum(len(re.findall(r"\bRule\(", text)) for text in texts) == len(written)
+
+
+def test_a_row_that_sets_what_is_no_decision_point_is_refused_by_name() -> None:
+    with pytest.raises(ModelError, match="'KAFKA-0' sets learns_nothing, which is no decision"):
+        every_rule._of_row("KAFKA-0", WHOLE | {"sets": {"learns_nothing": True}})
 
 
 def test_a_new_module_is_all_that_a_new_rule_takes(
@@ -70,7 +76,8 @@ def test_a_new_module_is_all_that_a_new_rule_takes(
     )
     monkeypatch.setattr(rules, "__path__", [*rules.__path__, str(tmp_path)])
     ordered = in_order(every_rule._listed())
-    assert [each.name for each in ordered if each not in EVERY_RULE] == ["KAFKA-0"]
+    known = {each.name for each in EVERY_RULE}
+    assert [each.name for each in ordered if each.name not in known] == ["KAFKA-0"]
 
 
 def test_rules_are_in_the_order_of_their_first_releases_and_behind_those_that_they_name() -> None:
