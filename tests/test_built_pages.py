@@ -10,13 +10,13 @@ from tests import built_pages
 pytestmark = pytest.mark.slow
 
 
-def test_every_room_and_module_says_its_subject() -> None:
+def test_every_room_and_module_says_its_subject():
     page = built_pages.modules_page()
     assert "`judge.py`: " in page
     assert re.findall(r"^- `.*`: $|^## \S+(?=\n\n-)", page, re.MULTILINE) == []
 
 
-def test_the_page_of_rules_says_how_each_is_predicted() -> None:
+def test_the_page_of_rules_says_how_each_is_predicted():
     page = built_pages.rules_page()
     assert re.findall(r"^## (.*)$", page, re.MULTILINE) == [rule.name for rule in EVERY_RULE]
     predicted = {rule.name: built_pages.predicted(rule) for rule in EVERY_RULE}

@@ -45,7 +45,7 @@ def test_on_a_cluster(release_cluster, release, number):
 
 def test_what_several_tests_share_is_made_once_by_one_of_several_processes(
     pytester: pytest.Pytester,
-) -> None:
+):
     pytester.makeconftest(_CONFTEST)
     pytester.makeini(f"[pytest]\npythonpath = {ROOT}\n")
     pytester.makepyfile(_TESTS)
@@ -74,7 +74,7 @@ def test_what_several_tests_share_is_made_once_by_one_of_several_processes(
 )
 def test_a_module_is_left_alone_if_no_test_of_it_is_asked_for(
     tmp_path: Path, selection: str, is_left_alone: bool
-) -> None:
+):
     module = tmp_path / "test_module.py"
     module.write_text("import pytest\n\npytestmark = [pytest.mark.cluster, pytest.mark.slow]\n")
     config: Any = SimpleNamespace(option=SimpleNamespace(markexpr=selection))
@@ -82,7 +82,7 @@ def test_a_module_is_left_alone_if_no_test_of_it_is_asked_for(
     assert pytest_ignore_collect(module, config) is (is_left_alone or None)
 
 
-def test_a_mark_of_single_tests_leaves_no_module_alone(tmp_path: Path) -> None:
+def test_a_mark_of_single_tests_leaves_no_module_alone(tmp_path: Path):
     module = tmp_path / "test_module.py"
     module.write_text("@pytest.mark.slow\ndef test_a(): pass\n\n# pytestmark = pytest.mark.slow\n")
     config: Any = SimpleNamespace(option=SimpleNamespace(markexpr="not slow"))

@@ -18,7 +18,7 @@ _PRODUCT = ("studies", "harness", "clusters", "faults", "checkers", "benchmarks"
 _ROOMS_AND_TESTS = (*_PRODUCT, "tests")
 
 
-def test_each_room_has_its_place_in_an_import_contract() -> None:
+def test_each_room_has_its_place_in_an_import_contract():
     """A layer, or the source of what it may not import."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     placed = {
@@ -37,7 +37,7 @@ def test_each_room_has_its_place_in_an_import_contract() -> None:
     assert sorted(rooms - placed) == []
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_is_there():
     names = dir(kchaos)
     assert {"KillBroker", "Injection", "AwaitTimeout", "Journal", "__version__"} <= set(names)
     assert [name for name in names if not hasattr(kchaos, name)] == []
@@ -46,7 +46,7 @@ def test_every_public_name_is_there() -> None:
 
 
 @pytest.mark.slow
-def test_rooms_are_imported_by_the_name_that_nobody_else_has() -> None:
+def test_rooms_are_imported_by_the_name_that_nobody_else_has():
     bare = re.compile(r"(?<!kchaos )(?:from|import) (?:studies|harness|clusters|faults|checkers)\b")
     folders = _ROOMS_AND_TESTS
     chosen = [
@@ -58,7 +58,7 @@ def test_rooms_are_imported_by_the_name_that_nobody_else_has() -> None:
     assert chosen == []
 
 
-def test_the_house_stays_within_its_fence() -> None:
+def test_the_house_stays_within_its_fence():
     """If not: subtract, or raise FENCE.toml in a commit that says for whom."""
     fence = tomllib.loads((ROOT / "FENCE.toml").read_text())
     lines = {
@@ -75,24 +75,24 @@ def test_the_house_stays_within_its_fence() -> None:
     assert all(limit["for"] for limit in fence.values())
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 120
 
 
 @pytest.mark.parametrize(
     "page", ["nightly", "entry", "upgrades", "pytest", "clients", "scenario", "own-settings"]
 )
-def test_the_page_of_a_job_has_under_a_hundred_lines(page: str) -> None:
+def test_the_page_of_a_job_has_under_a_hundred_lines(page: str):
     assert len((ROOT / f"docs/{page}.md").read_text().splitlines()) < 100
 
 
 @pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
-def test_links_between_pages_lead_somewhere(page: str) -> None:
+def test_links_between_pages_lead_somewhere(page: str):
     targets = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text())
     assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
-def test_one_module_knows_the_paths_of_znodes() -> None:
+def test_one_module_knows_the_paths_of_znodes():
     path = re.compile(r"""["']/(brokers|controller|admin|config)\b""")
     files = [
         file for room in ("harness", "clusters", "faults") for file in ROOT.glob(f"{room}/**/*.py")
@@ -101,7 +101,7 @@ def test_one_module_knows_the_paths_of_znodes() -> None:
     assert chosen == ["clusters/metadata/zookeeper.py"]
 
 
-def test_a_run_s_files_are_read_and_parsed_in_one_room() -> None:
+def test_a_run_s_files_are_read_and_parsed_in_one_room():
     reading = re.compile(r"json\.loads?\(|\.read_lines\(|\.read\(\"|\.read_(text|bytes)\(|open\(")
     files = [
         *ROOT.glob("harness/report/*.py"),
@@ -114,7 +114,7 @@ def test_a_run_s_files_are_read_and_parsed_in_one_room() -> None:
 
 
 @pytest.mark.slow
-def test_classes_of_one_name_are_the_same_thing() -> None:
+def test_classes_of_one_name_are_the_same_thing():
     """An act or an event is also a fault or a step; what else has a name twice is listed."""
     done: set[str] = set()
     modules: defaultdict[str, set[str]] = defaultdict(set)

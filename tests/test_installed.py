@@ -162,7 +162,7 @@ def test_a_project_with_packages_of_those_names_is_untouched(
     install: str,
     layout: str,
     how: list[str],
-) -> None:
+):
     _project(tmp_path, layout)
     quiet = ["-q", "-p", "no:cacheprovider", "-W", "error"]
     there = environment(install)
@@ -173,7 +173,7 @@ def test_a_project_with_packages_of_those_names_is_untouched(
 @pytest.mark.parametrize("install", INSTALLS)
 def test_nothing_but_kchaos_can_be_imported_by_installing_it(
     environment: Callable[[str], Environment], tmp_path: Path, install: str
-) -> None:
+):
     code = (
         "import importlib.util as u\n"
         f"print([n for n in {[*NAMES, 'benchmarks', 'docs']} if u.find_spec(n) is not None])"
@@ -237,7 +237,7 @@ def test_it(chaos: kchaos.Chaos) -> None:
 
 def test_types_at_the_front_door_hold_in_somebody_elses_project(
     environment: Callable[[str], Environment], tmp_path: Path
-) -> None:
+):
     there = environment("strict")
     (tmp_path / "mypy.ini").write_text("[mypy]\n")
     (tmp_path / "good.py").write_text(_GOOD)
@@ -251,7 +251,7 @@ def test_types_at_the_front_door_hold_in_somebody_elses_project(
     assert told.startswith("Found 3 errors in 1 file ")
 
 
-def test_the_wheel_has_the_types_of_the_checkout(environment: Callable[[str], Environment]) -> None:
+def test_the_wheel_has_the_types_of_the_checkout(environment: Callable[[str], Environment]):
     """mypy reads these files alone, which takes ten seconds, so one installation is enough."""
 
     def typed(install: str) -> dict[str, bytes]:
@@ -270,7 +270,7 @@ def test_the_wheel_has_the_types_of_the_checkout(environment: Callable[[str], En
 
 def test_the_wheel_judges_and_reports_without_spark(
     environment: Callable[[str], Environment], tmp_path: Path
-) -> None:
+):
     there = environment("wheel")
     command = str(there.commands / "kchaos")
     run = unpacked("1.1.1", tmp_path)
@@ -283,7 +283,7 @@ def test_the_wheel_judges_and_reports_without_spark(
 
 def test_spark_that_was_asked_for_and_is_not_there_is_the_machines_refusal(
     environment: Callable[[str], Environment], tmp_path: Path
-) -> None:
+):
     there = environment("wheel")
     run = unpacked("1.1.1", tmp_path)
     command = [str(there.commands / "kchaos"), "judge", "--spark", str(run.path)]
@@ -292,7 +292,7 @@ def test_spark_that_was_asked_for_and_is_not_there_is_the_machines_refusal(
 
 def test_the_wheel_brings_the_compose_file(
     environment: Callable[[str], Environment], tmp_path: Path
-) -> None:
+):
     there = environment("wheel")
     code = (
         "from importlib.resources import files\n"
@@ -305,7 +305,7 @@ def test_the_wheel_brings_the_compose_file(
 @pytest.mark.cluster
 def test_a_known_bug_is_reproduced_from_the_wheel(
     environment: Callable[[str], Environment], tmp_path: Path
-) -> None:
+):
     there = environment("wheel")
     command = [str(there.commands / "kchaos"), "reproduce", "KIP-890", "--kafka", "1.1.1"]
     done = there.run([*command, "--json"], cwd=tmp_path)
@@ -315,7 +315,7 @@ def test_a_known_bug_is_reproduced_from_the_wheel(
 
 def test_the_wheel_of_a_tag_has_its_version(
     environment: Callable[[str], Environment], tmp_path: Path
-) -> None:
+):
     there = environment("wheel")
     printed = there.run([str(there.commands / "kchaos"), "--version"], cwd=tmp_path).stdout
     assert printed == f"kchaos, version {RELEASED}\n"
@@ -324,7 +324,7 @@ def test_the_wheel_of_a_tag_has_its_version(
 @pytest.mark.parametrize("line", INSTALL_LINES)
 def test_the_line_by_which_a_recipe_installs_kchaos_does_so_from_a_git_address(
     environment: Callable[[str], Environment], line: str, tmp_path: Path
-) -> None:
+):
     there = environment("recipe")
     checkout = _copy_of_the_checkout(tmp_path)
     _commit(checkout, tag="v7.8.10")
@@ -355,7 +355,7 @@ def _version(folder: Path) -> str:
     return done.stdout.strip()
 
 
-def test_a_version_is_that_of_the_tag_and_counts_the_commits_after_it(tmp_path: Path) -> None:
+def test_a_version_is_that_of_the_tag_and_counts_the_commits_after_it(tmp_path: Path):
     checkout = _sources(tmp_path / "checkout")
     _commit(checkout, tag="v7.8.9")
     assert _version(checkout) == "7.8.9"
@@ -363,7 +363,7 @@ def test_a_version_is_that_of_the_tag_and_counts_the_commits_after_it(tmp_path: 
     assert _version(checkout).startswith("7.8.10.dev1+g")
 
 
-def test_a_checkout_without_tags_counts_as_work_on_the_first_version(tmp_path: Path) -> None:
+def test_a_checkout_without_tags_counts_as_work_on_the_first_version(tmp_path: Path):
     checkout = _sources(tmp_path / "checkout")
     _commit(checkout)
     _commit(checkout)
@@ -374,7 +374,7 @@ def test_a_checkout_without_tags_counts_as_work_on_the_first_version(tmp_path: P
 
 
 @pytest.mark.parametrize(("tag", "version"), [("v7.8.9", "7.8.9"), ("", "0.1.0.dev0")])
-def test_a_tarball_has_the_version_of_its_tag(tmp_path: Path, tag: str, version: str) -> None:
+def test_a_tarball_has_the_version_of_its_tag(tmp_path: Path, tag: str, version: str):
     checkout = _sources(tmp_path / "checkout")
     _commit(checkout, tag=tag)
     _git(checkout, "archive", "--output", str(tmp_path / "all.tar"), "HEAD")
@@ -384,5 +384,5 @@ def test_a_tarball_has_the_version_of_its_tag(tmp_path: Path, tag: str, version:
     assert _version(files) == version
 
 
-def test_files_without_git_have_a_version(tmp_path: Path) -> None:
+def test_files_without_git_have_a_version(tmp_path: Path):
     assert _version(_sources(tmp_path / "files")) == "0.1.0.dev0"

@@ -79,7 +79,7 @@ def session(pytester: pytest.Pytester) -> pytest.Pytester:
 @pytest.mark.parametrize("processes", [0, 2])
 def test_each_program_that_is_not_here_has_one_sentence_in_the_last_lines(
     session: pytest.Pytester, processes: int
-) -> None:
+):
     done = session.runpytest_subprocess("-n", str(processes))
 
     done.assert_outcomes(passed=1, skipped=6)
@@ -100,7 +100,7 @@ def test_each_program_that_is_not_here_has_one_sentence_in_the_last_lines(
 @pytest.mark.usefixtures("script")
 def test_a_program_that_is_required_and_is_not_here_fails_its_tests(
     session: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv(REQUIRED, "criu docker")
 
     done = session.runpytest_subprocess()

@@ -17,17 +17,17 @@ pytest_plugins = ("pytester",)
 pytestmark = pytest.mark.slow
 
 
-def test_the_reference_says_what_the_definitions_say() -> None:
+def test_the_reference_says_what_the_definitions_say():
     """If it does not: `python -m tests.reference`."""
     assert reference.PAGE.read_text(encoding="utf-8") == reference.page()
 
 
-def test_the_picture_in_the_readme_is_what_a_report_draws() -> None:
+def test_the_picture_in_the_readme_is_what_a_report_draws():
     """If it is not: `python -m tests.report_picture`."""
     assert report_picture.PICTURE.read_text(encoding="utf-8") == report_picture.picture()
 
 
-def test_the_pages_are_built_and_no_link_leads_nowhere(tmp_path: Path) -> None:
+def test_the_pages_are_built_and_no_link_leads_nowhere(tmp_path: Path):
     built_pages.write()
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -35,7 +35,7 @@ def test_the_pages_are_built_and_no_link_leads_nowhere(tmp_path: Path) -> None:
     assert (tmp_path / "index.html").is_file()
 
 
-def test_the_scenario_of_the_tutorial_can_be_saved_read_and_played(tmp_path: Path) -> None:
+def test_the_scenario_of_the_tutorial_can_be_saved_read_and_played(tmp_path: Path):
     page = (ROOT / "docs" / "scenario.md").read_text(encoding="utf-8")
     blocks = re.findall(r"<!-- scenario -->\n```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 3
@@ -48,7 +48,7 @@ def test_the_scenario_of_the_tutorial_can_be_saved_read_and_played(tmp_path: Pat
     assert len(scenario.steps) == 14
 
 
-def test_the_roll_of_the_page_about_upgrades_can_be_collected(pytester: pytest.Pytester) -> None:
+def test_the_roll_of_the_page_about_upgrades_can_be_collected(pytester: pytest.Pytester):
     page = (ROOT / "docs" / "rolls.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"<!-- roll -->\n```python\n(.*?)```", page, re.DOTALL)
     pytester.makepyfile(test_roll=block)

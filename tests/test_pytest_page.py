@@ -13,7 +13,7 @@ PAGES = (DOCS / "pytest.md", DOCS / "pytest-examples.md")
 _EXAMPLE = re.compile(r"<!-- example -->\n```python\n(.*?)```", re.DOTALL)
 
 
-def test_the_examples_run_as_they_stand(pytester: pytest.Pytester) -> None:
+def test_the_examples_run_as_they_stand(pytester: pytest.Pytester):
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     examples = _EXAMPLE.findall(text)
     assert len(examples) == 11

@@ -14,7 +14,7 @@ PAGES = (("robustness.md", 2), ("mutants.md", 1))
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "tables"), PAGES)
-def test_every_test_that_a_page_names_exists(page: str, tables: int) -> None:
+def test_every_test_that_a_page_names_exists(page: str, tables: int):
     lines = (ROOT / "docs" / page).read_text().splitlines()
     named = [re.search(r"`(tests/[\w/]+\.py)::(test_\w+)` \|$", line) for line in lines]
     assert sum(line.endswith("| test |") for line in lines) == tables
@@ -25,7 +25,7 @@ def test_every_test_that_a_page_names_exists(page: str, tables: int) -> None:
 
 
 @pytest.mark.parametrize(("page", "tables"), PAGES)
-def test_each_row_of_a_table_with_tests_names_one(page: str, tables: int) -> None:
+def test_each_row_of_a_table_with_tests_names_one(page: str, tables: int):
     parts = (ROOT / "docs" / page).read_text().split("| test |\n")[1:]
     for part in parts:
         rows = part.partition("\n\n")[0].splitlines()[1:]

@@ -41,7 +41,7 @@ PLAYED = [
 @pytest.mark.parametrize(("name", "release"), PLAYED)
 def test_brokers_do_what_the_case_says_and_what_the_model_predicts(
     name: str, release: str, tmp_path: Path
-) -> None:
+):
     run = play(scenario_of_case(name, release), options=play_options(tmp_path), say=lambda _: None)
     check(run, name, release)
 
@@ -50,7 +50,7 @@ def test_brokers_do_what_the_case_says_and_what_the_model_predicts(
 @pytest.mark.parametrize("name", STORED_CASES)
 def test_the_stored_run_of_a_case_shows_what_it_says_and_what_the_model_predicts(
     name: str, tmp_path: Path
-) -> None:
+):
     results = stored.judged_as_stored(name, tmp_path / "judged", runs=stored.CASES)
     run = stored.unpacked(name, tmp_path, runs=stored.CASES)
     check(run, name, run.read("run.json")["release"], results)
@@ -58,7 +58,7 @@ def test_the_stored_run_of_a_case_shows_what_it_says_and_what_the_model_predicts
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STORED_CASES)
-def test_the_stored_run_is_one_of_the_case_as_it_stands(name: str, tmp_path: Path) -> None:
+def test_the_stored_run_is_one_of_the_case_as_it_stands(name: str, tmp_path: Path):
     run = stored.unpacked(name, tmp_path, runs=stored.CASES)
     scenario = scenario_of_case(name, run.read("run.json")["release"])
     cluster = with_points(scenario.cluster, scenario.steps)
@@ -67,16 +67,16 @@ def test_the_stored_run_is_one_of_the_case_as_it_stands(name: str, tmp_path: Pat
     assert Scenario.from_json(run.read("scenario.json")) == Scenario.from_json(as_written)
 
 
-def test_a_case_that_looks_at_logs_says_which_lines_are_stored() -> None:
+def test_a_case_that_looks_at_logs_says_which_lines_are_stored():
     looking = {name for name, case in CASES.items() if hasattr(case, "log_lines")}
     assert looking == {name for name, case in CASES.items() if hasattr(case, "LOGS")}
 
 
-def test_every_stored_run_is_of_a_case() -> None:
+def test_every_stored_run_is_of_a_case():
     assert {*STORED_CASES} <= {*CASES}
 
 
-def test_a_case_is_data() -> None:
+def test_a_case_is_data():
     for name, case in CASES.items():
         for release in case.RELEASES:
             scenario = scenario_of_cell(("", name, release))

@@ -32,7 +32,7 @@ def _archive(*members: tuple[str, bytes, str]) -> tarfile.TarFile:
     return tarfile.open(fileobj=packed)
 
 
-def test_files_folders_and_links_inside_are_unpacked(tmp_path: Path) -> None:
+def test_files_folders_and_links_inside_are_unpacked(tmp_path: Path):
     archive = _archive(
         ("kafka/libs", tarfile.DIRTYPE, ""),
         ("kafka/libs/a.jar", tarfile.REGTYPE, "a"),
@@ -56,9 +56,7 @@ def test_files_folders_and_links_inside_are_unpacked(tmp_path: Path) -> None:
         ("device", tarfile.CHRTYPE, ""),
     ],
 )
-def test_what_leads_out_or_is_no_file_is_refused(
-    tmp_path: Path, member: tuple[str, bytes, str]
-) -> None:
+def test_what_leads_out_or_is_no_file_is_refused(tmp_path: Path, member: tuple[str, bytes, str]):
     inside = tmp_path / "inside"
     inside.mkdir()
     (tmp_path / "x").write_text("mine")

@@ -38,7 +38,7 @@ def seconds(availability: Availability, kind: Any) -> list[float]:
 # -- leaders and ISRs: the builder's clock moves by a second with each line ------------------------
 
 
-def test_a_clean_run_was_never_without_leader_or_under_min_isr(tmp_path: Path) -> None:
+def test_a_clean_run_was_never_without_leader_or_under_min_isr(tmp_path: Path):
     availability = measured(clean_run(tmp_path / "run"))
 
     (partition,) = availability.partitions
@@ -47,7 +47,7 @@ def test_a_clean_run_was_never_without_leader_or_under_min_isr(tmp_path: Path) -
     assert availability.outages == ()
 
 
-def test_the_time_without_a_leader_is_that_between_two_decisions(tmp_path: Path) -> None:
+def test_the_time_without_a_leader_is_that_between_two_decisions(tmp_path: Path):
     build = clean_run(tmp_path / "run").state(-1, 2, [0, 1])
     build.clock += 6
     build.state(1, 3, [0, 1])
@@ -58,7 +58,7 @@ def test_the_time_without_a_leader_is_that_between_two_decisions(tmp_path: Path)
     assert availability.partitions[0].without_leader_s == 7.0
 
 
-def test_a_leader_that_is_dead_leads_nobody_before_that_is_decided(tmp_path: Path) -> None:
+def test_a_leader_that_is_dead_leads_nobody_before_that_is_decided(tmp_path: Path):
     build = clean_run(tmp_path / "run").act(StopBroker(broker=0, clean=False))
     build.clock += 3
     build.close_session(0x10).state(1, 2, [1])
@@ -66,7 +66,7 @@ def test_a_leader_that_is_dead_leads_nobody_before_that_is_decided(tmp_path: Pat
     assert seconds(measured(build), "no-leader") == [5.0]
 
 
-def test_a_leader_that_was_back_at_once_leads_when_it_is_registered_again(tmp_path: Path) -> None:
+def test_a_leader_that_was_back_at_once_leads_when_it_is_registered_again(tmp_path: Path):
     build = clean_run(tmp_path / "run").act(StopBroker(broker=0, clean=False))
     build.act(StartBroker(broker=0, release="1.1.1"))
     build.clock += 2
@@ -75,7 +75,7 @@ def test_a_leader_that_was_back_at_once_leads_when_it_is_registered_again(tmp_pa
     assert seconds(measured(build), "no-leader") == [4.0]
 
 
-def test_a_leader_that_stands_still_leads_nobody_meanwhile(tmp_path: Path) -> None:
+def test_a_leader_that_stands_still_leads_nobody_meanwhile(tmp_path: Path):
     build = clean_run(tmp_path / "run").act(PauseBroker(broker=0))
     build.clock += 2
     build.act(ResumeBroker(broker=0))
@@ -83,13 +83,13 @@ def test_a_leader_that_stands_still_leads_nobody_meanwhile(tmp_path: Path) -> No
     assert seconds(measured(build), "no-leader") == [3.0]
 
 
-def test_a_follower_that_dies_leaves_its_partition_a_leader(tmp_path: Path) -> None:
+def test_a_follower_that_dies_leaves_its_partition_a_leader(tmp_path: Path):
     build = clean_run(tmp_path / "run").act(StopBroker(broker=1, clean=False))
 
     assert seconds(measured(build), "no-leader") == []
 
 
-def test_what_lasts_to_the_end_is_not_over(tmp_path: Path) -> None:
+def test_what_lasts_to_the_end_is_not_over(tmp_path: Path):
     availability = measured(clean_run(tmp_path / "run").state(-1, 2, [0, 1]))
 
     (outage,) = availability.outages
@@ -100,7 +100,7 @@ def test_what_lasts_to_the_end_is_not_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("min_isr", "expected"), [(1, []), (2, [4.0])])
 def test_an_isr_that_is_too_small_counts_from_its_decision(
     min_isr: int, expected: list[float], tmp_path: Path
-) -> None:
+):
     build = RunBuilder(tmp_path / "run").begin_with(2, min_insync_replicas=min_isr)
     build.topic("t", [0, 1]).state(0, 1, [0, 1]).state(0, 1, [0])
     build.clock += 3
@@ -110,7 +110,7 @@ def test_an_isr_that_is_too_small_counts_from_its_decision(
     assert seconds(measured(build), "under-min-isr") == expected
 
 
-def test_seconds_of_a_part_of_a_run_are_those_in_it_and_count_once() -> None:
+def test_seconds_of_a_part_of_a_run_are_those_in_it_and_count_once():
     def outage(partition: int, began: float, ended: float) -> Outage:
         return Outage(
             kind="no-leader", topic="t", partition=partition, began=began, ended=ended, is_over=True
@@ -190,7 +190,7 @@ def of_clients(path: Path, *exchanges: list[ClientLine]) -> Availability:
     return measure(RunEvidence(with_clients(path, *exchanges)))
 
 
-def test_writes_that_are_acknowledged_at_once_are_no_outage(tmp_path: Path) -> None:
+def test_writes_that_are_acknowledged_at_once_are_no_outage(tmp_path: Path):
     availability = of_clients(tmp_path / "run", write(11, 1, 1.01), write(12, 60, 60.01))
 
     (partition,) = availability.partitions
@@ -202,7 +202,7 @@ def test_writes_that_are_acknowledged_at_once_are_no_outage(tmp_path: Path) -> N
 )
 def test_no_write_is_acknowledged_from_the_first_that_failed_to_the_next_that_did_not(
     failed: list[ClientLine], tmp_path: Path
-) -> None:
+):
     availability = of_clients(
         tmp_path / "run", write(11, 1, 1.01), failed, write(13, 12, None), write(14, 16, 17)
     )
@@ -210,7 +210,7 @@ def test_no_write_is_acknowledged_from_the_first_that_failed_to_the_next_that_di
     assert availability.partitions[0].without_acknowledged_write_s == 7.0
 
 
-def test_writes_that_fail_to_the_end_are_an_outage_that_is_not_over(tmp_path: Path) -> None:
+def test_writes_that_fail_to_the_end_are_an_outage_that_is_not_over(tmp_path: Path):
     availability = of_clients(
         tmp_path / "run", write(11, 10, 11, error_code=19), write(11, 20, 21, error_code=19)
     )
@@ -221,14 +221,14 @@ def test_writes_that_fail_to_the_end_are_an_outage_that_is_not_over(tmp_path: Pa
     assert outage.seconds > 80
 
 
-def test_a_write_with_acks_1_says_nothing_of_writes_to_all(tmp_path: Path) -> None:
+def test_a_write_with_acks_1_says_nothing_of_writes_to_all(tmp_path: Path):
     availability = of_clients(tmp_path / "run", write(11, 1, None, acks=1))
 
     (partition,) = availability.partitions
     assert (partition.writes, partition.without_acknowledged_write_s) == (0, None)
 
 
-def test_without_links_for_clients_nothing_is_said_of_writes(tmp_path: Path) -> None:
+def test_without_links_for_clients_nothing_is_said_of_writes(tmp_path: Path):
     availability = measured(clean_run(tmp_path / "run"))
 
     (partition,) = availability.partitions
@@ -236,7 +236,7 @@ def test_without_links_for_clients_nothing_is_said_of_writes(tmp_path: Path) -> 
     assert "client_links" in availability.not_measured[0]
 
 
-def test_what_no_link_could_read_leaves_writes_unmeasured(tmp_path: Path) -> None:
+def test_what_no_link_could_read_leaves_writes_unmeasured(tmp_path: Path):
     secret = line("", "response", 5, answered_bytes=7, not_judged="TLS")
 
     availability = of_clients(tmp_path / "run", write(11, 1, 1.01), [secret])
@@ -245,7 +245,7 @@ def test_what_no_link_could_read_leaves_writes_unmeasured(tmp_path: Path) -> Non
     assert "TLS" in availability.not_measured[0]
 
 
-def test_a_consumer_that_gets_everything_at_once_never_stalls(tmp_path: Path) -> None:
+def test_a_consumer_that_gets_everything_at_once_never_stalls(tmp_path: Path):
     availability = of_clients(
         tmp_path / "run",
         write(11, 1, 1.01),
@@ -259,7 +259,7 @@ def test_a_consumer_that_gets_everything_at_once_never_stalls(tmp_path: Path) ->
     assert consumer.longest_stall_s == 0.0
 
 
-def test_a_stall_is_from_the_acknowledged_record_to_its_reader(tmp_path: Path) -> None:
+def test_a_stall_is_from_the_acknowledged_record_to_its_reader(tmp_path: Path):
     availability = of_clients(
         tmp_path / "run",
         write(11, 1, 1.01),
@@ -274,7 +274,7 @@ def test_a_stall_is_from_the_acknowledged_record_to_its_reader(tmp_path: Path) -
     assert (consumer.topic, consumer.partition) == ("t", 0)
 
 
-def test_of_a_consumer_that_reads_what_nobody_wrote_nothing_is_said(tmp_path: Path) -> None:
+def test_of_a_consumer_that_reads_what_nobody_wrote_nothing_is_said(tmp_path: Path):
     nothing = replace(read(50, 1, 2)[0])
     lines = line("Fetch", "request", 1, partitions=nothing.partitions)
     elsewhere = replace(
@@ -306,19 +306,19 @@ def with_fault(path: Path, *, leaderless: bool, heals: bool = True) -> Availabil
     return measured(build)
 
 
-def test_the_time_until_service_was_back_is_counted_from_the_fault(tmp_path: Path) -> None:
+def test_the_time_until_service_was_back_is_counted_from_the_fault(tmp_path: Path):
     (fault,) = with_fault(tmp_path / "run", leaderless=True).faults
 
     assert (fault.name, fault.is_back, fault.service_back_s) == ("down", True, 6.0)
 
 
-def test_a_fault_that_interrupts_nothing_is_back_at_once(tmp_path: Path) -> None:
+def test_a_fault_that_interrupts_nothing_is_back_at_once(tmp_path: Path):
     (fault,) = with_fault(tmp_path / "run", leaderless=False).faults
 
     assert (fault.is_back, fault.service_back_s) == (True, 0.0)
 
 
-def test_a_service_that_never_came_back_has_no_time(tmp_path: Path) -> None:
+def test_a_service_that_never_came_back_has_no_time(tmp_path: Path):
     (fault,) = with_fault(tmp_path / "run", leaderless=True, heals=False).faults
 
     assert (fault.is_back, fault.service_back_s) == (False, None)
@@ -340,7 +340,7 @@ def bounded(
 
 
 @pytest.mark.parametrize("expectation", [{}, {"safe": True}])
-def test_a_bound_that_is_kept_is_as_expected(expectation: dict[str, Any], tmp_path: Path) -> None:
+def test_a_bound_that_is_kept_is_as_expected(expectation: dict[str, Any], tmp_path: Path):
     results = bounded(tmp_path / "run", expectation, without_leader_s=3.0)
 
     assert (results.expected, results.reason, results.findings) == (True, "", ())
@@ -349,7 +349,7 @@ def test_a_bound_that_is_kept_is_as_expected(expectation: dict[str, Any], tmp_pa
 @pytest.mark.parametrize("expectation", [{}, {"safe": True}])
 def test_a_bound_that_is_passed_is_a_finding_and_not_as_expected(
     expectation: dict[str, Any], tmp_path: Path
-) -> None:
+):
     results = bounded(tmp_path / "run", expectation, without_leader_s=2.5)
 
     (passed,) = results.findings
@@ -360,7 +360,7 @@ def test_a_bound_that_is_passed_is_a_finding_and_not_as_expected(
     assert exit_code_for_lines([line_of(results)]) == FINDING
 
 
-def test_a_bound_that_is_passed_while_the_machine_stood_still_is_unknown(tmp_path: Path) -> None:
+def test_a_bound_that_is_passed_while_the_machine_stood_still_is_unknown(tmp_path: Path):
     results = bounded(tmp_path / "run", {"safe": True}, stood_s=1.5, without_leader_s=2.5)
 
     assert (results.findings, results.safe, results.expected) == ((), True, False)
@@ -371,7 +371,7 @@ def test_a_bound_that_is_passed_while_the_machine_stood_still_is_unknown(tmp_pat
     assert exit_code_for_lines([line_of(results)]) == UNKNOWN
 
 
-def test_a_service_that_never_came_back_passes_every_bound(tmp_path: Path) -> None:
+def test_a_service_that_never_came_back_passes_every_bound(tmp_path: Path):
     build = clean_run(
         tmp_path / "run", expectation={"safe": True, "availability": {"service_back_s": 1e6}}
     )
@@ -382,7 +382,7 @@ def test_a_service_that_never_came_back_passes_every_bound(tmp_path: Path) -> No
     assert "after KillBroker 'down' the service was not back at all" in passed.message
 
 
-def test_a_bound_of_what_nobody_could_measure_is_unknown(tmp_path: Path) -> None:
+def test_a_bound_of_what_nobody_could_measure_is_unknown(tmp_path: Path):
     build = clean_run(
         tmp_path / "run",
         expectation={"safe": True, "availability": {"without_acknowledged_write_s": 60}},
@@ -401,14 +401,14 @@ def test_a_bound_of_what_nobody_could_measure_is_unknown(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "bounds", [{"forever_s": 1}, {"without_leader_s": "1"}, {"service_back_s": -1}, 7]
 )
-def test_bounds_of_another_form_are_refused(bounds: Any, scenario: k.Scenario) -> None:
+def test_bounds_of_another_form_are_refused(bounds: Any, scenario: k.Scenario):
     with pytest.raises(ScenarioDataError, match="availability"):
         bounds_of({"safe": True, "availability": bounds})
     with pytest.raises(k.ScenarioError, match="availability"):
         k.Scenario.from_json(scenario.to_json() | {"expectation": {"availability": bounds}})
 
 
-def test_a_scenario_may_bound_availability_alone(scenario: k.Scenario) -> None:
+def test_a_scenario_may_bound_availability_alone(scenario: k.Scenario):
     told = scenario.to_json() | {"expectation": {"availability": {"service_back_s": 30}}}
 
     assert k.Scenario.from_json(told).expectation == {"availability": {"service_back_s": 30}}
@@ -424,7 +424,7 @@ def scenario() -> k.Scenario:
 # -- where it is shown ----------------------------------------------------------------------------
 
 
-def test_it_stands_in_results_and_in_the_report(tmp_path: Path) -> None:
+def test_it_stands_in_results_and_in_the_report(tmp_path: Path):
     run = with_clients(tmp_path / "run", write(11, 1, 1.01), write(11, 10, 15), read(11, 16, 17))
     results = k.judge(run)
 
@@ -439,7 +439,7 @@ def test_it_stands_in_results_and_in_the_report(tmp_path: Path) -> None:
     assert "group 'readers': records 1, longest stall in s 1.0, of t-0" in report
 
 
-def test_a_report_says_not_measured_and_never_0(tmp_path: Path) -> None:
+def test_a_report_says_not_measured_and_never_0(tmp_path: Path):
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
     write_judgement(run, k.judge(run))
 

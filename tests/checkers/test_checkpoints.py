@@ -16,24 +16,24 @@ from kchaos.checkers.formats.checkpoints import (
 )
 
 
-def test_leader_epochs_are_read_in_file_order() -> None:
+def test_leader_epochs_are_read_in_file_order():
     assert parse_leader_epoch_checkpoint("0\n2\n1 0\n2 11\n", file="f") == (
         EpochEntry(leader_epoch=1, start_offset=0),
         EpochEntry(leader_epoch=2, start_offset=11),
     )
 
 
-def test_an_empty_checkpoint_has_no_entries() -> None:
+def test_an_empty_checkpoint_has_no_entries():
     assert parse_leader_epoch_checkpoint("0\n0\n", file="f") == ()
     assert parse_offset_checkpoint("0\n0\n", file="f") == {}
 
 
-def test_a_checkpoint_that_was_made_and_not_written_yet_has_no_entries() -> None:
+def test_a_checkpoint_that_was_made_and_not_written_yet_has_no_entries():
     assert parse_leader_epoch_checkpoint("", file="f") == ()
     assert parse_offset_checkpoint("", file="f") == {}
 
 
-def test_of_two_log_directories_that_one_says_an_offset_in_which_the_replica_lies() -> None:
+def test_of_two_log_directories_that_one_says_an_offset_in_which_the_replica_lies():
     stale, own = {("t", 0): 3, ("u", 0): 1}, {("t", 0): 5}
     for directories in ([(stale, ["u-0"]), (own, ["t-0"])], [(own, ["t-0"]), (stale, ["u-0"])]):
         assert joined_offsets(directories) == {("t", 0): 5, ("u", 0): 1}
@@ -41,7 +41,7 @@ def test_of_two_log_directories_that_one_says_an_offset_in_which_the_replica_lie
     assert joined_offsets([({}, ["t-0"]), (stale, [])]) == {("u", 0): 1}
 
 
-def test_offsets_are_read_by_topic_and_partition() -> None:
+def test_offsets_are_read_by_topic_and_partition():
     text = "0\n3\nt 0 17\nmy.topic-1 12 0\n__consumer_offsets 49 5\n"
     assert parse_offset_checkpoint(text, file="f") == {
         ("t", 0): 17,
@@ -66,19 +66,19 @@ def test_offsets_are_read_by_topic_and_partition() -> None:
         ("\x00\x00\n\x00\x00", "line 1"),
     ],
 )
-def test_a_broken_offset_checkpoint_is_refused_with_file_and_line(text: str, why: str) -> None:
+def test_a_broken_offset_checkpoint_is_refused_with_file_and_line(text: str, why: str):
     with pytest.raises(CheckpointError) as refused:
         parse_offset_checkpoint(text, file="dir/replication-offset-checkpoint")
     assert "dir/replication-offset-checkpoint, " in str(refused.value)
     assert why in str(refused.value)
 
 
-def test_a_broken_leader_epoch_is_refused_with_its_line() -> None:
+def test_a_broken_leader_epoch_is_refused_with_its_line():
     with pytest.raises(CheckpointError, match="line 4: the start offset '1x' is not a number"):
         parse_leader_epoch_checkpoint("0\n2\n1 0\n2 1x\n", file="f")
 
 
-def test_meta_properties_are_read_without_their_comments() -> None:
+def test_meta_properties_are_read_without_their_comments():
     text = "#\n#Mon Jan 01 00:00:00 UTC 2024\ncluster.id=a=b\nbroker.id=3\nversion=0\n"
     assert parse_meta_properties(text, file="f") == {
         "cluster.id": "a=b",
@@ -87,7 +87,7 @@ def test_meta_properties_are_read_without_their_comments() -> None:
     }
 
 
-def test_partition_metadata_is_read() -> None:
+def test_partition_metadata_is_read():
     text = "version: 0\ntopic_id: 3b8ZlKvgTtGQJV1sVYgSxw\n"
     assert parse_partition_metadata(text, file="f") == PartitionMetadataFile(
         version=0, topic_id="3b8ZlKvgTtGQJV1sVYgSxw"
@@ -105,7 +105,7 @@ def test_partition_metadata_is_read() -> None:
         (parse_partition_metadata, "version: x\ntopic_id: a\n", "line 1: the version 'x' is not"),
     ],
 )
-def test_broken_metadata_is_refused(parse: Callable[..., object], text: str, why: str) -> None:
+def test_broken_metadata_is_refused(parse: Callable[..., object], text: str, why: str):
     with pytest.raises(CheckpointError) as refused:
         parse(text, file="f")
     assert why in str(refused.value)

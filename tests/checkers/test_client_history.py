@@ -126,7 +126,7 @@ AS_SENT = batch(*ABC)
 IN_TRANSACTION = {"producer_id": 7, "base_sequence": 0, "is_transactional": True}
 
 
-def test_what_came_as_it_was_acknowledged_is_no_anomaly() -> None:
+def test_what_came_as_it_was_acknowledged_is_no_anomaly():
     wire = (
         Wire().sends(*ABC, at=0).sends("d", at=3).fetches(0, AS_SENT).fetches(3, batch("d", at=3))
     )
@@ -172,7 +172,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_an_anomaly_on_the_wire_is_found(name: str) -> None:
+def test_an_anomaly_on_the_wire_is_found(name: str):
     assert PLANTED[name].names().get(name, 0) >= 1
     assert KINDS[name].question.value == "safety"
 
@@ -263,11 +263,11 @@ CLEAN = {
 
 
 @pytest.mark.parametrize("name", CLEAN)
-def test_what_the_wire_does_not_show_is_no_anomaly(name: str) -> None:
+def test_what_the_wire_does_not_show_is_no_anomaly(name: str):
     assert CLEAN[name].names() == {}
 
 
-def test_an_aborted_record_that_a_consumer_is_not_told_to_leave_out_was_read() -> None:
+def test_an_aborted_record_that_a_consumer_is_not_told_to_leave_out_was_read():
     """The answer names an earlier transaction of that producer, which ended with its marker."""
     wire = (
         Wire()
@@ -289,7 +289,7 @@ def test_an_aborted_record_that_a_consumer_is_not_told_to_leave_out_was_read() -
     assert (aborted.values, aborted.first_offset) == (("b",), 2)
 
 
-def test_a_transaction_is_there_as_a_whole_once_a_part_of_it_was_read() -> None:
+def test_a_transaction_is_there_as_a_whole_once_a_part_of_it_was_read():
     """Nobody answered its end; one of its two records was read, and the other was passed over."""
     wire = Wire().sends("a", at=0, **IN_TRANSACTION)
     wire.sends("b", at=1, **IN_TRANSACTION | {"base_sequence": 1})
@@ -300,14 +300,14 @@ def test_a_transaction_is_there_as_a_whole_once_a_part_of_it_was_read() -> None:
     assert wire.names() == {"lost-write": 1, "int-poll-skip": 1}
 
 
-def test_records_beyond_the_high_watermark_are_said() -> None:
+def test_records_beyond_the_high_watermark_are_said():
     wire = Wire().sends("a", at=0).fetches(0, batch("a"), high_watermark=0)
     assert client_history(wire.lines).not_known == (
         "records of t-0 came beyond the offset that was reported as committed: 1",
     )
 
 
-def test_what_is_left_out_is_said() -> None:
+def test_what_is_left_out_is_said():
     wire = Wire().sends("a", at=0).sends("a", at=1).sends("b", at=2, not_judged="zstd: not here")
     assert client_history(wire.lines).not_known == (
         "records of t-0 were sent several times with the same bytes: 1",
@@ -324,7 +324,7 @@ def test_what_is_left_out_is_said() -> None:
 )
 def test_what_comes_after_an_unclean_election_is_permitted(
     after: tuple[Any, ...], kind: str, tmp_path: Path
-) -> None:
+):
     wire = Wire().sends(*ABC, at=11).fetches(11, batch("a", at=11), batch("c", at=13))
     build = clean_run(tmp_path / "run", client_links=True)
     build.state(0, 1, [0])
@@ -341,7 +341,7 @@ def test_what_comes_after_an_unclean_election_is_permitted(
     assert ("unclean election of broker 1" in findings[0].message) is bool(after)
 
 
-def test_a_run_in_which_a_fetch_passed_over_a_record_is_unsafe(tmp_path: Path) -> None:
+def test_a_run_in_which_a_fetch_passed_over_a_record_is_unsafe(tmp_path: Path):
     """A stored run of a healthy cluster, whose consumer is made not to get its first record."""
     run = unpacked("3.9.1", tmp_path, runs=GOLDEN)
     lines = [json.loads(line) for line in (run.path / CLIENTS).read_text().splitlines()]
@@ -368,7 +368,7 @@ def test_a_run_in_which_a_fetch_passed_over_a_record_is_unsafe(tmp_path: Path) -
     assert "polls passed by acknowledged records of python-0 at offset 0" in results.outcome
 
 
-def test_a_late_batch_of_a_fenced_producer_hides_no_loss_of_the_transaction_that_goes_on() -> None:
+def test_a_late_batch_of_a_fenced_producer_hides_no_loss_of_the_transaction_that_goes_on():
     newer = IN_TRANSACTION | {"producer_epoch": 1}
     late = {"producer_epoch": 0, "base_sequence": 5, "error": ErrorCode.INVALID_PRODUCER_EPOCH}
     wire = (

@@ -63,12 +63,12 @@ def fetched(*batches: ClientBatch, isolation_level: int = 0, **more: Any) -> lis
 # -- lines as operations --------------------------------------------------------------------------
 
 
-def test_lines_are_read_as_they_were_written() -> None:
+def test_lines_are_read_as_they_were_written():
     for each in (asked(), answered(), *fetched(SENT, high_watermark=3)):
         assert from_json(ClientLine, json.loads(json.dumps(to_json(each))), read_at="") == each
 
 
-def test_what_was_acknowledged_to_all_is_promised_to_that_client() -> None:
+def test_what_was_acknowledged_to_all_is_promised_to_that_client():
     (operation,) = clients_of([asked(), answered()]).operations
 
     assert (operation.function, operation.outcome, operation.promised) == ("produce", "ok", True)
@@ -88,7 +88,7 @@ def test_what_was_acknowledged_to_all_is_promised_to_that_client() -> None:
         ([asked(), answered(correlation_id=2)], "info"),
     ],
 )
-def test_what_was_acknowledged_otherwise_is_not(lines: list[ClientLine], outcome: str) -> None:
+def test_what_was_acknowledged_otherwise_is_not(lines: list[ClientLine], outcome: str):
     (operation,) = clients_of(lines).operations
 
     assert (operation.outcome, operation.promised) == (outcome, False)
@@ -117,7 +117,7 @@ def given(*values: str, base_offset: int = 5, **more: Any) -> ClientBatch:
 )
 def test_what_is_read_below_the_high_watermark_or_the_last_stable_offset_is_promised(
     isolation_level: int, ends: dict[str, int], expected: list[tuple[int, int]]
-) -> None:
+):
     lines = fetched(given("a", "b", "c"), isolation_level=isolation_level, **ends)
 
     reads = clients_of(lines).operations
@@ -126,7 +126,7 @@ def test_what_is_read_below_the_high_watermark_or_the_last_stable_offset_is_prom
     assert all(read.promised and read.function == "read" for read in reads)
 
 
-def test_what_a_cleaner_left_is_read_in_pieces_and_markers_are_not() -> None:
+def test_what_a_cleaner_left_is_read_in_pieces_and_markers_are_not():
     left = given("a", "b", offsets=(5, 8))
     marker = given("m", base_offset=9, is_control=True)
 
@@ -135,7 +135,7 @@ def test_what_a_cleaner_left_is_read_in_pieces_and_markers_are_not() -> None:
     assert [(read.base_offset, read.last_offset) for read in reads] == [(5, 5), (8, 8)]
 
 
-def test_what_was_promised_once_is_not_promised_again_by_reading_it() -> None:
+def test_what_was_promised_once_is_not_promised_again_by_reading_it():
     lines = [asked(), answered()]
     more = fetched(given("mine", "else", base_offset=11), high_watermark=13)
     later = [replace(each, sequence=each.sequence + 2) for each in more]
@@ -157,7 +157,7 @@ def test_what_was_promised_once_is_not_promised_again_by_reading_it() -> None:
         ([line(1, "", "response", answered_bytes=7, not_judged="TLS")], "not understood: TLS"),
     ],
 )
-def test_what_nobody_could_read_is_named(lines: list[ClientLine], said: str) -> None:
+def test_what_nobody_could_read_is_named(lines: list[ClientLine], said: str):
     (sentence,) = clients_of(lines).unseen
 
     assert said in sentence
@@ -171,7 +171,7 @@ def test_what_nobody_could_read_is_named(lines: list[ClientLine], said: str) -> 
         [line(1, "", "request", not_judged="garbage")],
     ],
 )
-def test_what_nobody_was_answered_is_no_promise(lines: list[ClientLine]) -> None:
+def test_what_nobody_was_answered_is_no_promise(lines: list[ClientLine]):
     assert clients_of(lines).unseen == ()
 
 
@@ -193,7 +193,7 @@ NUMBERED = replace(SENT, producer_id=7, producer_epoch=0, base_sequence=0)
         pytest.param([asked(number) for number in range(10_001)], None, marks=pytest.mark.slow),
     ],
 )
-def test_what_the_model_is_not_told_has_a_reason(lines: list[ClientLine], why: str | None) -> None:
+def test_what_the_model_is_not_told_has_a_reason(lines: list[ClientLine], why: str | None):
     unfollowed = clients_of(lines).unfollowed
 
     assert (T in unfollowed) == (why is not None)
@@ -264,7 +264,7 @@ SENT_LATE = "records that were sent while disks were copied"
 )
 def test_a_write_without_an_answer_is_in_doubt_while_it_may_come_between_copies(
     tmp_path: Path, told: Mapping[str, Any], why: str
-) -> None:
+):
     assert in_doubt(tmp_path / "run", **told) == why
 
 
@@ -313,13 +313,11 @@ def end(sequence: int, direction: Any, **more: Any) -> ClientLine:
         ([asked(sent=NUMBERED)], [""]),
     ],
 )
-def test_a_transaction_ended_as_its_coordinator_answered(
-    lines: list[ClientLine], how: list[str]
-) -> None:
+def test_a_transaction_ended_as_its_coordinator_answered(lines: list[ClientLine], how: list[str]):
     assert [operation.transaction for operation in clients_of(lines).operations] == how
 
 
-def test_a_read_committed_client_leaves_out_what_its_answer_says_up_to_the_next_abort() -> None:
+def test_a_read_committed_client_leaves_out_what_its_answer_says_up_to_the_next_abort():
     of_7 = {**OF_7, "is_transactional": True}
     batches = (
         given("a", base_offset=0, **of_7),
@@ -341,7 +339,7 @@ def test_a_read_committed_client_leaves_out_what_its_answer_says_up_to_the_next_
 # -- batches on disk ------------------------------------------------------------------------------
 
 
-def test_a_client_s_batches_are_explained_where_its_links_saw_them_and_no_others() -> None:
+def test_a_client_s_batches_are_explained_where_its_links_saw_them_and_no_others():
     (operation,) = clients_of([asked(sent=NUMBERED), answered()]).operations
     held = evidence(operations=(operation,), is_open_to_others=True, transactional=(9,))
     own = OwnBatches(held)
@@ -372,14 +370,14 @@ def judged(path: Path, *lines: ClientLine, lost: bool = False) -> Results:
     return judge(build.seal())
 
 
-def test_a_client_s_record_that_is_there_leaves_a_run_safe(tmp_path: Path) -> None:
+def test_a_client_s_record_that_is_there_leaves_a_run_safe(tmp_path: Path):
     results = judged(tmp_path / "run", asked(), answered())
 
     assert results.safe is True
     assert not {finding.kind for finding in results.findings} & {"foreign-write", "committed-loss"}
 
 
-def test_a_client_s_record_that_was_lost_is_unsafe_and_its_client_is_named(tmp_path: Path) -> None:
+def test_a_client_s_record_that_was_lost_is_unsafe_and_its_client_is_named(tmp_path: Path):
     results = judged(tmp_path / "run", asked(), answered(), lost=True)
 
     assert results.safe is False
@@ -390,14 +388,14 @@ def test_a_client_s_record_that_was_lost_is_unsafe_and_its_client_is_named(tmp_p
     assert (told["client"], told["acks"]) == ("client 'mine' at 127.0.0.1:4711", -1)
 
 
-def test_a_write_that_no_link_saw_leaves_the_run_unknown(tmp_path: Path) -> None:
+def test_a_write_that_no_link_saw_leaves_the_run_unknown(tmp_path: Path):
     results = judged(tmp_path / "run")
 
     assert results.safe is None
     assert "foreign-write" in {finding.kind for finding in results.findings}
 
 
-def test_an_answer_that_no_link_could_read_leaves_a_run_unknown(tmp_path: Path) -> None:
+def test_an_answer_that_no_link_could_read_leaves_a_run_unknown(tmp_path: Path):
     secret = line(3, "", "response", answered_bytes=7, not_judged="TLS")
 
     results = judged(tmp_path / "run", asked(), answered(), secret)
@@ -406,7 +404,7 @@ def test_an_answer_that_no_link_could_read_leaves_a_run_unknown(tmp_path: Path) 
     assert "TLS" in (results.unknown or "")
 
 
-def test_a_record_of_clients_that_is_missing_leaves_a_run_unknown(tmp_path: Path) -> None:
+def test_a_record_of_clients_that_is_missing_leaves_a_run_unknown(tmp_path: Path):
     build = clean_run(tmp_path / "run", client_links=True)
 
     results = judge(clean_snapshot(build).seal())

@@ -64,17 +64,17 @@ THINNED = (on_disk(ONCE, 0, 2), on_disk(AGAIN, 1), on_disk(LAST, 1))
 WHOLE = (on_disk(ONCE, 0), on_disk(AGAIN, 1), on_disk(LAST, 1))
 
 
-def test_what_was_written_again_and_is_gone_is_not_lost() -> None:
+def test_what_was_written_again_and_is_gone_is_not_lost():
     assert shown(loss(evidence(replica(0, *THINNED), **OPERATIONS), OBSERVED)) == []
 
 
-def test_without_a_cleaner_the_same_log_has_lost_records() -> None:
+def test_without_a_cleaner_the_same_log_has_lost_records():
     seen = evidence(replica(0, *THINNED), operations=(ONCE, AGAIN, LAST))
 
     assert shown(loss(seen, OBSERVED)) == [("committed-loss", (0,), 0, 2)]
 
 
-def test_a_record_that_was_never_written_again_is_lost_although_a_cleaner_went_over_it() -> None:
+def test_a_record_that_was_never_written_again_is_lost_although_a_cleaner_went_over_it():
     planted = (on_disk(ONCE, 0, 0, 1), on_disk(AGAIN, 1), on_disk(LAST, 1))
 
     told = shown(loss(evidence(replica(0, *planted), **OPERATIONS), OBSERVED))
@@ -82,7 +82,7 @@ def test_a_record_that_was_never_written_again_is_lost_although_a_cleaner_went_o
     assert ("committed-loss", (0,), 2, 2) in [(*each[:2], each[3], each[3]) for each in told]
 
 
-def test_a_record_that_is_gone_because_of_one_that_is_gone_too_is_lost() -> None:
+def test_a_record_that_is_gone_because_of_one_that_is_gone_too_is_lost():
     planted = (on_disk(ONCE, 0, 2), on_disk(LAST, 1))
 
     assert shown(loss(evidence(replica(0, *planted), **OPERATIONS), OBSERVED)) == [
@@ -91,7 +91,7 @@ def test_a_record_that_is_gone_because_of_one_that_is_gone_too_is_lost() -> None
     ]
 
 
-def test_a_record_that_was_written_again_beyond_the_cleaned_part_is_lost() -> None:
+def test_a_record_that_was_written_again_beyond_the_cleaned_part_is_lost():
     seen = evidence(
         replica(0, on_disk(ONCE, 0, 2), on_disk(AGAIN, 1), on_disk(LAST, 1)),
         **OPERATIONS | {"cleaned_until": 3},
@@ -100,7 +100,7 @@ def test_a_record_that_was_written_again_beyond_the_cleaned_part_is_lost() -> No
     assert shown(loss(seen, OBSERVED)) == [("committed-loss", (0,), 0, 2)]
 
 
-def test_replicas_that_were_cleaned_at_different_times_have_no_hole_and_do_not_diverge() -> None:
+def test_replicas_that_were_cleaned_at_different_times_have_no_hole_and_do_not_diverge():
     gone = written("gone", 0, "a", "b")
     more = written("more", 2, "a", "b", "c")
     seen = evidence(
@@ -115,7 +115,7 @@ def test_replicas_that_were_cleaned_at_different_times_have_no_hole_and_do_not_d
     assert shown(divergence(thinned, OBSERVED)) == []
 
 
-def test_records_of_an_epoch_that_was_never_there_are_a_hole_although_a_cleaner_was() -> None:
+def test_records_of_an_epoch_that_was_never_there_are_a_hole_although_a_cleaner_was():
     gone = written("gone", 0, "a", "b")
     more = written("more", 2, "a", "b", "c")
     other = written("other", 0, "x", "y", acks=1)
@@ -129,7 +129,7 @@ def test_records_of_an_epoch_that_was_never_there_are_a_hole_although_a_cleaner_
     assert shown(hole(seen, OBSERVED)) == [("hole", (0,), 0, 1)]
 
 
-def test_a_batch_of_another_epoch_diverges_although_its_rest_was_cleaned() -> None:
+def test_a_batch_of_another_epoch_diverges_although_its_rest_was_cleaned():
     other = written("other", 0, "x", "y", "z", acks=1)
     seen = evidence(
         replica(0, *THINNED),
@@ -143,7 +143,7 @@ def test_a_batch_of_another_epoch_diverges_although_its_rest_was_cleaned() -> No
     assert first <= last
 
 
-def test_what_a_cleaner_removed_was_not_truncated() -> None:
+def test_what_a_cleaner_removed_was_not_truncated():
     before = EarlierReplica(
         side=OBSERVED,
         broker=0,
@@ -171,7 +171,7 @@ def test_what_a_cleaner_removed_was_not_truncated() -> None:
     ]
 
 
-def test_a_keyless_record_that_is_gone_is_lost() -> None:
+def test_a_keyless_record_that_is_gone_is_lost():
     keyless = Operation(
         operation="p",
         function="produce",
@@ -204,7 +204,7 @@ def findings(seen: PartitionEvidence) -> list[Shown]:
     return shown([*loss(seen, OBSERVED), *hole(seen, OBSERVED), *divergence(seen, OBSERVED)])
 
 
-def test_replicas_may_be_cleaned_up_to_different_offsets() -> None:
+def test_replicas_may_be_cleaned_up_to_different_offsets():
     again = on_disk(ALL_AGAIN, 1)
     seen = compacted(
         replica(0, HALF, again), replica(1, on_disk(ONCE, 0), again), operations=(ONCE, ALL_AGAIN)
@@ -213,7 +213,7 @@ def test_replicas_may_be_cleaned_up_to_different_offsets() -> None:
     assert findings(seen) == []
 
 
-def test_no_cleaner_removes_a_record_and_leaves_one_that_was_written_again_before() -> None:
+def test_no_cleaner_removes_a_record_and_leaves_one_that_was_written_again_before():
     """The later record of b lies behind that of a: whoever saw it saw that of a too."""
     wrong = compacted(
         replica(0, on_disk(ONCE, 0, 0, 2), on_disk(ALL_AGAIN, 1)),
@@ -230,7 +230,7 @@ GONE = replace(written("gone", 0, "a"), tombstones=(0,), invoked_at=700.0)
 @pytest.mark.parametrize(("retention_s", "lost"), [(200.0, []), (400.0, [("committed-loss", 0)])])
 def test_a_record_without_a_value_stays_for_as_long_as_the_topic_says(
     retention_s: float, lost: list[tuple[str, int]]
-) -> None:
+):
     """It was written 300 s before the snapshot."""
     seen = compacted(
         replica(0, on_disk(LAST, 1)),
@@ -242,7 +242,7 @@ def test_a_record_without_a_value_stays_for_as_long_as_the_topic_says(
     assert [each[::2] for each in findings(seen)] == lost
 
 
-def test_a_marker_and_an_empty_batch_that_only_one_replica_still_has_are_no_hole() -> None:
+def test_a_marker_and_an_empty_batch_that_only_one_replica_still_has_are_no_hole():
     marker = replace(on_disk(written("m", 3, "x"), 1), marks="control, transactional")
     empty = replace(on_disk(written("e", 4, "y"), 1), record_count=0, payload="0" * 16)
     once = on_disk(ONCE, 0)
@@ -261,7 +261,7 @@ def test_a_marker_and_an_empty_batch_that_only_one_replica_still_has_are_no_hole
 )
 def test_a_key_that_a_write_without_an_answer_may_have_had_is_in_doubt(
     outcome: str, kinds: set[str]
-) -> None:
+):
     late = replace(written("late", 6, "c"), base_offset=-1, outcome=outcome, promised=False)
     seen = compacted(replica(0, on_disk(ALL_AGAIN, 1)), operations=(ONCE, AB_AGAIN, late))
 
@@ -271,7 +271,7 @@ def test_a_key_that_a_write_without_an_answer_may_have_had_is_in_doubt(
 AB_AGAIN = replace(ALL_AGAIN, keys=("a", "b", "z"))
 
 
-def test_a_write_without_an_answer_that_lies_on_a_disk_counts_as_written() -> None:
+def test_a_write_without_an_answer_that_lies_on_a_disk_counts_as_written():
     late = replace(written("late", 3, "a", "b", "c"), base_offset=-1, outcome="info")
     there = on_disk(replace(late, base_offset=3), 1)
     seen = compacted(replica(0, there), operations=(ONCE, late))
@@ -279,7 +279,7 @@ def test_a_write_without_an_answer_that_lies_on_a_disk_counts_as_written() -> No
     assert findings(seen) == []
 
 
-def test_what_an_aborted_transaction_wrote_again_is_no_reason_to_remove_a_record() -> None:
+def test_what_an_aborted_transaction_wrote_again_is_no_reason_to_remove_a_record():
     aborted = replace(ALL_AGAIN, transaction="aborted")
     there = on_disk(aborted, 1)
     lost = compacted(replica(0, there), operations=(ONCE, aborted))
@@ -289,7 +289,7 @@ def test_what_an_aborted_transaction_wrote_again_is_no_reason_to_remove_a_record
     assert findings(own) == []
 
 
-def test_a_key_of_which_the_last_record_is_gone_on_one_replica_alone_is_a_hole() -> None:
+def test_a_key_of_which_the_last_record_is_gone_on_one_replica_alone_is_a_hole():
     more = written("more", 5, "d", "e")
     whole = (on_disk(ONCE, 0, 2), on_disk(AGAIN, 1), on_disk(more, 1))
     seen = compacted(replica(0, *whole), replica(1, *whole[1:]), operations=(ONCE, AGAIN, more))
@@ -297,7 +297,7 @@ def test_a_key_of_which_the_last_record_is_gone_on_one_replica_alone_is_a_hole()
     assert findings(seen) == [("hole", (1,), 2, 2)]
 
 
-def test_what_a_consumer_read_may_be_removed_as_what_was_written() -> None:
+def test_what_a_consumer_read_may_be_removed_as_what_was_written():
     read = replace(ONCE, operation="read", function="read", keys=(), acks=1)
     seen = compacted(replica(0, on_disk(ALL_AGAIN, 1)), operations=(ONCE, read, ALL_AGAIN))
     lost = compacted(replica(0, on_disk(AGAIN, 1)), operations=(ONCE, read, AGAIN))

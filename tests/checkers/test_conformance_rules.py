@@ -37,7 +37,7 @@ def whats(seen: Any) -> list[str]:
     return [each.evidence["what"] for each in seen]
 
 
-def test_a_replica_as_predicted_is_no_finding() -> None:
+def test_a_replica_as_predicted_is_no_finding():
     clean = compared(
         {"epoch_entries": ((0, 0), (1, 2)), "high_watermarks": (4,)},
         {"epoch_entries": ((0, 0), (1, 2)), "high_watermarks": (2, 4)},
@@ -46,7 +46,7 @@ def test_a_replica_as_predicted_is_no_finding() -> None:
     assert list(replicas_as_predicted(clean)) == []
 
 
-def test_another_batch_is_shown_beside_the_prediction_at_every_snapshot() -> None:
+def test_another_batch_is_shown_beside_the_prediction_at_every_snapshot():
     planted = compared({"batches": (BOTH, THEIRS)}, {}, is_final=False)
 
     (finding,) = replicas_as_predicted(planted)
@@ -56,7 +56,7 @@ def test_another_batch_is_shown_beside_the_prediction_at_every_snapshot() -> Non
     assert finding.evidence["predicted"][0]["leader_epoch"] == 1
 
 
-def test_a_missing_batch_and_one_too_many_are_found() -> None:
+def test_a_missing_batch_and_one_too_many_are_found():
     assert shown(replicas_as_predicted(compared({"batches": (BOTH,)}, {}))) == [
         ("not-as-predicted", (0,), 2, 3)
     ]
@@ -65,25 +65,25 @@ def test_a_missing_batch_and_one_too_many_are_found() -> None:
     ]
 
 
-def test_another_magic_is_not_as_predicted() -> None:
+def test_another_magic_is_not_as_predicted():
     planted = compared({"batches": (BOTH, replace(MINE, magic=1, leader_epoch=1))}, {})
 
     assert whats(replicas_as_predicted(planted)) == ["batches"]
 
 
-def test_a_log_that_is_not_predicted_at_all_is_found() -> None:
+def test_a_log_that_is_not_predicted_at_all_is_found():
     planted = replace(compared({}, {}), predicted=())
 
     assert shown(replicas_as_predicted(planted)) == [("not-as-predicted", (0,), -1, -1)]
 
 
-def test_a_predicted_log_of_which_nothing_is_there_is_found() -> None:
+def test_a_predicted_log_of_which_nothing_is_there_is_found():
     planted = replace(compared({}, {}), replicas=())
 
     assert "batches" in whats(replicas_as_predicted(planted))
 
 
-def test_another_epoch_cache_is_found_and_an_absent_one_is_an_empty_one() -> None:
+def test_another_epoch_cache_is_found_and_an_absent_one_is_an_empty_one():
     planted = compared({"epoch_entries": ((0, 0),)}, {"epoch_entries": ((0, 0), (1, 2))})
     absent = compared({"epoch_entries": None}, {"epoch_entries": ()})
 
@@ -91,7 +91,7 @@ def test_another_epoch_cache_is_found_and_an_absent_one_is_an_empty_one() -> Non
     assert whats(replicas_as_predicted(absent)) == []
 
 
-def test_epochs_that_a_truncation_dropped_may_be_in_the_file_until_everything_has_settled() -> None:
+def test_epochs_that_a_truncation_dropped_may_be_in_the_file_until_everything_has_settled():
     real = {"epoch_entries": ((0, 0), (1, 2))}
     later = {"epoch_entries": ((0, 0),), "may_keep_dropped_epochs": True}
 
@@ -114,7 +114,7 @@ def test_epochs_that_a_truncation_dropped_may_be_in_the_file_until_everything_ha
 )
 def test_a_running_brokers_checkpoint_may_lag_as_far_as_it_was_known_and_not_lead(
     checkpointed: int, found: list[str]
-) -> None:
+):
     evidence = compared({"high_watermarks": (checkpointed,)}, {"high_watermarks": (5, 3)})
 
     assert whats(replicas_as_predicted(evidence)) == found
@@ -124,7 +124,7 @@ SEEN = {"is_high_watermark_pinned": True}
 
 
 @pytest.mark.parametrize("checkpointed", [(3,), (5,), ()])
-def test_a_pinned_checkpoint_must_be_what_memory_holds(checkpointed: tuple[int, ...]) -> None:
+def test_a_pinned_checkpoint_must_be_what_memory_holds(checkpointed: tuple[int, ...]):
     by_settling = compared({"high_watermarks": checkpointed} | SEEN, {"high_watermarks": (4, 3)})
     by_a_gate = compared({"high_watermarks": checkpointed}, {"high_watermarks": (4,)} | SEEN)
 
@@ -132,7 +132,7 @@ def test_a_pinned_checkpoint_must_be_what_memory_holds(checkpointed: tuple[int, 
     assert whats(replicas_as_predicted(by_a_gate)) == ["high-watermark"]
 
 
-def test_a_pinned_checkpoint_that_is_predicted_is_no_finding() -> None:
+def test_a_pinned_checkpoint_that_is_predicted_is_no_finding():
     by_settling = compared({"high_watermarks": (4,)} | SEEN, {"high_watermarks": (4, 3)})
     by_a_gate = compared({"high_watermarks": (4,)}, {"high_watermarks": (4,)} | SEEN)
 
@@ -140,7 +140,7 @@ def test_a_pinned_checkpoint_that_is_predicted_is_no_finding() -> None:
     assert whats(replicas_as_predicted(by_a_gate)) == []
 
 
-def test_a_pinned_checkpoint_tells_what_the_run_saw() -> None:
+def test_a_pinned_checkpoint_tells_what_the_run_saw():
     planted = compared({"high_watermarks": (3,)} | SEEN, {"high_watermarks": (4, 3)})
 
     (finding,) = replicas_as_predicted(planted)
@@ -151,7 +151,7 @@ def test_a_pinned_checkpoint_tells_what_the_run_saw() -> None:
     )
 
 
-def test_the_checkpoint_of_a_stopped_broker_must_be_one_that_the_file_could_hold() -> None:
+def test_the_checkpoint_of_a_stopped_broker_must_be_one_that_the_file_could_hold():
     clean = compared(
         {"high_watermarks": (3,), "is_running": False} | SEEN,
         {"high_watermarks": (4, 3), "is_running": False},
@@ -165,18 +165,18 @@ def test_the_checkpoint_of_a_stopped_broker_must_be_one_that_the_file_could_hold
     assert whats(replicas_as_predicted(ended)) == ["high-watermark"]
 
 
-def test_a_process_that_should_have_ended_is_found() -> None:
+def test_a_process_that_should_have_ended_is_found():
     assert whats(replicas_as_predicted(compared({}, {"is_running": False}))) == ["process"]
 
 
-def test_a_process_that_never_registered_may_have_ended_by_itself() -> None:
+def test_a_process_that_never_registered_may_have_ended_by_itself():
     ended = {"is_running": False}
 
     assert whats(replicas_as_predicted(compared({**ended}, {}))) == ["process"]
     assert whats(replicas_as_predicted(compared(ended | {"is_registered": False}, {}))) == []
 
 
-def test_without_a_prediction_nothing_is_compared() -> None:
+def test_without_a_prediction_nothing_is_compared():
     alone = evidence(
         replica(0, BOTH), operations=(acknowledged("p", 0, "a"),), rounds=(ROUND,), predicted=None
     )
@@ -195,7 +195,7 @@ def asked(real: tuple[EpochRound, ...] | None, *expected: EpochRound) -> Partiti
     return evidence(replica(0), predicted=(), rounds=real, predicted_rounds=expected)
 
 
-def test_rounds_in_the_predicted_order_are_no_finding() -> None:
+def test_rounds_in_the_predicted_order_are_no_finding():
     second = replace(ROUND, requested_epoch=1)
     of_another = replace(ROUND, follower=2)
 
@@ -204,7 +204,7 @@ def test_rounds_in_the_predicted_order_are_no_finding() -> None:
     assert list(rounds_as_predicted(clean)) == []
 
 
-def test_the_first_round_that_differs_is_found_for_each_follower() -> None:
+def test_the_first_round_that_differs_is_found_for_each_follower():
     second = replace(ROUND, requested_epoch=1)
     planted = asked((ROUND, second, second), ROUND, replace(second, end_offset=7), second)
 
@@ -219,12 +219,12 @@ def test_the_first_round_that_differs_is_found_for_each_follower() -> None:
     assert finding.evidence["predicted"][1]["end_offset"] == 7
 
 
-def test_a_round_too_many_or_too_few_is_found() -> None:
+def test_a_round_too_many_or_too_few_is_found():
     assert "predicted was: none" in next(rounds_as_predicted(asked((ROUND,)))).message
     assert "epoch: none" in next(rounds_as_predicted(asked((), ROUND))).message
 
 
-def test_a_run_without_links_has_no_rounds_to_compare() -> None:
+def test_a_run_without_links_has_no_rounds_to_compare():
     assert list(rounds_as_predicted(asked(None, ROUND))) == []
 
 
@@ -251,34 +251,34 @@ NO_ANSWER = {"outcome": "info", "base_offset": -1, "error": "connection reset"}
 TIMED_OUT = {"outcome": "info", "base_offset": -1, "error": "REQUEST_TIMED_OUT", "error_code": 7}
 
 
-def test_a_produce_that_ended_as_predicted_is_no_finding() -> None:
+def test_a_produce_that_ended_as_predicted_is_no_finding():
     assert outcome({}, ACKNOWLEDGED) == []
     assert outcome(FAILED, REFUSED) == []
 
 
-def test_an_acknowledgement_at_another_offset_or_against_the_prediction_is_found() -> None:
+def test_an_acknowledgement_at_another_offset_or_against_the_prediction_is_found():
     assert outcome({"base_offset": 3}, ACKNOWLEDGED) != []
     assert outcome({}, REFUSED) != []
     assert outcome({}, WAITING) != []
 
 
-def test_an_error_against_the_prediction_is_found() -> None:
+def test_an_error_against_the_prediction_is_found():
     assert outcome(FAILED, ACKNOWLEDGED) != []
     assert outcome(FAILED | {"error": "CORRUPT_MESSAGE", "error_code": 2}, REFUSED) != []
     assert outcome({"outcome": "fail", "base_offset": -1, "error": "refused"}, ACKNOWLEDGED) != []
 
 
-def test_a_produce_that_nothing_predicts_is_found() -> None:
+def test_a_produce_that_nothing_predicts_is_found():
     assert outcome({}, None) != []
 
 
-def test_nobody_knows_how_a_produce_without_an_answer_ended() -> None:
+def test_nobody_knows_how_a_produce_without_an_answer_ended():
     for real in (NO_ANSWER, TIMED_OUT):
         for expected in (ACKNOWLEDGED, REFUSED, WAITING):
             assert outcome(real, expected) == []
 
 
-def test_a_decision_that_the_rules_forbid_is_found_once() -> None:
+def test_a_decision_that_the_rules_forbid_is_found_once():
     forbidden = DisallowedDecision(
         index=7,
         decision={"event": "PartitionState", "leader": 1},

@@ -53,20 +53,20 @@ def told(offset: int | None, *events: object) -> list[str]:
     [(CLEANED, TAKEN), (CLEANED, OTHER, TAKEN), (CLEANED,), (TAKEN,)],
     ids=["the same", "two brokers", "no snapshot follows", "nothing was cleaned"],
 )
-def test_a_checkpoint_that_says_the_same_agrees(events: tuple[object, ...]) -> None:
+def test_a_checkpoint_that_says_the_same_agrees(events: tuple[object, ...]):
     assert told(4, *events) == []
 
 
-def test_a_broker_that_has_ended_since_may_say_something_else() -> None:
+def test_a_broker_that_has_ended_since_may_say_something_else():
     assert told(9, CLEANED, StopBroker(broker=1, clean=True), TAKEN) == []
 
 
-def test_a_cleaner_may_go_on_before_the_snapshot() -> None:
+def test_a_cleaner_may_go_on_before_the_snapshot():
     assert told(5, CLEANED, TAKEN) == []
 
 
 @pytest.mark.parametrize("offset", [None, 3])
-def test_an_earlier_offset_or_none_does_not_agree(offset: int | None) -> None:
+def test_an_earlier_offset_or_none_does_not_agree(offset: int | None):
     (said,) = told(offset, CLEANED, TAKEN)
 
     assert said == (
@@ -74,7 +74,7 @@ def test_an_earlier_offset_or_none_does_not_agree(offset: int | None) -> None:
     )
 
 
-def test_a_checkpoint_that_cannot_be_read_does_not_agree() -> None:
+def test_a_checkpoint_that_cannot_be_read_does_not_agree():
     assert told(-1, CLEANED, TAKEN) == ["cleaner-offset-checkpoint, line 1: no version"]
 
 
@@ -84,7 +84,7 @@ def test_a_checkpoint_that_cannot_be_read_does_not_agree() -> None:
 @pytest.mark.parametrize(("api", "conforms"), [("Fetch", True), ("WriteTxnMarkers", None)])
 def test_a_hold_of_what_the_model_does_not_follow_leaves_it_unknown_whether_a_run_conforms(
     api: str, conforms: bool | None, tmp_path: Path
-) -> None:
+):
     run = clean_run(tmp_path / "run", is_linked=True).epoch_round(1, 0, -1, None, -1)
     run.act(Hold(name="h", api=api)).act(ReleaseHold(name="h"))
 
@@ -103,7 +103,7 @@ _NEXT_TERM = 1 << 33
 @pytest.mark.parametrize(("zxid", "is_missing"), [(_NEXT_TERM, False), (_NEXT_TERM + 1, True)])
 def test_a_term_of_zookeeper_s_leader_begins_with_no_transaction(
     zxid: int, is_missing: bool, tmp_path: Path
-) -> None:
+):
     evidence = RunEvidence(clean_snapshot(clean_run(tmp_path / "run")).seal())
     (snapshot, *_) = evidence.snapshots
     vars(evidence)["snapshots"] = (replace(snapshot, zxid=zxid),)
@@ -119,7 +119,7 @@ def test_a_term_of_zookeeper_s_leader_begins_with_no_transaction(
     [{"batches": [1, 2]}, {"batches": 5}, {"batches": [[], []]}, {"brokers": [[1]]}],
     ids=["numbers", "a number", "empty lists", "a list of lists"],
 )
-def test_a_difference_of_another_shape_is_told(changed: dict[str, Any], tmp_path: Path) -> None:
+def test_a_difference_of_another_shape_is_told(changed: dict[str, Any], tmp_path: Path):
     run = unpacked("1.1.1", tmp_path)
     assert _of_shape(run.path) == []
     file = run.path / "outcome.json"
@@ -143,7 +143,7 @@ def _of_shape(run: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("by_s", "is_told"), [(-1.0, True), (-0.1, True), (-0.01, False), (0.0, False), (1.0, False)]
 )
-def test_a_clock_that_was_put_back_is_told(by_s: float, is_told: bool, tmp_path: Path) -> None:
+def test_a_clock_that_was_put_back_is_told(by_s: float, is_told: bool, tmp_path: Path):
     run = unpacked("3.9.1", tmp_path)
     file = run.path / "links.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -159,7 +159,7 @@ def test_a_clock_that_was_put_back_is_told(by_s: float, is_told: bool, tmp_path:
 @pytest.mark.parametrize(("stood_s", "agrees"), [(0.0, False), (1.5, False), (2.5, True)])
 def test_a_zxid_may_be_older_than_its_time_while_the_machine_stood_still(
     stood_s: float, agrees: bool, tmp_path: Path
-) -> None:
+):
     run = unpacked("3.9.1", tmp_path)
     file = run.path / "actions.jsonl"
     *others, last = [json.loads(line) for line in file.read_text().splitlines()]
@@ -191,7 +191,7 @@ def _without_place(run: RunDirectory) -> list[TimedEvent]:
     return [replace(timed, read_at="") for timed in RunEvidence(run).actions]
 
 
-def test_a_produce_that_only_the_actions_have_is_refused(tmp_path: Path) -> None:
+def test_a_produce_that_only_the_actions_have_is_refused(tmp_path: Path):
     build = clean_snapshot(clean_run(tmp_path / "run"))
     sent = Produce(operation="more", broker=0, topic="t", partition=0, records=("x",), acks=1)
     build.act(sent)
@@ -205,7 +205,7 @@ def test_a_produce_that_only_the_actions_have_is_refused(tmp_path: Path) -> None
 )
 def test_only_a_line_that_invokes_a_produce_is_told_to_the_model(
     told: dict[str, Any], tmp_path: Path
-) -> None:
+):
     run = clean_run(tmp_path / "run").run
     invoked, ended = run.read_lines("history.jsonl")
 
@@ -220,7 +220,7 @@ def test_only_a_line_that_invokes_a_produce_is_told_to_the_model(
         _ = RunEvidence(run).actions
 
 
-def test_keys_of_some_records_alone_are_refused_with_their_line(tmp_path: Path) -> None:
+def test_keys_of_some_records_alone_are_refused_with_their_line(tmp_path: Path):
     run = clean_run(tmp_path / "run").run
     invoked, ended = run.read_lines("history.jsonl")
 
@@ -230,7 +230,7 @@ def test_keys_of_some_records_alone_are_refused_with_their_line(tmp_path: Path) 
         _ = RunEvidence(run).actions
 
 
-def test_actions_are_in_the_order_of_their_zxids_and_times(tmp_path: Path) -> None:
+def test_actions_are_in_the_order_of_their_zxids_and_times(tmp_path: Path):
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
     in_order = _without_place(run)
 
@@ -242,7 +242,7 @@ def test_actions_are_in_the_order_of_their_zxids_and_times(tmp_path: Path) -> No
 @pytest.mark.parametrize(("records", "is_refused"), [(["both-0"], False), (["ghost"], True)])
 def test_a_consumer_gets_only_records_that_somebody_sent(
     records: list[str], is_refused: bool, tmp_path: Path
-) -> None:
+):
     build = clean_run(tmp_path / "run")
     read = {"function": "read", "broker": 0, "topic": "t", "partition": 0}
     ended = {"records": records, "base_offset": 0, "promised": True}

@@ -38,7 +38,7 @@ DAMAGED: list[tuple[str, str, str, str]] = [
 @pytest.mark.parametrize(("name", "whole", "damaged", "told"), DAMAGED)
 def test_damaged_evidence_is_unknown_and_says_where_without_a_traceback(
     name: str, whole: str, damaged: str, told: str, tmp_path: Path
-) -> None:
+):
     def damage(run: RunDirectory) -> None:
         text = (run.path / name).read_text()
         assert whole in text
@@ -62,7 +62,7 @@ def test_damaged_evidence_is_unknown_and_says_where_without_a_traceback(
 )
 def test_a_scenario_of_another_shape_is_refused_by_name(
     whole: str, damaged: str, told: str, tmp_path: Path
-) -> None:
+):
     def damage(run: RunDirectory) -> None:
         text = (run.path / "scenario.json").read_text()
         assert whole in text
@@ -75,7 +75,7 @@ def test_a_scenario_of_another_shape_is_refused_by_name(
 
 
 @pytest.mark.parametrize("name", ["actions.jsonl", "history.jsonl", "links.jsonl"])
-def test_a_line_that_was_cut_off_before_the_seal_is_unknown(name: str, tmp_path: Path) -> None:
+def test_a_line_that_was_cut_off_before_the_seal_is_unknown(name: str, tmp_path: Path):
     def cut(run: RunDirectory) -> None:
         content = (run.path / name).read_bytes()
         (run.path / name).write_bytes(content[:-1])
@@ -91,7 +91,7 @@ def test_a_line_that_was_cut_off_before_the_seal_is_unknown(name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["history.jsonl", "outcome.json"])
-def test_a_folder_where_a_file_should_be_is_unknown(name: str, tmp_path: Path) -> None:
+def test_a_folder_where_a_file_should_be_is_unknown(name: str, tmp_path: Path):
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
     (run.path / name).unlink()
     (run.path / name).mkdir()
@@ -102,7 +102,7 @@ def test_a_folder_where_a_file_should_be_is_unknown(name: str, tmp_path: Path) -
     assert results.crashes == ()
 
 
-def test_a_manifest_that_does_not_say_what_a_file_was_is_unknown(tmp_path: Path) -> None:
+def test_a_manifest_that_does_not_say_what_a_file_was_is_unknown(tmp_path: Path):
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
     file = run.path / "manifest.json"
     file.write_text(file.read_text().replace('"sha256"', '"sha1"', 1))
@@ -110,7 +110,7 @@ def test_a_manifest_that_does_not_say_what_a_file_was_is_unknown(tmp_path: Path)
     assert "has no size_bytes and sha256" in unknown_of(judge(run))
 
 
-def test_a_file_where_judgements_belong_is_told(tmp_path: Path) -> None:
+def test_a_file_where_judgements_belong_is_told(tmp_path: Path):
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
     (run.path / "judgements").write_text("")
     results = judge(run)

@@ -16,7 +16,7 @@ def with_another_topic(path: Path) -> RunBuilder:
     return build.produce("gone", 0, ["gone"], acks=-1, base_offset=0, topic="u")
 
 
-def test_a_deleted_topic_is_named_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
+def test_a_deleted_topic_is_named_and_nothing_of_it_is_lost(tmp_path: Path):
     build = with_another_topic(tmp_path / "run")
     build.delete_topic("u")
     run = clean_snapshot(build).seal()
@@ -28,7 +28,7 @@ def test_a_deleted_topic_is_named_and_nothing_of_it_is_lost(tmp_path: Path) -> N
     assert {partition.topic for partition in RunEvidence(run).partitions} == {"t"}
 
 
-def test_a_topic_that_is_there_has_lost_what_was_acknowledged(tmp_path: Path) -> None:
+def test_a_topic_that_is_there_has_lost_what_was_acknowledged(tmp_path: Path):
     build = with_another_topic(tmp_path / "run")
 
     results = judge(clean_snapshot(build).seal())
@@ -36,7 +36,7 @@ def test_a_topic_that_is_there_has_lost_what_was_acknowledged(tmp_path: Path) ->
     assert "committed-loss" in {finding.kind for finding in results.findings}
 
 
-def test_a_topic_that_was_made_again_has_had_no_unclean_election(tmp_path: Path) -> None:
+def test_a_topic_that_was_made_again_has_had_no_unclean_election(tmp_path: Path):
     build = clean_run(tmp_path / "run")
     build.delete_topic("t")
     build.topic("t", [1, 0]).state(1, 0, [1, 0])
@@ -53,7 +53,7 @@ def test_a_topic_that_was_made_again_has_had_no_unclean_election(tmp_path: Path)
     assert "topic t was deleted and made again" in unknown_of(results)
 
 
-def test_a_topic_that_was_made_again_smaller_has_no_more_partitions(tmp_path: Path) -> None:
+def test_a_topic_that_was_made_again_smaller_has_no_more_partitions(tmp_path: Path):
     build = clean_run(tmp_path / "run")
     build.topic("u", [0, 1], [1, 0]).state(0, 1, [0, 1], topic="u")
     build.delete_topic("u")
@@ -64,14 +64,14 @@ def test_a_topic_that_was_made_again_smaller_has_no_more_partitions(tmp_path: Pa
     assert [tuple(partition) for partition in evidence.partitions] == [("t", 0), ("u", 0)]
 
 
-def test_a_topic_that_is_still_to_be_deleted_is_named(tmp_path: Path) -> None:
+def test_a_topic_that_is_still_to_be_deleted_is_named(tmp_path: Path):
     build = clean_run(tmp_path / "run")
     build.write(1, create_body("/admin/delete_topics/t", None))
 
     assert "topic t is to be deleted" in unknown_of(judge(clean_snapshot(build).seal()))
 
 
-def test_a_wish_that_the_controller_refused_deletes_nothing(tmp_path: Path) -> None:
+def test_a_wish_that_the_controller_refused_deletes_nothing(tmp_path: Path):
     build = clean_run(tmp_path / "run")
     build.write(1, create_body("/admin/delete_topics/t", None))
     build.write(2, string("/admin/delete_topics/t"))
@@ -84,7 +84,7 @@ def said(path: Path, log: str, what: str) -> RunBuilder:
     return build.server_log(0, _SAID.format(log=log, what=what))
 
 
-def test_records_that_a_client_had_deleted_are_named_with_their_offset(tmp_path: Path) -> None:
+def test_records_that_a_client_had_deleted_are_named_with_their_offset(tmp_path: Path):
     lines = {
         "1.1.1": ("Log", "Incrementing log start offset to 7"),
         "2.8.2": ("Log", "Incremented log start offset to 7 due to client delete records request"),
@@ -100,13 +100,13 @@ def test_records_that_a_client_had_deleted_are_named_with_their_offset(tmp_path:
         assert results.findings == ()
 
 
-def test_a_log_start_that_follows_the_leaders_says_of_no_client(tmp_path: Path) -> None:
+def test_a_log_start_that_follows_the_leaders_says_of_no_client(tmp_path: Path):
     line = "Incremented log start offset to 7 due to leader offset increment"
 
     assert judge(said(tmp_path / "run", "Log", line).seal()).expected
 
 
-def test_records_are_lost_that_lie_above_what_a_client_had_deleted(tmp_path: Path) -> None:
+def test_records_are_lost_that_lie_above_what_a_client_had_deleted(tmp_path: Path):
     build = clean_run(tmp_path / "run")
     build.server_log(0, _SAID.format(log="Log", what="Incrementing log start offset to 7"))
     probe = (11, 1, ["settle-t-0"])

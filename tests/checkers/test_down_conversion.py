@@ -44,11 +44,11 @@ def messages_of(*operations: Operation, side: Any = OBSERVED, **more: Any) -> li
         replace(fetched(2, 2), fetch_version=None),
     ],
 )
-def test_what_an_old_client_reads_is_no_finding(operation: Operation) -> None:
+def test_what_an_old_client_reads_is_no_finding(operation: Operation):
     assert messages_of(operation) == []
 
 
-def test_a_newer_format_than_the_client_reads_is_found() -> None:
+def test_a_newer_format_than_the_client_reads_is_found():
     (said,) = messages_of(fetched(1, 0), fetched(2, 2, 1), fetched(3, 2, 1))
     assert said == (
         "broker 0: a Fetch of version 2, which reads magic 1 at best, was answered in magic "
@@ -57,12 +57,12 @@ def test_a_newer_format_than_the_client_reads_is_found() -> None:
     assert len(messages_of(fetched(0, 1))) == 1
 
 
-def test_nothing_at_all_without_an_error_is_found() -> None:
+def test_nothing_at_all_without_an_error_is_found():
     assert messages_of(fetched(3)) == [
         "broker 0: a Fetch of version 3 got nothing and no error, with 4 offsets to read"
     ]
 
 
-def test_the_prediction_and_earlier_snapshots_say_nothing() -> None:
+def test_the_prediction_and_earlier_snapshots_say_nothing():
     assert messages_of(fetched(2, 2), side=PREDICTED) == []
     assert messages_of(fetched(2, 2), is_final=False) == []

@@ -34,7 +34,7 @@ def refused(**fields: Any) -> Any:
     return acknowledged("op", -1, "x", **{**failed, "isr_when_ended": (0,), **fields})
 
 
-def test_a_partition_without_leader_is_offline_if_a_waiting_follower_was_dropped() -> None:
+def test_a_partition_without_leader_is_offline_if_a_waiting_follower_was_dropped():
     planted = dropped(LEADERLESS)
 
     for side in (OBSERVED, PREDICTED):
@@ -46,7 +46,7 @@ def test_a_partition_without_leader_is_offline_if_a_waiting_follower_was_dropped
         assert (finding.evidence["offline_s"], finding.evidence["refused"]) == (5.0, [])
 
 
-def test_writes_that_fail_while_nobody_leads_are_named() -> None:
+def test_writes_that_fail_while_nobody_leads_are_named():
     meanwhile, later = refused(error_code=6, ended_at=806.0), refused(ended_at=811.0)
 
     (finding,) = dropped_while_waiting(dropped(LEADERLESS, operations=(meanwhile, later)), OBSERVED)
@@ -56,7 +56,7 @@ def test_writes_that_fail_while_nobody_leads_are_named() -> None:
     assert "failed meanwhile: 1" in finding.message
 
 
-def test_the_seconds_under_min_isr_begin_with_the_follower_whose_loss_counts() -> None:
+def test_the_seconds_under_min_isr_begin_with_the_follower_whose_loss_counts():
     other = replace(OUT, broker=2, dropped_at=798.0, ended_at=805.0)
     planted = dropped(OUT, other, min_insync_replicas=2, operations=(refused(),))
 
@@ -65,13 +65,13 @@ def test_the_seconds_under_min_isr_begin_with_the_follower_whose_loss_counts() -
     assert finding.evidence["under_min_isr_s"] == 7.0
 
 
-def test_a_follower_that_is_back_before_the_leader_dies_makes_no_finding() -> None:
+def test_a_follower_that_is_back_before_the_leader_dies_makes_no_finding():
     assert shown(dropped_while_waiting(dropped(OUT), OBSERVED)) == []
     assert shown(dropped_while_waiting(dropped(), OBSERVED)) == []
     assert shown(dropped_while_waiting(dropped(LEADERLESS, is_final=False), OBSERVED)) == []
 
 
-def test_a_write_that_is_refused_for_want_of_a_waiting_follower_is_found() -> None:
+def test_a_write_that_is_refused_for_want_of_a_waiting_follower_is_found():
     planted = dropped(OUT, min_insync_replicas=2, operations=(refused(),))
 
     (finding,) = dropped_while_waiting(planted, OBSERVED)
@@ -91,7 +91,7 @@ def test_a_write_that_is_refused_for_want_of_a_waiting_follower_is_found() -> No
     ],
     ids=["before", "after", "acks-1", "another-error", "too-few-with-it"],
 )
-def test_a_write_that_is_refused_for_another_reason_is_not(operation: Any, required: int) -> None:
+def test_a_write_that_is_refused_for_another_reason_is_not(operation: Any, required: int):
     clean = dropped(OUT, min_insync_replicas=required, operations=(operation,))
 
     assert shown(dropped_while_waiting(clean, OBSERVED)) == []
@@ -112,7 +112,7 @@ def hit(time: float, fate: Any, *, reader: str = "1", number: int = 7) -> PointH
     )
 
 
-def test_a_kept_fetch_is_overdue_once_it_has_waited_for_longer_than_a_fetch_may() -> None:
+def test_a_kept_fetch_is_overdue_once_it_has_waited_for_longer_than_a_fetch_may():
     assert overdue_fetches([hit(1.0, "held"), hit(3.0, "released")], 0.5) == (
         OverdueFetch(follower=1, leader=0, kept_from=1.0, kept_until=3.0),
     )
@@ -120,7 +120,7 @@ def test_a_kept_fetch_is_overdue_once_it_has_waited_for_longer_than_a_fetch_may(
     assert overdue_fetches([hit(1.0, "passed")], 0.5) == ()
 
 
-def test_a_kept_fetch_is_its_follower_s_whether_named_by_id_or_by_client() -> None:
+def test_a_kept_fetch_is_its_follower_s_whether_named_by_id_or_by_client():
     hits = [
         hit(1.0, "delayed", reader="broker-2-fetcher-0"),
         hit(1.0, "held", number=8, reader="-1"),
@@ -136,7 +136,7 @@ def tells(time: float, point: str, *, number: int, reader: str = "", seen: str =
     return replace(hit(time, "told", reader=reader, number=number), point=point, seen=seen, hold="")
 
 
-def test_a_fetch_is_kept_from_where_its_leader_began_to_read_until_it_counted_it() -> None:
+def test_a_fetch_is_kept_from_where_its_leader_began_to_read_until_it_counted_it():
     begun = [
         tells(1.0, "fetch-begun", number=1, reader="1"),
         tells(1.1, "fetch-begun", number=2, reader="2"),
@@ -152,7 +152,7 @@ def test_a_fetch_is_kept_from_where_its_leader_began_to_read_until_it_counted_it
     assert overdue_fetches(begun, 0.5) == (replace(slow, kept_until=None),)
 
 
-def test_the_longest_wait_of_a_fetch_is_the_cluster_s_or_a_broker_s_own() -> None:
+def test_the_longest_wait_of_a_fetch_is_the_cluster_s_or_a_broker_s_own():
     common, own = ({"replica.fetch.wait.max.ms": text} for text in ("200", "900"))
     brokers = (BrokerAsked(id=0, kafka="2.8.2", properties=own),)
 
@@ -184,14 +184,14 @@ def told(build: RunBuilder) -> list[tuple[int, bool, bool]]:
     ]
 
 
-def test_a_follower_whose_fetch_is_kept_is_dropped_while_waiting(tmp_path: Path) -> None:
+def test_a_follower_whose_fetch_is_kept_is_dropped_while_waiting(tmp_path: Path):
     build = keep(cluster(tmp_path / "run"), "held").state(0, 0, [0])
     keep(build, "gone").state(-1, 1, [0]).state(0, 2, [0])
 
     assert told(build) == [(1, True, True)]
 
 
-def test_a_follower_that_is_dropped_after_its_fetch_was_read_is_not(tmp_path: Path) -> None:
+def test_a_follower_that_is_dropped_after_its_fetch_was_read_is_not(tmp_path: Path):
     build = keep(keep(cluster(tmp_path / "run"), "held"), "released").state(0, 0, [0])
 
     assert told(build) == []
@@ -208,7 +208,7 @@ def looks(build: RunBuilder) -> RunBuilder:
 
 def test_a_follower_counts_as_waiting_when_its_leader_looked_not_when_that_was_written(
     tmp_path: Path,
-) -> None:
+):
     waited = looks(keep(cluster(tmp_path / "waited"), "held"))
     had_its_answer = looks(keep(keep(cluster(tmp_path / "answered"), "held"), "released"))
 
@@ -216,7 +216,7 @@ def test_a_follower_counts_as_waiting_when_its_leader_looked_not_when_that_was_w
     assert told(had_its_answer.state(0, 0, [0])) == []
 
 
-def test_a_follower_that_stands_still_or_is_gone_is_not(tmp_path: Path) -> None:
+def test_a_follower_that_stands_still_or_is_gone_is_not(tmp_path: Path):
     paused = keep(cluster(tmp_path / "paused"), "held").act(acts.PauseBroker(broker=1))
     gone = keep(cluster(tmp_path / "gone"), "held").close_session(0x11)
 
@@ -224,13 +224,13 @@ def test_a_follower_that_stands_still_or_is_gone_is_not(tmp_path: Path) -> None:
     assert told(gone.state(0, 0, [0])) == []
 
 
-def test_who_is_back_in_the_isr_is_dropped_no_longer(tmp_path: Path) -> None:
+def test_who_is_back_in_the_isr_is_dropped_no_longer(tmp_path: Path):
     build = keep(cluster(tmp_path / "run"), "held").state(0, 0, [0]).state(0, 0, [0, 1])
 
     assert told(build.state(-1, 1, [0])) == [(1, False, True)]
 
 
-def test_a_controller_s_election_drops_nobody_who_waits(tmp_path: Path) -> None:
+def test_a_controller_s_election_drops_nobody_who_waits(tmp_path: Path):
     build = keep(cluster(tmp_path / "run"), "held").state(-1, 1, [0])
 
     assert told(build) == []

@@ -14,7 +14,7 @@ from tests.support.run_builder import RunBuilder
 
 def test_a_seal_is_whole_on_the_disk_before_it_has_its_name(
     tmp_path: Path, on_disk: dict[str, bytes]
-) -> None:
+):
     run = RunBuilder(tmp_path / "run").run
 
     run.seal()
@@ -26,7 +26,7 @@ def test_a_seal_is_whole_on_the_disk_before_it_has_its_name(
 
 def test_a_run_whose_seal_the_disk_refuses_is_not_sealed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def refuse(_fd: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
@@ -42,7 +42,7 @@ def test_a_run_whose_seal_the_disk_refuses_is_not_sealed(
 
 def test_a_line_of_a_night_is_on_the_disk_when_the_next_run_begins(
     tmp_path: Path, on_disk: dict[str, bytes]
-) -> None:
+):
     file = tmp_path / "night.jsonl"
     for run in ("first", "second"):
         append_line(file, RunLine(run=run))

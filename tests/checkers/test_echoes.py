@@ -48,9 +48,7 @@ def difference(snapshot: str, what: str = "batches") -> Finding:
     )
 
 
-def test_an_answer_that_nothing_explains_is_one_finding_that_names_what_follows(
-    tmp_path: Path,
-) -> None:
+def test_an_answer_that_nothing_explains_is_one_finding_that_names_what_follows(tmp_path: Path):
     run = unpacked("2.8.2", tmp_path)
     prediction = with_another_acknowledgement(RunEvidence(run))
 
@@ -67,7 +65,7 @@ def test_an_answer_that_nothing_explains_is_one_finding_that_names_what_follows(
     assert read_judgement(run, run.judgements()[-1]).findings == results.findings
 
 
-def test_what_a_snapshot_shows_that_was_explained_before_stays_a_finding() -> None:
+def test_what_a_snapshot_shows_that_was_explained_before_stays_a_finding():
     findings = (OBSERVATION, difference("level"), difference("final"))
 
     told = with_consequences(findings, predicted(("level", 0), ("level", 1), ("final", 0)))
@@ -77,7 +75,7 @@ def test_what_a_snapshot_shows_that_was_explained_before_stays_a_finding() -> No
     assert told[0].evidence["consequences"] == ["final: broker 1: its batches differ"]
 
 
-def test_what_no_prediction_of_the_rest_says_stays_a_finding() -> None:
+def test_what_no_prediction_of_the_rest_says_stays_a_finding():
     safety = Finding(kind="divergence", snapshot="final", brokers=(0, 1), message="they differ")
     independent = difference("final", "high-watermark-observed"), difference("final", "directory")
     findings = (OBSERVATION, safety, *independent)
@@ -85,7 +83,7 @@ def test_what_no_prediction_of_the_rest_says_stays_a_finding() -> None:
     assert with_consequences(findings, predicted()) == findings
 
 
-def test_without_such_an_observation_every_difference_is_a_finding() -> None:
+def test_without_such_an_observation_every_difference_is_a_finding():
     findings = (difference("level"), difference("final"))
     explained = replace(predicted(), emptied_by=None)
 

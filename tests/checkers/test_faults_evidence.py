@@ -45,7 +45,7 @@ NAMES_USED_TWICE = [
 ]
 
 
-def test_a_name_that_is_used_again_is_another_fault_with_its_own_healing() -> None:
+def test_a_name_that_is_used_again_is_another_fault_with_its_own_healing():
     spans = acted_faults(NAMES_USED_TWICE)
 
     assert [(span.injected.fault, span.began, span.healed) for span in spans] == [
@@ -57,7 +57,7 @@ def test_a_name_that_is_used_again_is_another_fault_with_its_own_healing() -> No
     ]
 
 
-def test_a_fault_of_a_process_ends_when_the_process_is_started_and_not_with_its_recovery() -> None:
+def test_a_fault_of_a_process_ends_when_the_process_is_started_and_not_with_its_recovery():
     _, kill, _, expiry, stopped = acted_faults(NAMES_USED_TWICE)
 
     assert (kill.ended, kill.healed) == (27.68, 38.19)
@@ -68,7 +68,7 @@ def test_a_fault_of_a_process_ends_when_the_process_is_started_and_not_with_its_
     assert stopped.acted_at(1000.0)
 
 
-def test_a_broker_that_somebody_else_starts_is_down_no_longer() -> None:
+def test_a_broker_that_somebody_else_starts_is_down_no_longer():
     spans = acted_faults(
         [
             line(1.0, stop(2), 0),
@@ -84,7 +84,7 @@ def test_a_broker_that_somebody_else_starts_is_down_no_longer() -> None:
     assert [(span.ended, span.healed) for span in spans] == [(3.0, 6.0), (7.0, 8.0)]
 
 
-def test_a_bounce_leaves_nothing_and_faults_outside_of_steps_begin_with_their_own_act() -> None:
+def test_a_bounce_leaves_nothing_and_faults_outside_of_steps_begin_with_their_own_act():
     spans = acted_faults(
         [
             line(1.0, stop(2), -1),

@@ -49,7 +49,7 @@ def build(tmp_path: Path) -> RunBuilder:
     return RunBuilder(tmp_path / "run", release="3.9.1")
 
 
-def test_a_loop_that_a_record_ends_is_told_so(build: RunBuilder) -> None:
+def test_a_loop_that_a_record_ends_is_told_so(build: RunBuilder):
     for _ in range(ANSWERS):
         answer(build, error=OUT_OF_RANGE)
     answer(build, error=0, last_offset=3)
@@ -69,7 +69,7 @@ def test_a_loop_that_a_record_ends_is_told_so(build: RunBuilder) -> None:
 )
 def test_where_to_truncate_is_told_before_the_record(
     gets_a_record: bool, end: str, build: RunBuilder
-) -> None:
+):
     """A record gave the leader an epoch that it had lost; the follower truncates first."""
     for _ in range(ANSWERS):
         answer(build, error=OUT_OF_RANGE)
@@ -82,7 +82,7 @@ def test_where_to_truncate_is_told_before_the_record(
     assert finding.message.endswith(end)
 
 
-def test_a_loop_that_ends_without_a_record_is_told_with_its_time(build: RunBuilder) -> None:
+def test_a_loop_that_ends_without_a_record_is_told_with_its_time(build: RunBuilder):
     for _ in range(ANSWERS):
         answer(build, error=OUT_OF_RANGE)
     answer(build, error=0)
@@ -93,7 +93,7 @@ def test_a_loop_that_ends_without_a_record_is_told_with_its_time(build: RunBuild
     assert " for " in finding.message
 
 
-def test_a_loop_at_the_end_goes_on_to_the_end(build: RunBuilder) -> None:
+def test_a_loop_at_the_end_goes_on_to_the_end(build: RunBuilder):
     for _ in range(ANSWERS + 3):
         answer(build, error=OUT_OF_RANGE)
 
@@ -104,14 +104,14 @@ def test_a_loop_at_the_end_goes_on_to_the_end(build: RunBuilder) -> None:
 
 
 @pytest.mark.parametrize("between", [ANSWERS // 2, ANSWERS - 1])
-def test_fewer_in_a_row_are_no_loop(between: int, build: RunBuilder) -> None:
+def test_fewer_in_a_row_are_no_loop(between: int, build: RunBuilder):
     for number in range(ANSWERS + between):
         answer(build, error=0 if number == between else OUT_OF_RANGE)
 
     assert found(build) == []
 
 
-def test_what_is_refused_while_a_fault_acts_is_not_counted(build: RunBuilder) -> None:
+def test_what_is_refused_while_a_fault_acts_is_not_counted(build: RunBuilder):
     build.observe(Injected(name="hold", fault="Hold", lasting=True, before={}, effect={}))
     for _ in range(ANSWERS):
         answer(build, error=OUT_OF_RANGE)

@@ -37,7 +37,7 @@ def fingerprint(scenario: ScenarioAbout, finding: Finding = DIVERGENCE, **settle
 
 
 @pytest.mark.slow
-def test_the_stored_plays_of_a_scenario_share_the_fingerprint_of_each_kind(tmp_path: Path) -> None:
+def test_the_stored_plays_of_a_scenario_share_the_fingerprint_of_each_kind(tmp_path: Path):
     seen: dict[str, set[str]] = defaultdict(set)
     plays = [unpacked(release, tmp_path) for release in DIVERGING]
     plays.append(unpacked("whole-1.1.1", tmp_path))
@@ -53,7 +53,7 @@ def test_the_stored_plays_of_a_scenario_share_the_fingerprint_of_each_kind(tmp_p
 
 
 @pytest.mark.slow
-def test_stored_runs_of_two_scenarios_share_no_fingerprint(tmp_path: Path) -> None:
+def test_stored_runs_of_two_scenarios_share_no_fingerprint(tmp_path: Path):
     of_scenario: dict[str, set[str]] = defaultdict(set)
     for name, runs in (
         ("1.1.1", None),
@@ -75,7 +75,7 @@ def test_stored_runs_of_two_scenarios_share_no_fingerprint(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_no_two_entries_of_the_catalogue_share_a_fingerprint() -> None:
+def test_no_two_entries_of_the_catalogue_share_a_fingerprint():
     entries: dict[str, set[str]] = defaultdict(set)
     for entry in CATALOGUE.values():
         for case, release in itertools.product(entry.cases, entry.default_releases):
@@ -85,7 +85,7 @@ def test_no_two_entries_of_the_catalogue_share_a_fingerprint() -> None:
     assert [names for names in entries.values() if len(names) > 1 and names != SAME_STEPS] == []
 
 
-def test_the_number_of_records_and_the_release_change_no_fingerprint() -> None:
+def test_the_number_of_records_and_the_release_change_no_fingerprint():
     entry = CATALOGUE["KAFKA-6361"]
     made = {
         fingerprint(described(scenario_of(entry, case, release)))
@@ -95,7 +95,7 @@ def test_the_number_of_records_and_the_release_change_no_fingerprint() -> None:
     assert len(made) == 1
 
 
-def test_other_numbers_of_brokers_change_no_fingerprint_and_other_roles_do() -> None:
+def test_other_numbers_of_brokers_change_no_fingerprint_and_other_roles_do():
     scenario = described(scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
     renamed = from_json(ScenarioAbout, _renamed(json.loads(json.dumps(_plain(scenario)))))
     assert renamed != scenario
@@ -106,13 +106,13 @@ def test_other_numbers_of_brokers_change_no_fingerprint_and_other_roles_do() -> 
 
 
 @pytest.mark.parametrize("changed", [{"kind": "hole"}, {"evidence": {"what": "produce"}}])
-def test_another_kind_or_subject_is_another_bug(changed: dict[str, Any]) -> None:
+def test_another_kind_or_subject_is_another_bug(changed: dict[str, Any]):
     scenario = described(scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
     other = dataclasses.replace(DIVERGENCE, **changed)
     assert fingerprint(scenario, other) != fingerprint(scenario)
 
 
-def test_offsets_messages_and_snapshots_are_of_one_run_only() -> None:
+def test_offsets_messages_and_snapshots_are_of_one_run_only():
     scenario = described(scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
     other = dataclasses.replace(
         DIVERGENCE, first_offset=7, last_offset=9, snapshot="final", message="generation 59, not 58"
@@ -120,7 +120,7 @@ def test_offsets_messages_and_snapshots_are_of_one_run_only() -> None:
     assert fingerprint(scenario, other) == fingerprint(scenario)
 
 
-def test_a_drawn_schedule_counts_by_the_roles_that_brokers_have_at_the_end() -> None:
+def test_a_drawn_schedule_counts_by_the_roles_that_brokers_have_at_the_end():
     walk = ScenarioAbout(entry="chaos", steps=({"step": "Inject", "name": "a"},))
     other = ScenarioAbout(entry="chaos", steps=({"step": "Heal", "name": "b"},))
     shrunk = dataclasses.replace(walk, entry="shrunk")
@@ -133,7 +133,7 @@ def test_a_drawn_schedule_counts_by_the_roles_that_brokers_have_at_the_end() -> 
 
 
 @pytest.mark.slow
-def test_a_judgement_keeps_the_fingerprints(tmp_path: Path) -> None:
+def test_a_judgement_keeps_the_fingerprints(tmp_path: Path):
     run = unpacked("1.1.1", tmp_path)
     results = judge(run)
     write_judgement(run, results)
@@ -144,7 +144,7 @@ def test_a_judgement_keeps_the_fingerprints(tmp_path: Path) -> None:
     assert all(len(finding.fingerprint) == 12 for finding in stored.findings)
 
 
-def test_no_findings_have_no_fingerprints() -> None:
+def test_no_findings_have_no_fingerprints():
     assert with_fingerprints((), ScenarioAbout(), Outcome()) == ()
 
 

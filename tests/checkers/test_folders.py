@@ -30,7 +30,7 @@ def _left_by_a_killed_process(above: Path) -> Path:
     return Path(done.stdout.strip())
 
 
-def test_a_held_folder_is_in_use_and_goes_with_the_block(tmp_path: Path) -> None:
+def test_a_held_folder_is_in_use_and_goes_with_the_block(tmp_path: Path):
     with held(tmp_path / "new", "x-") as folder:
         assert folder.parent == tmp_path / "new"
         assert not is_abandoned(folder)
@@ -39,7 +39,7 @@ def test_a_held_folder_is_in_use_and_goes_with_the_block(tmp_path: Path) -> None
     assert not folder.exists()
 
 
-def test_a_folder_whose_owner_was_killed_is_abandoned_and_removed(tmp_path: Path) -> None:
+def test_a_folder_whose_owner_was_killed_is_abandoned_and_removed(tmp_path: Path):
     folder = _left_by_a_killed_process(tmp_path)
     assert is_abandoned(folder)
     assert remove_abandoned(folder)
@@ -47,9 +47,7 @@ def test_a_folder_whose_owner_was_killed_is_abandoned_and_removed(tmp_path: Path
     assert not remove_abandoned(folder)
 
 
-def test_a_folders_lock_is_held_until_it_is_let_go_and_asking_takes_it_from_nobody(
-    tmp_path: Path,
-) -> None:
+def test_a_folders_lock_is_held_until_it_is_let_go_and_asking_takes_it_from_nobody(tmp_path: Path):
     hold = Hold()
     assert not is_held(tmp_path)
     hold.take(tmp_path)
@@ -68,7 +66,7 @@ def test_a_folders_lock_is_held_until_it_is_let_go_and_asking_takes_it_from_nobo
     os.close(asking)
 
 
-def test_nobody_holds_what_a_killed_process_held(tmp_path: Path) -> None:
+def test_nobody_holds_what_a_killed_process_held(tmp_path: Path):
     code = "from kchaos.checkers.folders import *; import sys; Hold().take(Path(sys.argv[1])); "
     code += "print(is_held(Path(sys.argv[1]))); sys.stdout.flush(); os.kill(os.getpid(), 9)"
     command = [sys.executable, "-c", code, str(tmp_path)]
@@ -78,7 +76,7 @@ def test_nobody_holds_what_a_killed_process_held(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("namespaces")
-def test_an_owner_with_another_table_of_processes_is_seen_to_live(tmp_path: Path) -> None:
+def test_an_owner_with_another_table_of_processes_is_seen_to_live(tmp_path: Path):
     code = HOLD.format(then="sys.stdin.read()")
     own_table = ["unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"]
     with subprocess.Popen(
@@ -100,7 +98,7 @@ def test_an_owner_with_another_table_of_processes_is_seen_to_live(tmp_path: Path
 @pytest.mark.parametrize(
     "name", ["ö", "a:b", "a,b", "a\\b", "a b", "a%20b", "a\nb", "a*b", os.fsdecode(b"a\xff")]
 )
-def test_an_odd_path_is_reached_by_a_plain_one(tmp_path: Path, name: str) -> None:
+def test_an_odd_path_is_reached_by_a_plain_one(tmp_path: Path, name: str):
     odd = tmp_path / name
     odd.mkdir()
     (odd / "file").write_text("there")
@@ -112,12 +110,12 @@ def test_an_odd_path_is_reached_by_a_plain_one(tmp_path: Path, name: str) -> Non
     link.unlink()
 
 
-def test_a_plain_path_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_plain_path_is_left_as_it_is(tmp_path: Path):
     assert plain(tmp_path) == tmp_path
     assert plain(Path("x")) == Path.cwd() / "x"
 
 
-def test_a_link_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_that_leads_elsewhere_is_not_followed(tmp_path: Path):
     odd = tmp_path / "a:b"
     odd.mkdir()
     first = plain(odd)

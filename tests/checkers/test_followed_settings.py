@@ -39,21 +39,19 @@ _NEITHER = (".class", ".path", "location", "password", "sasl.", "ssl.", "authori
         ("metric.reporters", "", "not been examined"),
     ],
 )
-def test_a_setting_is_followed_or_it_is_said_what_it_changes(
-    name: str, value: str, why: str
-) -> None:
+def test_a_setting_is_followed_or_it_is_said_what_it_changes(name: str, value: str, why: str):
     said = not_followed(name, value)
     assert why in said
     assert bool(said) == bool(why)
 
 
-def test_retention_of_a_tiered_topic_is_followed() -> None:
+def test_retention_of_a_tiered_topic_is_followed():
     assert not_followed("local.retention.ms", "1000")
     assert not not_followed("local.retention.ms", "1000", is_tiered=True)
     assert not_followed("preallocate", "true", is_tiered=True)
 
 
-def test_every_name_in_the_lists_is_kafkas_and_in_one_of_them() -> None:
+def test_every_name_in_the_lists_is_kafkas_and_in_one_of_them():
     # Rates of throttles can be changed while brokers run, and not be set in a file.
     rates = (".throttled.rate", ".bytes.per.second")
     dynamic = {name for name in (*FOLLOWED, *LIMITED) if name.endswith(rates)}
@@ -63,16 +61,16 @@ def test_every_name_in_the_lists_is_kafkas_and_in_one_of_them() -> None:
     assert not (FOLLOWED | HARMLESS) & set(LIMITED)
 
 
-def test_every_topic_setting_is_in_a_list() -> None:
+def test_every_topic_setting_is_in_a_list():
     assert [name for name in TOPIC_SETTINGS if not is_listed(name)] == []
 
 
-def test_what_names_classes_files_or_secrets_is_in_no_list() -> None:
+def test_what_names_classes_files_or_secrets_is_in_no_list():
     listed = FOLLOWED | HARMLESS | set(LIMITED)
     assert [name for name in sorted(listed) if any(each in name for each in _NEITHER)] == []
 
 
-def test_kchaos_gives_its_brokers_nothing_that_the_model_does_not_follow() -> None:
+def test_kchaos_gives_its_brokers_nothing_that_the_model_does_not_follow():
     given = broker_defaults(release_of("4.1.2"), is_kraft=False, brokers=3)
     assert {name: why for name, value in given.items() if (why := not_followed(name, value))} == {}
 
@@ -86,7 +84,7 @@ def test_kchaos_gives_its_brokers_nothing_that_the_model_does_not_follow() -> No
         "<ul>\n<li><b>log.dirs</b>: text <b>bold</b></li>\n<li><b>port</b>: text",
     ],
 )
-def test_each_form_of_a_releases_own_table_is_read(table: str) -> None:
+def test_each_form_of_a_releases_own_table_is_read(table: str):
     assert names_in(table) == {"log.dirs", "port"}
 
 
@@ -102,7 +100,7 @@ def judged(path: Path, *znodes: tuple[str, dict[str, str]], **properties: str) -
     return judge(build.seal())
 
 
-def test_a_run_without_such_settings_conforms(tmp_path: Path) -> None:
+def test_a_run_without_such_settings_conforms(tmp_path: Path):
     results = judged(tmp_path / "run", num_io_threads="3")
     assert (results.conforms, results.safe) == (True, True), results.unknown
 
@@ -144,14 +142,14 @@ NOT_FOLLOWED = {
 @pytest.mark.parametrize(("znodes", "properties", "told"), NOT_FOLLOWED.values(), ids=NOT_FOLLOWED)
 def test_one_with_such_a_setting_is_unknown_by_name(
     znodes: list[Any], properties: dict[str, str], told: str, tmp_path: Path
-) -> None:
+):
     results = judged(tmp_path / "run", *znodes, **properties)
     assert results.conforms is None
     assert results.safe is True
     assert told in str(results.unknown)
 
 
-def test_what_a_broker_is_rolled_with_counts_too(tmp_path: Path) -> None:
+def test_what_a_broker_is_rolled_with_counts_too(tmp_path: Path):
     fault = {"fault": "RollBroker", "broker": 0, "properties": [["log.preallocate", "true"]]}
     build = clean_snapshot(clean_run(tmp_path / "run"))
     build.steps.append({"step": "IfPossible", "do": {"step": "Inject", "fault": fault}})

@@ -37,13 +37,13 @@ def foreign(*batches: BatchEvidence, **fields: Any) -> list[tuple[int, int]]:
     ]
 
 
-def test_what_kchaos_wrote_is_nobody_elses() -> None:
+def test_what_kchaos_wrote_is_nobody_elses():
     assert foreign(OURS) == []
     assert foreign(batch(0, -1, "a", magic=1), batch(1, -1, "b", magic=1)) == []
     assert foreign(replace(OURS, payload=None)) == []
 
 
-def test_batches_that_no_produce_explains_are_one_finding_with_their_producers() -> None:
+def test_batches_that_no_produce_explains_are_one_finding_with_their_producers():
     held = evidence(replica(0, OURS, THEIRS, MARKER), replica(1, OURS, THEIRS), operations=WRITTEN)
 
     (finding,) = foreign_batches(held, OBSERVED)
@@ -54,24 +54,24 @@ def test_batches_that_no_produce_explains_are_one_finding_with_their_producers()
     assert list(foreign_batches(held, PREDICTED)) == []
 
 
-def test_a_partition_to_which_kchaos_never_wrote_is_somebody_elses() -> None:
+def test_a_partition_to_which_kchaos_never_wrote_is_somebody_elses():
     assert foreign(THEIRS, operations=()) == [(2, 2)]
 
 
-def test_records_of_a_produce_whose_offset_nobody_knows_are_kchaos_own() -> None:
+def test_records_of_a_produce_whose_offset_nobody_knows_are_kchaos_own():
     lost = acknowledged("late", -1, "mine", outcome="info", promised=False)
 
     assert foreign(OURS, THEIRS, operations=(*WRITTEN, lost)) == []
 
 
-def test_what_a_log_cleaner_left_of_a_produce_is_kchaos_own() -> None:
+def test_what_a_log_cleaner_left_of_a_produce_is_kchaos_own():
     left = replace(batch(1, 0, "b", crc=5), base_offset=0, payload="00")
 
     assert foreign(left) == [(0, 1)]
     assert foreign(left, cleaned_until=2) == []
 
 
-def test_what_others_keys_let_a_cleaner_remove_is_in_doubt() -> None:
+def test_what_others_keys_let_a_cleaner_remove_is_in_doubt():
     """Nobody knows the keys of others."""
     keyed = acknowledged("keyed", 2, "old", keys=("k",))
     full = (OURS, batch(2, 0, "old"), batch(3, 0, "mine"), batch(4, 0, "other"))
@@ -89,7 +89,7 @@ def test_what_others_keys_let_a_cleaner_remove_is_in_doubt() -> None:
     assert said(*lost, cleaned_until=4) == {"in-doubt"}
 
 
-def test_what_differs_in_the_epoch_in_which_kchaos_got_that_offset_is_no_foreign_write() -> None:
+def test_what_differs_in_the_epoch_in_which_kchaos_got_that_offset_is_no_foreign_write():
     changed = batch(0, 0, "x", "y")
     two = evidence(replica(0, OURS), replica(1, changed), operations=WRITTEN)
     later = evidence(replica(0, OURS), replica(1, batch(0, 1, "x", "y")), operations=WRITTEN)
@@ -100,7 +100,7 @@ def test_what_differs_in_the_epoch_in_which_kchaos_got_that_offset_is_no_foreign
     ]
 
 
-def test_a_client_that_imitates_kchaos_is_somebody_else_where_addresses_were_given() -> None:
+def test_a_client_that_imitates_kchaos_is_somebody_else_where_addresses_were_given():
     again = batch(2, 0, "a", "b")
     waiting = acknowledged("late", -1, "mine", outcome="info", promised=False)
     with_id = replace(THEIRS, producer_id=3, marks="producer 3, 0, 0")
@@ -113,7 +113,7 @@ def test_a_client_that_imitates_kchaos_is_somebody_else_where_addresses_were_giv
     ]
 
 
-def test_marks_are_nobodys_only_in_a_batch_of_kchaos_own() -> None:
+def test_marks_are_nobodys_only_in_a_batch_of_kchaos_own():
     marked = evidence(
         replica(0, replace(OURS, marks="headers"), MARKER), operations=WRITTEN, isr=(0,)
     )
@@ -123,7 +123,7 @@ def test_marks_are_nobodys_only_in_a_batch_of_kchaos_own() -> None:
     ]
 
 
-def test_headers_are_expected_where_the_history_has_them() -> None:
+def test_headers_are_expected_where_the_history_has_them():
     headed = [replace(operation, has_headers=True) for operation in WRITTEN]
     for marks, expected in (("headers", []), ("headers, transaction", ["not-as-sent"])):
         marked = evidence(
@@ -153,7 +153,7 @@ def shown_at_links(build: RunBuilder) -> list[tuple[str, list[list[int]]]]:
     ]
 
 
-def test_fetches_of_what_kchaos_wrote_show_nobody_else(tmp_path: Path) -> None:
+def test_fetches_of_what_kchaos_wrote_show_nobody_else(tmp_path: Path):
     build = clean_run(tmp_path / "run")
     fetched(build, asked=0, to=10, high_watermark=0)
     fetched(build, asked=11, high_watermark=11)
@@ -163,7 +163,7 @@ def test_fetches_of_what_kchaos_wrote_show_nobody_else(tmp_path: Path) -> None:
 
 def test_a_record_that_only_a_link_saw_is_somebody_elses_though_kchaos_wrote_there_later(
     tmp_path: Path,
-) -> None:
+):
     build = clean_run(tmp_path / "run")
     fetched(build, asked=0, to=11)
     build.produce("later", 0, ["later"], acks=-1, base_offset=11)
@@ -172,7 +172,7 @@ def test_a_record_that_only_a_link_saw_is_somebody_elses_though_kchaos_wrote_the
     assert shown_at_links(build) == [("at the links", [[11, 11]])]
 
 
-def test_a_record_that_nobody_knows_of_may_be_kchaos_own_that_got_no_answer(tmp_path: Path) -> None:
+def test_a_record_that_nobody_knows_of_may_be_kchaos_own_that_got_no_answer(tmp_path: Path):
     build = clean_run(tmp_path / "run")
     build.produce("refused", 0, ["one"], acks=-1, error="REQUEST_TIMED_OUT", error_code=7)
     fetched(build, asked=0, to=11)
@@ -183,14 +183,14 @@ def test_a_record_that_nobody_knows_of_may_be_kchaos_own_that_got_no_answer(tmp_
 @pytest.mark.parametrize("seen", [{"asked": 13}, {"asked": 0, "high_watermark": 13}])
 def test_an_offset_beyond_all_that_kchaos_sent_shows_somebody_else(
     seen: dict[str, int], tmp_path: Path
-) -> None:
+):
     build = clean_run(tmp_path / "run")
     fetched(build, **seen)
 
     assert shown_at_links(build) == [("at the links", [[11, 12]])]
 
 
-def test_an_acknowledgement_beyond_all_that_kchaos_sent_shows_somebody_else(tmp_path: Path) -> None:
+def test_an_acknowledgement_beyond_all_that_kchaos_sent_shows_somebody_else(tmp_path: Path):
     build = clean_run(tmp_path / "run")
     build.produce("later", 0, ["later"], acks=-1, base_offset=14)
 
@@ -212,7 +212,7 @@ def with_others(path: Path, *, on_follower: str = "mine", lacks_ours: bool = Fal
     return judge(build.seal())
 
 
-def test_a_healthy_run_with_a_foreign_write_is_unknown_with_one_note(tmp_path: Path) -> None:
+def test_a_healthy_run_with_a_foreign_write_is_unknown_with_one_note(tmp_path: Path):
     results = with_others(tmp_path / "run")
 
     assert (results.conforms, results.safe, results.expected) == (None, None, False)
@@ -224,14 +224,14 @@ def test_a_healthy_run_with_a_foreign_write_is_unknown_with_one_note(tmp_path: P
     assert finding.message in results.unknown
 
 
-def test_replicas_that_differ_are_unsafe_whoever_wrote(tmp_path: Path) -> None:
+def test_replicas_that_differ_are_unsafe_whoever_wrote(tmp_path: Path):
     results = with_others(tmp_path / "run", on_follower="else")
 
     assert (results.conforms, results.safe) == (None, False)
     assert {finding.kind for finding in results.findings} == {"divergence", "foreign-write"}
 
 
-def test_a_lost_record_of_kchaos_own_is_unsafe_whoever_else_wrote(tmp_path: Path) -> None:
+def test_a_lost_record_of_kchaos_own_is_unsafe_whoever_else_wrote(tmp_path: Path):
     results = with_others(tmp_path / "run", lacks_ours=True)
 
     assert (results.conforms, results.safe) == (None, False)
@@ -244,7 +244,7 @@ def given(build: RunBuilder) -> RunBuilder:
     return build
 
 
-def test_without_links_nobody_knows_what_a_client_with_the_addresses_lost(tmp_path: Path) -> None:
+def test_without_links_nobody_knows_what_a_client_with_the_addresses_lost(tmp_path: Path):
     closed = judge(clean_snapshot(clean_run(tmp_path / "closed")).seal())
     opened = judge(clean_snapshot(given(clean_run(tmp_path / "open"))).seal())
 

@@ -23,14 +23,14 @@ def message(offset: int, attributes: int) -> bytes:
     return struct.pack(">qiIbbii", offset, 14, 0, 0, attributes, -1, -1)
 
 
-def test_whole_entries_are_given_with_their_places_offsets_and_leader_epochs() -> None:
+def test_whole_entries_are_given_with_their_places_offsets_and_leader_epochs():
     assert list(entries(memoryview(BATCHES), len(BATCHES))) == [
         EntryPlace(0, FIRST_BYTES, 2, 0, 1, 1, False),
         EntryPlace(FIRST_BYTES, len(BATCHES) - FIRST_BYTES, 2, 2, 2, 3, False),
     ]
 
 
-def test_a_message_of_an_old_set_may_wrap_others() -> None:
+def test_a_message_of_an_old_set_may_wrap_others():
     content = message(4, 0) + message(9, 1)
     assert list(entries(memoryview(content), len(content))) == [
         EntryPlace(0, 26, 0, 4, 4, None, False),
@@ -50,18 +50,18 @@ def test_a_message_of_an_old_set_may_wrap_others() -> None:
 )
 def test_an_entry_counts_if_it_is_whole_and_its_header_at_hand(
     at_hand: int, size_bytes: int, counted: int
-) -> None:
+):
     assert len(list(entries(memoryview(BATCHES)[:at_hand], size_bytes))) == counted
 
 
 @pytest.mark.parametrize(
     ("data", "value"), [(b"\0", 0), (b"\1", -1), (b"\xac\2", 150), (b"\xff" * 9 + b"\1", -(2**63))]
 )
-def test_a_zigzag_varint_is_read_to_its_end(data: bytes, value: int) -> None:
+def test_a_zigzag_varint_is_read_to_its_end(data: bytes, value: int):
     assert read_varint(data + b"rest", 0) == (value, len(data))
 
 
-def test_a_varint_that_does_not_end_is_malformed_and_one_that_is_cut_short_is_not_there() -> None:
+def test_a_varint_that_does_not_end_is_malformed_and_one_that_is_cut_short_is_not_there():
     with pytest.raises(MalformedError, match="more than 64 bits"):
         read_varint(b"\x80" * 11, 0)
     with pytest.raises(MalformedError, match="more than 32 bits"):
@@ -70,7 +70,7 @@ def test_a_varint_that_does_not_end_is_malformed_and_one_that_is_cut_short_is_no
         read_varint(b"\x80\x80", 0)
 
 
-def test_a_nullable_field_is_null_empty_or_as_long_as_it_says() -> None:
+def test_a_nullable_field_is_null_empty_or_as_long_as_it_says():
     assert take_nullable(b"abc", 1, -1) == (None, 1)
     assert take_nullable(b"abc", 1, 0) == (b"", 1)
     assert take_nullable(b"abc", 1, 2) == (b"bc", 3)

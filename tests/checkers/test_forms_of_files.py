@@ -19,7 +19,7 @@ from tests.golden.stored import unpacked
 from tests.support.clean_runs import clean_run, clean_snapshot, unknown_of
 
 
-def test_what_was_read_is_what_the_seal_is_compared_with(tmp_path: Path) -> None:
+def test_what_was_read_is_what_the_seal_is_compared_with(tmp_path: Path):
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
     evidence = RunEvidence(run).read()
     assert evidence.files.broken_seal() == ()
@@ -34,9 +34,7 @@ def test_what_was_read_is_what_the_seal_is_compared_with(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["run.json", "manifest.json"])
-def test_a_run_or_seal_of_another_format_is_refused_by_its_number(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_run_or_seal_of_another_format_is_refused_by_its_number(name: str, tmp_path: Path):
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
     file = run.path / name
     content = json.loads(file.read_text())
@@ -58,7 +56,7 @@ def compressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
 
 def test_a_run_with_compressed_lines_is_judged_as_one_without(
     compressed: RunDirectory, tmp_path: Path
-) -> None:
+):
     plain = clean_snapshot(clean_run(tmp_path / "plain")).seal()
 
     assert (compressed.path / "history.jsonl.gz").is_file()
@@ -82,7 +80,7 @@ def test_damaged_compressed_lines_are_named(
     expected: str,
     compressed: RunDirectory,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.setattr(opening, "MOST_LINE_BYTES", 1000)
     file = compressed.path / "history.jsonl.gz"
     file.write_bytes(damage(file.read_bytes()))
@@ -93,14 +91,14 @@ def test_damaged_compressed_lines_are_named(
 
 def test_lines_that_compress_too_well_are_refused(
     compressed: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(opening, "MOST_LINES_BYTES", 100)
 
     with pytest.raises(CheckError, match=r"history\.jsonl\.gz has lines of more than 100 bytes"):
         [*RunEvidence(compressed).history]
 
 
-def test_a_line_of_a_compressed_file_is_named_with_the_file(compressed: RunDirectory) -> None:
+def test_a_line_of_a_compressed_file_is_named_with_the_file(compressed: RunDirectory):
     file = compressed.path / "history.jsonl.gz"
     first, *others = gzip.decompress(file.read_bytes()).splitlines(keepends=True)
     file.write_bytes(gzip.compress(b"".join([first, b"[]\n", *others])))
@@ -138,7 +136,7 @@ def _sealed_again(run: RunDirectory) -> RunDirectory:
 )
 def test_a_run_that_lacks_what_is_written_of_every_run_is_unknown_and_names_it(
     name: str, field: str, tmp_path: Path
-) -> None:
+):
     run = unpacked("1.1.1", tmp_path)
     _rewrite(run.path / name, lambda value: value.pop(field, None))
 
@@ -150,7 +148,7 @@ def test_a_run_that_lacks_what_is_written_of_every_run_is_unknown_and_names_it(
 
 
 @pytest.mark.slow
-def test_each_field_of_a_broker_in_a_snapshot_must_be_there(tmp_path: Path) -> None:
+def test_each_field_of_a_broker_in_a_snapshot_must_be_there(tmp_path: Path):
     run = unpacked("2.0.1", tmp_path)
     name = "snapshots/level/snapshot.json"
     _rewrite(run.path / name, lambda value: value["brokers"]["1"].update(read_from=None))
@@ -162,9 +160,7 @@ def test_each_field_of_a_broker_in_a_snapshot_must_be_there(tmp_path: Path) -> N
     assert f"{name} lacks 'brokers: 2: files'" in said
 
 
-def test_an_act_or_a_field_of_it_that_this_model_does_not_know_is_unknown_and_named(
-    tmp_path: Path,
-) -> None:
+def test_an_act_or_a_field_of_it_that_this_model_does_not_know_is_unknown_and_named(tmp_path: Path):
     build = clean_snapshot(clean_run(tmp_path / "run"))
     action = {"event": "PauseBroker", "broker": 1, "mode": 1}
     number = len((build.run.path / "actions.jsonl").read_text().splitlines()) + 1
@@ -176,7 +172,7 @@ def test_an_act_or_a_field_of_it_that_this_model_does_not_know_is_unknown_and_na
 
 
 @pytest.mark.slow
-def test_a_judgement_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_a_judgement_comes_back_as_it_was_written(tmp_path: Path):
     run = unpacked("2.0.1", tmp_path)
     results = judge(run)
     folder = write_judgement(run, results)
@@ -184,9 +180,7 @@ def test_a_judgement_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert read_judgement(run, folder.name) == results
 
 
-def test_a_judgement_that_this_kchaos_cannot_read_is_refused_with_what_to_do(
-    tmp_path: Path,
-) -> None:
+def test_a_judgement_that_this_kchaos_cannot_read_is_refused_with_what_to_do(tmp_path: Path):
     run = unpacked("2.0.1", tmp_path)
     folder = write_judgement(run, judge(run))
     (folder / "findings.jsonl").write_text('{"kind": "of-a-later-kchaos", "message": ""}\n')

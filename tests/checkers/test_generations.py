@@ -92,7 +92,7 @@ def last(build: RunBuilder) -> Any:
     return control[-1]
 
 
-def test_a_generation_is_a_registration_and_lasts_until_it_is_gone(tmp_path: Path) -> None:
+def test_a_generation_is_a_registration_and_lasts_until_it_is_gone(tmp_path: Path):
     build = two_generations(tmp_path / "run")
     build.write_zookeeper()
     registrations = generations(RunEvidence(build.run).events)
@@ -103,7 +103,7 @@ def test_a_generation_is_a_registration_and_lasts_until_it_is_gone(tmp_path: Pat
     assert second.until is None
 
 
-def test_a_request_with_the_epoch_of_an_earlier_generation_is_late(tmp_path: Path) -> None:
+def test_a_request_with_the_epoch_of_an_earlier_generation_is_late(tmp_path: Path):
     build = two_generations(tmp_path / "run")
     asked(build, "StopReplica", number=2, broker_epoch=3, error_code=77)
     newest = last(build)
@@ -115,7 +115,7 @@ def test_a_request_with_the_epoch_of_an_earlier_generation_is_late(tmp_path: Pat
     )
 
 
-def test_a_request_with_the_present_epoch_is_not_late(tmp_path: Path) -> None:
+def test_a_request_with_the_present_epoch_is_not_late(tmp_path: Path):
     build = two_generations(tmp_path / "run")
     asked(build, "StopReplica", number=2, broker_epoch=8)
     newest = last(build)
@@ -125,7 +125,7 @@ def test_a_request_with_the_present_epoch_is_not_late(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("after_s", "is_late"), [(0.4, False), (1.5, True)])
 def test_a_process_that_registers_again_may_not_have_heard_of_it_for_a_moment(
     after_s: float, is_late: bool, tmp_path: Path
-) -> None:
+):
     build = two_generations(tmp_path / "run")
     build.close_session(0x12).register(1, 0x13)
     asked(build, "StopReplica", number=2, broker_epoch=8, wall_time_s=build.clock + after_s)
@@ -134,7 +134,7 @@ def test_a_process_that_registers_again_may_not_have_heard_of_it_for_a_moment(
     assert newest.predicted_error_code == (77 if is_late else 0)
 
 
-def test_what_kchaos_made_is_late_by_its_own_account(tmp_path: Path) -> None:
+def test_what_kchaos_made_is_late_by_its_own_account(tmp_path: Path):
     build = two_generations(tmp_path / "run", "2.1.1")
     asked(build, "StopReplica", number=2, client_id=STALE_CLIENT_ID)
     made(build)
@@ -143,7 +143,7 @@ def test_what_kchaos_made_is_late_by_its_own_account(tmp_path: Path) -> None:
     assert (newest.broker_epoch, newest.predicted_error_code) == (None, 0)
 
 
-def test_a_request_that_a_hold_kept_over_a_bounce_is_late(tmp_path: Path) -> None:
+def test_a_request_that_a_hold_kept_over_a_bounce_is_late(tmp_path: Path):
     build = two_generations(tmp_path / "run", "2.1.1")
 
     def bounce() -> None:
@@ -162,7 +162,7 @@ def test_a_request_that_a_hold_kept_over_a_bounce_is_late(tmp_path: Path) -> Non
 )
 def test_a_request_that_is_sent_again_to_the_next_generation_is_late(
     tmp_path: Path, connection: int, number: int, words: dict[str, Any], is_late: bool
-) -> None:
+):
     build = two_generations(tmp_path / "run", "2.1.1")
     asked(build, "StopReplica", number=7, connection=1, is_answered=False)
     build.close_session(0x12)
@@ -171,13 +171,13 @@ def test_a_request_that_is_sent_again_to_the_next_generation_is_late(
     assert last(build).is_late == is_late
 
 
-def test_an_ordinary_request_without_an_epoch_is_never_called_late(tmp_path: Path) -> None:
+def test_an_ordinary_request_without_an_epoch_is_never_called_late(tmp_path: Path):
     build = two_generations(tmp_path / "run", "2.1.1")
     asked(build, "StopReplica", number=2)
     assert not last(build).is_late
 
 
-def test_a_controlled_shutdown_is_about_the_broker_that_sends_it(tmp_path: Path) -> None:
+def test_a_controlled_shutdown_is_about_the_broker_that_sends_it(tmp_path: Path):
     build = two_generations(tmp_path / "run")
     asked(build, "ControlledShutdown", number=2, broker_epoch=3, error_code=77, client_id="1")
     newest = last(build)
@@ -185,14 +185,14 @@ def test_a_controlled_shutdown_is_about_the_broker_that_sends_it(tmp_path: Path)
     assert newest.predicted_error_code == 77
 
 
-def test_a_new_process_that_no_request_named_was_never_told(tmp_path: Path) -> None:
+def test_a_new_process_that_no_request_named_was_never_told(tmp_path: Path):
     build = two_generations(tmp_path / "run")
     build.write_zookeeper()
     facts = RunEvidence(build.run)
     assert never_informed(facts.control, facts.events, T, (0, 1)) == (0, 1)
 
 
-def test_a_new_process_that_was_told_or_refused_all_is_told_apart(tmp_path: Path) -> None:
+def test_a_new_process_that_was_told_or_refused_all_is_told_apart(tmp_path: Path):
     told = two_generations(tmp_path / "told")
     asked(told, "LeaderAndIsr", number=2, broker_epoch=8)
     refused = two_generations(tmp_path / "refused")
@@ -203,7 +203,7 @@ def test_a_new_process_that_was_told_or_refused_all_is_told_apart(tmp_path: Path
         assert never_informed(facts.control, facts.events, T, (1,)) == expected
 
 
-def test_without_links_nothing_is_said(tmp_path: Path) -> None:
+def test_without_links_nothing_is_said(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").register(1, 0x11)
     build.write_zookeeper()
     facts = RunEvidence(build.run)
@@ -214,7 +214,7 @@ def test_without_links_nothing_is_said(tmp_path: Path) -> None:
 # -- Questions for leader epochs at the links, where a fetch session leaves something out --
 
 
-def test_a_fetch_that_the_links_did_not_record_asks_what_its_session_has(tmp_path: Path) -> None:
+def test_a_fetch_that_the_links_did_not_record_asks_what_its_session_has(tmp_path: Path):
     """It names no partition, so nobody recorded it; its answer says that the logs diverge."""
     build = RunBuilder(tmp_path / "run", release="3.9.1")
     asked = {

@@ -22,9 +22,7 @@ def answered(leader_epoch: int | None, end_offset: int, error_code: int = 0) -> 
     return {"partitions": [ABOUT | answer]}
 
 
-def test_an_operation_has_its_records_from_the_start_and_its_offset_from_the_end(
-    tmp_path: Path,
-) -> None:
+def test_an_operation_has_its_records_from_the_start_and_its_offset_from_the_end(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").produce("p", 0, ["x", "y"], acks=-1, base_offset=5)
 
     (operation,) = RunEvidence(build.run).operations
@@ -38,14 +36,14 @@ def test_an_operation_has_its_records_from_the_start_and_its_offset_from_the_end
     assert operation.payloads == (record_payload("x"), record_payload("y"))
 
 
-def test_an_operation_that_nothing_ended_is_pending(tmp_path: Path) -> None:
+def test_an_operation_that_nothing_ended_is_pending(tmp_path: Path):
     build = RunBuilder(tmp_path / "run")
     build.history("p", "invoke", function="produce", broker=0, acks=1, records=["x"], **ABOUT)
 
     assert RunEvidence(build.run).operations[0].outcome == "pending"
 
 
-def test_a_read_has_the_records_that_it_got(tmp_path: Path) -> None:
+def test_a_read_has_the_records_that_it_got(tmp_path: Path):
     build = RunBuilder(tmp_path / "run")
     build.history("r", "invoke", function="read", broker=0, **ABOUT)
     build.history(
@@ -58,14 +56,14 @@ def test_a_read_has_the_records_that_it_got(tmp_path: Path) -> None:
     assert operation.payloads == (record_payload("x"),)
 
 
-def test_an_end_without_a_start_is_named_with_its_line(tmp_path: Path) -> None:
+def test_an_end_without_a_start_is_named_with_its_line(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").history("p", "ok", base_offset=0)
 
     with pytest.raises(ScenarioDataError, match=r"history\.jsonl:1 "):
         RunEvidence(build.run).read()
 
 
-def test_a_round_joins_question_and_answer(tmp_path: Path) -> None:
+def test_a_round_joins_question_and_answer(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
 
     assert RunEvidence(build.run).rounds == (
@@ -81,7 +79,7 @@ def test_a_round_joins_question_and_answer(tmp_path: Path) -> None:
     )
 
 
-def test_only_an_answer_that_arrived_without_error_is_a_round(tmp_path: Path) -> None:
+def test_only_an_answer_that_arrived_without_error_is_a_round(tmp_path: Path):
     build = RunBuilder(tmp_path / "run")
     build.link(correlation_id=1, detail=asked(2))
     build.link(correlation_id=1, direction="response", detail=answered(-1, -1, error_code=6))
@@ -99,7 +97,7 @@ def test_only_an_answer_that_arrived_without_error_is_a_round(tmp_path: Path) ->
     assert [(each.requested_epoch, each.end_offset) for each in rounds] == [(3, 8)]
 
 
-def test_a_diverging_epoch_in_a_fetch_response_is_a_round(tmp_path: Path) -> None:
+def test_a_diverging_epoch_in_a_fetch_response_is_a_round(tmp_path: Path):
     build = RunBuilder(tmp_path / "run")
     fetch = {"api_key": 1, "api": "Fetch"}
     asked_for = ABOUT | {"fetch_offset": 12, "last_fetched_epoch": 2}
@@ -121,7 +119,7 @@ def test_a_diverging_epoch_in_a_fetch_response_is_a_round(tmp_path: Path) -> Non
     ] == [(2, 1, 11, True)]
 
 
-def test_an_answer_tells_whether_it_has_news_of_an_internal_topic(tmp_path: Path) -> None:
+def test_an_answer_tells_whether_it_has_news_of_an_internal_topic(tmp_path: Path):
     build = RunBuilder(tmp_path / "run")
     nothing = ABOUT | {"error_code": 0, "high_watermark": 11}
     internal = nothing | {"topic": "__consumer_offsets"}
@@ -146,7 +144,7 @@ def test_an_answer_tells_whether_it_has_news_of_an_internal_topic(tmp_path: Path
     ]
 
 
-def test_a_large_answer_says_what_links_read_of_it_while_its_rest_passed(tmp_path: Path) -> None:
+def test_a_large_answer_says_what_links_read_of_it_while_its_rest_passed(tmp_path: Path):
     build = RunBuilder(tmp_path / "run")
     head = ABOUT | {"error_code": 0, "high_watermark": 3, "base_offset": 3, "last_offset": 3}
     answer = {"api_key": 1, "api": "Fetch", "direction": "response"}
@@ -175,5 +173,5 @@ def test_a_large_answer_says_what_links_read_of_it_while_its_rest_passed(tmp_pat
     assert rests == [((4, 4, 1),), ((4, 4, 1),), ()]
 
 
-def test_without_links_rounds_are_unknown(tmp_path: Path) -> None:
+def test_without_links_rounds_are_unknown(tmp_path: Path):
     assert RunEvidence(RunBuilder(tmp_path / "run").run).rounds is None

@@ -54,9 +54,7 @@ def evidence_in(folder: Path) -> set[Path]:
 
 
 @pytest.mark.usefixtures("quick_search")
-def test_each_bad_run_is_a_line_with_its_reason_and_nothing_is_written_elsewhere(
-    tmp_path: Path,
-) -> None:
+def test_each_bad_run_is_a_line_with_its_reason_and_nothing_is_written_elsewhere(tmp_path: Path):
     folder = tmp_path / "runs"
     for name in ("a-good-one", "z-good-one"):
         kafka_6361(folder / name, "n20", "2.0.1")
@@ -87,7 +85,7 @@ def test_each_bad_run_is_a_line_with_its_reason_and_nothing_is_written_elsewhere
 
 def test_a_judge_that_fails_over_one_run_ends_no_other_run_s_judging(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     for name in ("a-bad", "b-undrawn", "z-good"):
         kafka_6361(tmp_path / name, "n20", "2.0.1")
 

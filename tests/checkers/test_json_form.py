@@ -32,7 +32,7 @@ class Outer:
             raise ValueError("time is before 1970")
 
 
-def test_a_value_comes_back_as_it_was() -> None:
+def test_a_value_comes_back_as_it_was():
     value = Outer(
         time=1.5,
         flag=True,
@@ -71,18 +71,18 @@ def test_a_value_comes_back_as_it_was() -> None:
         ({"time": -1}, "time is before 1970"),
     ],
 )
-def test_what_has_another_shape_is_refused_by_its_place(value: Any, told: str) -> None:
+def test_what_has_another_shape_is_refused_by_its_place(value: Any, told: str):
     with pytest.raises(ShapeError) as raised:
         from_json(Outer, value)
 
     assert str(raised.value) == told
 
 
-def test_more_fields_are_passed_over_where_that_is_allowed() -> None:
+def test_more_fields_are_passed_over_where_that_is_allowed():
     value = {"time": 1, "more": 1, "inner": [{"offset": 1, "more": 1}]}
 
     assert from_json(Outer, value, allow_more=True) == Outer(time=1, inner=(Inner(offset=1),))
 
 
-def test_a_field_that_is_given_is_not_read() -> None:
+def test_a_field_that_is_given_is_not_read():
     assert from_json(Outer, {"anything": 1}, time=2.0, anything=3) == Outer(time=2.0, anything=3)

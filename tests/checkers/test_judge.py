@@ -30,7 +30,7 @@ def of_kind(results: Results, kind: str) -> list[Finding]:
     return [finding for finding in results.findings if finding.kind == kind]
 
 
-def test_stopped_replication_shows_where_the_logs_part(tmp_path: Path) -> None:
+def test_stopped_replication_shows_where_the_logs_part(tmp_path: Path):
     results = judge(kafka_6361(tmp_path / "run", "n15", "1.1.1"))
 
     (stopped,) = of_kind(results, "replication-stopped")
@@ -38,7 +38,7 @@ def test_stopped_replication_shows_where_the_logs_part(tmp_path: Path) -> None:
     assert stopped.evidence["ends"] == {"0": 32, "1": 16}
 
 
-def test_a_divergence_shows_both_headers_and_where_they_are(tmp_path: Path) -> None:
+def test_a_divergence_shows_both_headers_and_where_they_are(tmp_path: Path):
     results = judge(kafka_6361(tmp_path / "run", "n20", "1.1.1"))
 
     (divergence,) = of_kind(results, "divergence")
@@ -52,7 +52,7 @@ def with_an_epoch_round_that_nobody_predicts(path: Path, release: str) -> Result
     return judge(clean_snapshot(build).seal())
 
 
-def test_not_as_predicted_is_red_only_on_a_release_that_was_compared(tmp_path: Path) -> None:
+def test_not_as_predicted_is_red_only_on_a_release_that_was_compared(tmp_path: Path):
     compared = with_an_epoch_round_that_nobody_predicts(tmp_path / "1.1.1", "1.1.1")
     not_compared = with_an_epoch_round_that_nobody_predicts(tmp_path / "1.1.2", "1.1.2")
 
@@ -63,15 +63,13 @@ def test_not_as_predicted_is_red_only_on_a_release_that_was_compared(tmp_path: P
     assert of_kind(not_compared, "not-as-predicted")
 
 
-def test_a_run_that_is_as_predicted_conforms_on_any_release(tmp_path: Path) -> None:
+def test_a_run_that_is_as_predicted_conforms_on_any_release(tmp_path: Path):
     results = judge(clean_snapshot(clean_run(tmp_path / "run", release="1.1.2")).seal())
 
     assert (results.conforms, results.safe, results.expected) == (True, True, True)
 
 
-def test_replicas_that_diverge_are_unsafe_also_on_a_release_that_was_not_compared(
-    tmp_path: Path,
-) -> None:
+def test_replicas_that_diverge_are_unsafe_also_on_a_release_that_was_not_compared(tmp_path: Path):
     build = clean_run(tmp_path / "run", release="1.1.2")
     build.snapshot("final", {0: [BOTH], 1: [(0, 0, values("other", 11))]}, high_watermarks={0: 11})
 
@@ -81,7 +79,7 @@ def test_replicas_that_diverge_are_unsafe_also_on_a_release_that_was_not_compare
     assert of_kind(results, "divergence")[0].last_offset == 10
 
 
-def test_a_clean_run_conforms_is_safe_and_has_no_finding(tmp_path: Path) -> None:
+def test_a_clean_run_conforms_is_safe_and_has_no_finding(tmp_path: Path):
     results = judge(clean_snapshot(clean_run(tmp_path / "run")).seal())
 
     assert results.findings == ()
@@ -92,7 +90,7 @@ def test_a_clean_run_conforms_is_safe_and_has_no_finding(tmp_path: Path) -> None
     )
 
 
-def test_an_unsealed_run_is_unknown(tmp_path: Path) -> None:
+def test_an_unsealed_run_is_unknown(tmp_path: Path):
     build = clean_snapshot(clean_run(tmp_path / "run"))
     build.write_zookeeper()
 
@@ -102,7 +100,7 @@ def test_an_unsealed_run_is_unknown(tmp_path: Path) -> None:
     assert "did not finish" in told
 
 
-def test_that_a_run_did_not_end_is_told_before_what_it_lacks(tmp_path: Path) -> None:
+def test_that_a_run_did_not_end_is_told_before_what_it_lacks(tmp_path: Path):
     build = clean_snapshot(clean_run(tmp_path / "run"))
     build.write_zookeeper()
     (build.run.path / "observations.jsonl").unlink()
@@ -112,7 +110,7 @@ def test_that_a_run_did_not_end_is_told_before_what_it_lacks(tmp_path: Path) -> 
     assert told.index("did not finish") < told.index("observations.jsonl is missing")
 
 
-def test_a_run_that_was_changed_after_its_seal_is_unknown(tmp_path: Path) -> None:
+def test_a_run_that_was_changed_after_its_seal_is_unknown(tmp_path: Path):
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
     with (run.path / "history.jsonl").open("a") as file:
         file.write("\n")
@@ -123,7 +121,7 @@ def test_a_run_that_was_changed_after_its_seal_is_unknown(tmp_path: Path) -> Non
 NOT_HELD = "step 3: t-0 never had leader 1"
 
 
-def test_a_step_that_did_not_hold_leaves_a_run_without_findings_unknown(tmp_path: Path) -> None:
+def test_a_step_that_did_not_hold_leaves_a_run_without_findings_unknown(tmp_path: Path):
     results = judge(
         clean_snapshot(clean_run(tmp_path / "run")).seal(finished=False, ended_early=NOT_HELD)
     )
@@ -136,7 +134,7 @@ def diverged(path: Path) -> RunBuilder:
     return clean_snapshot(clean_run(path), logs={0: [BOTH], 1: [(0, 1, other)]})
 
 
-def test_a_healed_and_settled_run_is_unsafe_although_a_step_did_not_hold(tmp_path: Path) -> None:
+def test_a_healed_and_settled_run_is_unsafe_although_a_step_did_not_hold(tmp_path: Path):
     results = judge(diverged(tmp_path / "run").seal(finished=False, ended_early=NOT_HELD))
 
     assert of_kind(results, "divergence")
@@ -145,7 +143,7 @@ def test_a_healed_and_settled_run_is_unsafe_although_a_step_did_not_hold(tmp_pat
     assert exit_code_for_lines([line_of(results)]) == FINDING
 
 
-def test_without_a_settled_end_replicas_that_differ_may_still_become_equal(tmp_path: Path) -> None:
+def test_without_a_settled_end_replicas_that_differ_may_still_become_equal(tmp_path: Path):
     results = judge(
         diverged(tmp_path / "run").seal(finished=False, ended_early=NOT_HELD, settle=None)
     )
@@ -155,9 +153,7 @@ def test_without_a_settled_end_replicas_that_differ_may_still_become_equal(tmp_p
     assert exit_code_for_lines([line_of(results)]) == UNKNOWN
 
 
-def test_an_error_that_ends_a_fetcher_makes_a_run_unsafe_without_a_settled_end(
-    tmp_path: Path,
-) -> None:
+def test_an_error_that_ends_a_fetcher_makes_a_run_unsafe_without_a_settled_end(tmp_path: Path):
     build = clean_snapshot(clean_run(tmp_path / "run"))
     build.server_log(
         1,
@@ -172,13 +168,13 @@ def test_an_error_that_ends_a_fetcher_makes_a_run_unsafe_without_a_settled_end(
     assert results.safe is False
 
 
-def test_what_nobody_can_rely_upon_leaves_an_unsafe_run_unknown(tmp_path: Path) -> None:
+def test_what_nobody_can_rely_upon_leaves_an_unsafe_run_unknown(tmp_path: Path):
     results = judge(diverged(tmp_path / "run").seal(finished=False, unknown="broker 0 was killed"))
 
     assert unknown_of(results) == "broker 0 was killed"
 
 
-def test_a_cluster_in_which_nobody_decides_is_unsafe_without_any_partition(tmp_path: Path) -> None:
+def test_a_cluster_in_which_nobody_decides_is_unsafe_without_any_partition(tmp_path: Path):
     build = clean_snapshot(clean_run(tmp_path / "run"))
     reason = {"kind": "nobody-decides", "broker": -1, "detail": "there was no controller for 20 s"}
 
@@ -190,7 +186,7 @@ def test_a_cluster_in_which_nobody_decides_is_unsafe_without_any_partition(tmp_p
     assert results.safe is False
 
 
-def test_a_deletion_that_does_not_end_is_found_and_nobody_misses_its_leader(tmp_path: Path) -> None:
+def test_a_deletion_that_does_not_end_is_found_and_nobody_misses_its_leader(tmp_path: Path):
     build = clean_run(tmp_path / "run").state(-1, 1, [0, 1])
     reason = {"kind": "deletion-does-not-end", "broker": -1, "topic": "t", "partition": 0}
 
@@ -200,7 +196,7 @@ def test_a_deletion_that_does_not_end_is_found_and_nobody_misses_its_leader(tmp_
     assert not of_kind(results, "offline-partition")
 
 
-def test_a_run_that_acknowledged_nothing_is_unknown(tmp_path: Path) -> None:
+def test_a_run_that_acknowledged_nothing_is_unknown(tmp_path: Path):
     build = RunBuilder(tmp_path / "run")
     build.snapshot("final", {})
 
@@ -214,7 +210,7 @@ def probed(path: Path, operation: str, **fields: Any) -> RunBuilder:
     return clean_snapshot(build)
 
 
-def test_a_run_in_which_settling_alone_wrote_is_unknown(tmp_path: Path) -> None:
+def test_a_run_in_which_settling_alone_wrote_is_unknown(tmp_path: Path):
     marked = judge(probed(tmp_path / "marked", "any", probe=True).seal())
     old = judge(probed(tmp_path / "old", "settle-t-0").seal())
 
@@ -222,11 +218,11 @@ def test_a_run_in_which_settling_alone_wrote_is_unknown(tmp_path: Path) -> None:
         assert "no write of the scenario was acknowledged" in unknown_of(results)
 
 
-def test_a_write_that_is_marked_as_no_probe_counts_whatever_its_name(tmp_path: Path) -> None:
+def test_a_write_that_is_marked_as_no_probe_counts_whatever_its_name(tmp_path: Path):
     assert judge(probed(tmp_path / "run", "settle-in", probe=False).seal()).expected
 
 
-def test_what_settling_wrote_may_not_be_lost_either(tmp_path: Path) -> None:
+def test_what_settling_wrote_may_not_be_lost_either(tmp_path: Path):
     build = clean_run(tmp_path / "run")
     build.produce("settle-t-0", 0, ["probe"], acks=-1, base_offset=11)
 
@@ -247,7 +243,7 @@ def test_what_settling_wrote_may_not_be_lost_either(tmp_path: Path) -> None:
 )
 def test_an_error_that_only_settlings_record_meets_is_no_finding(
     code: int, name: str, safe: bool | None, tmp_path: Path
-) -> None:
+):
     build = clean_run(tmp_path / "run")
     build.produce("settle-t-0", 0, ["~1"], acks=-1, error=name, error_code=code)
 
@@ -260,7 +256,7 @@ def test_an_error_that_only_settlings_record_meets_is_no_finding(
         assert results.conforms is True
 
 
-def test_a_write_that_a_segment_has_no_room_for_leaves_conformance_unknown(tmp_path: Path) -> None:
+def test_a_write_that_a_segment_has_no_room_for_leaves_conformance_unknown(tmp_path: Path):
     build = clean_run(tmp_path / "run")
     error = ErrorCode.RECORD_LIST_TOO_LARGE
     build.produce("large", 0, ["large-0"], acks=-1, error=error.name, error_code=error)
@@ -271,7 +267,7 @@ def test_a_write_that_a_segment_has_no_room_for_leaves_conformance_unknown(tmp_p
     assert "produce large is larger than a segment of t may be" in str(results.unknown)
 
 
-def test_a_finished_run_without_a_settle_record_leaves_safety_unknown(tmp_path: Path) -> None:
+def test_a_finished_run_without_a_settle_record_leaves_safety_unknown(tmp_path: Path):
     results = judge(clean_snapshot(clean_run(tmp_path / "run")).seal(settle=None))
 
     assert (results.conforms, results.safe, results.expected) == (True, None, False)
@@ -280,7 +276,7 @@ def test_a_finished_run_without_a_settle_record_leaves_safety_unknown(tmp_path: 
     )
 
 
-def test_a_linked_cluster_without_its_links_leaves_conformance_unknown(tmp_path: Path) -> None:
+def test_a_linked_cluster_without_its_links_leaves_conformance_unknown(tmp_path: Path):
     results = judge(clean_snapshot(clean_run(tmp_path / "run", is_linked=True)).seal())
 
     assert (results.conforms, results.safe, results.expected) == (None, True, False)
@@ -288,9 +284,7 @@ def test_a_linked_cluster_without_its_links_leaves_conformance_unknown(tmp_path:
     assert "links.jsonl is missing although the cluster was linked" in results.unknown
 
 
-def test_a_cluster_that_could_not_be_linked_is_judged_without_what_links_tell(
-    tmp_path: Path,
-) -> None:
+def test_a_cluster_that_could_not_be_linked_is_judged_without_what_links_tell(tmp_path: Path):
     why = "the network's gateway is no address of this machine"
     build = clean_snapshot(clean_run(tmp_path / "run", is_linked=True, unlinked=why))
 
@@ -303,7 +297,7 @@ def test_a_cluster_that_could_not_be_linked_is_judged_without_what_links_tell(
     )
 
 
-def test_a_linked_cluster_with_its_links_is_judged(tmp_path: Path) -> None:
+def test_a_linked_cluster_with_its_links_is_judged(tmp_path: Path):
     build = clean_snapshot(clean_run(tmp_path / "run", is_linked=True))
     build.epoch_round(1, 0, -1, None, -1)
 
@@ -313,19 +307,19 @@ def test_a_linked_cluster_with_its_links_is_judged(tmp_path: Path) -> None:
     assert results.not_checked == NOT_COMPARED
 
 
-def test_files_that_never_stood_still_are_unknown(tmp_path: Path) -> None:
+def test_files_that_never_stood_still_are_unknown(tmp_path: Path):
     build = clean_snapshot(clean_run(tmp_path / "run"), stable=False)
 
     assert "broker 0's files never stood still" in unknown_of(judge(build.seal()))
 
 
-def test_a_run_without_a_last_snapshot_is_unknown(tmp_path: Path) -> None:
+def test_a_run_without_a_last_snapshot_is_unknown(tmp_path: Path):
     build = clean_snapshot(clean_run(tmp_path / "run"), is_final=False)
 
     assert "no snapshot of the end" in unknown_of(judge(build.seal()))
 
 
-def test_a_damaged_transaction_log_is_unknown_and_says_where(tmp_path: Path) -> None:
+def test_a_damaged_transaction_log_is_unknown_and_says_where(tmp_path: Path):
     build = clean_snapshot(clean_run(tmp_path / "run"))
     build.transactions[0] = build.transactions[0][:-3] + b"??\x42"
 
@@ -335,7 +329,7 @@ def test_a_damaged_transaction_log_is_unknown_and_says_where(tmp_path: Path) -> 
     assert results.crashes == ()
 
 
-def test_a_model_that_fails_leaves_only_conformance_unknown(tmp_path: Path) -> None:
+def test_a_model_that_fails_leaves_only_conformance_unknown(tmp_path: Path):
     def broken(evidence: RunEvidence) -> Prediction:
         raise ModelError("event 3 cannot happen")
 
@@ -347,9 +341,7 @@ def test_a_model_that_fails_leaves_only_conformance_unknown(tmp_path: Path) -> N
     assert "Traceback" in results.crashes[0]
 
 
-def test_a_snapshot_that_the_model_was_not_told_of_leaves_conformance_unknown(
-    tmp_path: Path,
-) -> None:
+def test_a_snapshot_that_the_model_was_not_told_of_leaves_conformance_unknown(tmp_path: Path):
     def forgetful(evidence: RunEvidence) -> Prediction:
         told = predict_run(evidence)
         return Prediction(snapshots={}, produces=told.produces, rounds=(), truncations=())
@@ -363,7 +355,7 @@ def test_a_snapshot_that_the_model_was_not_told_of_leaves_conformance_unknown(
 
 def test_a_rule_that_fails_is_unknown_and_what_the_others_found_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def broken(evidence: PartitionEvidence, side: Side) -> list[Finding]:
         raise ZeroDivisionError("planted")
 
@@ -379,7 +371,7 @@ def test_a_rule_that_fails_is_unknown_and_what_the_others_found_stays(
     assert of_kind(results, "divergence")
 
 
-def test_a_witness_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+def test_a_witness_that_cannot_be_read_is_unknown(tmp_path: Path):
     build = clean_run(tmp_path / "run", expectation={"safe": True, "witness": [{"what": {}}]})
 
     results = judge(clean_snapshot(build).seal())
@@ -387,7 +379,7 @@ def test_a_witness_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     assert "witness {'what': {}}" in unknown_of(results)
 
 
-def test_an_expectation_without_safe_is_unknown(tmp_path: Path) -> None:
+def test_an_expectation_without_safe_is_unknown(tmp_path: Path):
     build = clean_run(tmp_path / "run", expectation={"findings": []})
 
     assert "expectation: it does not say safe or not" in unknown_of(
@@ -395,7 +387,7 @@ def test_an_expectation_without_safe_is_unknown(tmp_path: Path) -> None:
     )
 
 
-def test_a_judgement_is_written_beside_the_evidence_and_never_over_another(tmp_path: Path) -> None:
+def test_a_judgement_is_written_beside_the_evidence_and_never_over_another(tmp_path: Path):
     run = kafka_6361(tmp_path / "run", "n20", "1.1.1")
     results = judge(run)
 
@@ -419,7 +411,7 @@ def test_a_judgement_is_written_beside_the_evidence_and_never_over_another(tmp_p
     assert run.verify() == ()
 
 
-def test_judging_reads_and_changes_nothing(tmp_path: Path) -> None:
+def test_judging_reads_and_changes_nothing(tmp_path: Path):
     run = kafka_6361(tmp_path / "run", "n20", "1.1.1")
     before = sorted(file.relative_to(run.path) for file in run.path.rglob("*"))
 
@@ -429,7 +421,7 @@ def test_judging_reads_and_changes_nothing(tmp_path: Path) -> None:
     assert run.verify() == ()
 
 
-def test_results_name_the_run_and_who_judged(tmp_path: Path) -> None:
+def test_results_name_the_run_and_who_judged(tmp_path: Path):
     results = judge(kafka_6361(tmp_path / "a-run", "n20", "1.1.1"))
     told = results_to_json(results)
     assert results_text(results) == json.dumps(told)
@@ -446,7 +438,7 @@ def test_results_name_the_run_and_who_judged(tmp_path: Path) -> None:
     assert told["unknown"] is None
 
 
-def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> None:
+def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path):
     run = kafka_6361(tmp_path / "run", "n20", "1.1.1")
 
     results = judge(run)
@@ -509,7 +501,7 @@ def test_the_line_of_a_run_has_exactly_the_documented_fields(tmp_path: Path) -> 
 @pytest.mark.parametrize(("acted", "unknown"), [("planted:one", ""), ("hello", "planted:one ")])
 def test_a_planted_bug_that_never_acted_leaves_all_unknown(
     acted: str, unknown: str, tmp_path: Path
-) -> None:
+):
     build = probed(tmp_path / "run", "any", probe=False)
     described = build.run.read("run.json")
     brokers = {
@@ -530,7 +522,7 @@ def test_a_planted_bug_that_never_acted_leaves_all_unknown(
 # -- Python's garbage collector while a run is judged --
 
 
-def test_the_collector_is_off_meanwhile_and_then_as_before() -> None:
+def test_the_collector_is_off_meanwhile_and_then_as_before():
     was_enabled: list[bool] = []
 
     @no_garbage_collection()

@@ -42,7 +42,7 @@ def judged(build: KraftRunBuilder, **fields: Any) -> Results:
     return judge(kraft_snapshot(build, **fields).seal())
 
 
-def test_a_clean_run_is_safe_and_its_conformance_is_unknown_for_one_reason(tmp_path: Path) -> None:
+def test_a_clean_run_is_safe_and_its_conformance_is_unknown_for_one_reason(tmp_path: Path):
     results = judged(kraft_run(tmp_path / "run"))
 
     assert (results.conforms, results.safe) == (None, True)
@@ -56,7 +56,7 @@ def test_a_clean_run_is_safe_and_its_conformance_is_unknown_for_one_reason(tmp_p
 @pytest.mark.parametrize("release", ["3.3.2", "3.9.1"])
 def test_a_release_that_has_both_is_judged_by_the_mode_that_the_scenario_names(
     release: str, tmp_path: Path
-) -> None:
+):
     build = kraft_run(tmp_path / "run", release=release)
     scenario = build.run.read("scenario.json")
     scenario["cluster"]["mode"] = "kraft"
@@ -67,7 +67,7 @@ def test_a_release_that_has_both_is_judged_by_the_mode_that_the_scenario_names(
     assert (results.conforms, results.safe, results.unknown) == (None, True, NOT_PREDICTED)
 
 
-def test_a_record_that_no_replica_has_any_more_is_a_loss(tmp_path: Path) -> None:
+def test_a_record_that_no_replica_has_any_more_is_a_loss(tmp_path: Path):
     results = judged(kraft_run(tmp_path / "run"), end=9)
 
     assert (results.conforms, results.safe, results.expected) == (None, False, False)
@@ -75,7 +75,7 @@ def test_a_record_that_no_replica_has_any_more_is_a_loss(tmp_path: Path) -> None
     assert results.reason == "safe was expected"
 
 
-def test_replicas_that_differ_and_a_hole_are_found(tmp_path: Path) -> None:
+def test_replicas_that_differ_and_a_hole_are_found(tmp_path: Path):
     other = [*ELEVEN[:5], *values("other", 6)]
     divergent = judged(kraft_run(tmp_path / "1"), logs={0: [(0, 0, ELEVEN)], 1: [(0, 0, other)]})
     gap = [(0, 0, ELEVEN[:3]), (8, 0, ELEVEN[8:])]
@@ -86,13 +86,13 @@ def test_replicas_that_differ_and_a_hole_are_found(tmp_path: Path) -> None:
     assert "hole" in kinds(hole)
 
 
-def test_a_partition_that_stays_without_leader_is_offline(tmp_path: Path) -> None:
+def test_a_partition_that_stays_without_leader_is_offline(tmp_path: Path):
     build = kraft_run(tmp_path / "run").state(-1, 1, [0])
 
     assert "offline-partition" in kinds(judged(build))
 
 
-def test_what_was_expected_is_expected_of_safety_alone(tmp_path: Path) -> None:
+def test_what_was_expected_is_expected_of_safety_alone(tmp_path: Path):
     results = judged(kraft_run(tmp_path / "run", expectation={"safe": True}))
 
     assert (results.conforms, results.expected) == (None, True)
@@ -100,7 +100,7 @@ def test_what_was_expected_is_expected_of_safety_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fewer_in_sync_than_the_controller_set_for_all_is_told(tmp_path: Path) -> None:
+def test_fewer_in_sync_than_the_controller_set_for_all_is_told(tmp_path: Path):
     results = {}
     for least in ("1", "2"):
         build = kraft_run(tmp_path / least).records(config("min.insync.replicas", least))
@@ -125,13 +125,11 @@ def _last_in_sync_lost_its_tail(path: Path, **elr: Any) -> Results:
 
 def test_without_eligible_leaders_the_last_in_sync_replica_may_lose_what_was_promised(
     tmp_path: Path,
-) -> None:
+):
     assert "permitted-loss" in kinds(_last_in_sync_lost_its_tail(tmp_path / "run"))
 
 
-def test_with_eligible_leaders_a_promised_record_may_only_go_if_all_of_them_lost_it(
-    tmp_path: Path,
-) -> None:
+def test_with_eligible_leaders_a_promised_record_may_only_go_if_all_of_them_lost_it(tmp_path: Path):
     results = _last_in_sync_lost_its_tail(tmp_path / "run", EligibleLeaderReplicas=(1,))
 
     assert results.safe is False
@@ -148,7 +146,7 @@ def _elected_from_outside(path: Path, **elr: Any) -> Results:
 
 
 @pytest.mark.slow
-def test_an_eligible_leader_is_elected_cleanly_and_anyone_else_is_not(tmp_path: Path) -> None:
+def test_an_eligible_leader_is_elected_cleanly_and_anyone_else_is_not(tmp_path: Path):
     clean = _elected_from_outside(tmp_path / "1", EligibleLeaderReplicas=(1,))
     unclean = _elected_from_outside(tmp_path / "2", LastKnownElr=(1,))
 
@@ -161,7 +159,7 @@ def test_an_eligible_leader_is_elected_cleanly_and_anyone_else_is_not(tmp_path: 
 # -- elections ----------------------------------------------------------------------------------
 
 
-def test_a_broker_that_is_elected_while_it_is_fenced_is_told(tmp_path: Path) -> None:
+def test_a_broker_that_is_elected_while_it_is_fenced_is_told(tmp_path: Path):
     build = kraft_run(tmp_path / "run").fence(1)
     build.state(1, 1, [1]).fence(1, is_fenced=False)
 
@@ -171,9 +169,7 @@ def test_a_broker_that_is_elected_while_it_is_fenced_is_told(tmp_path: Path) -> 
     assert "broker 1 was elected while it was fenced" in seen.message
 
 
-def test_a_broker_may_be_elected_by_the_batch_that_takes_it_for_alive_or_for_away(
-    tmp_path: Path,
-) -> None:
+def test_a_broker_may_be_elected_by_the_batch_that_takes_it_for_alive_or_for_away(tmp_path: Path):
     build = kraft_run(tmp_path / "run").fence(1)
     change = ("PartitionChangeRecord", 2, {"PartitionId": 0, "TopicId": "zj02F248SJuIp7M9eTZjQA"})
     build.records(
@@ -188,9 +184,7 @@ def test_a_broker_may_be_elected_by_the_batch_that_takes_it_for_alive_or_for_awa
     assert "fenced-leader" not in kinds(judged(build))
 
 
-def test_what_no_event_explains_denies_conformance_and_names_what_was_possible(
-    tmp_path: Path,
-) -> None:
+def test_what_no_event_explains_denies_conformance_and_names_what_was_possible(tmp_path: Path):
     place = {"PartitionId": 0, "TopicId": TOPIC_IDS["t"]}
     told = {}
     for leaving, isr in (("right", (0,)), ("wrong", (0, 1))):
@@ -207,7 +201,7 @@ def test_what_no_event_explains_denies_conformance_and_names_what_was_possible(
     assert "possible was Isr [0], Leader 0 (fenced)" in finding.message
 
 
-def test_a_preferred_replica_is_elected_where_somebody_asked_for_it(tmp_path: Path) -> None:
+def test_a_preferred_replica_is_elected_where_somebody_asked_for_it(tmp_path: Path):
     place = {"PartitionId": 0, "TopicId": TOPIC_IDS["t"]}
     found = {}
     for is_asked in (False, True):
@@ -222,7 +216,7 @@ def test_a_preferred_replica_is_elected_where_somebody_asked_for_it(tmp_path: Pa
     assert found == {False: True, True: False}
 
 
-def test_a_controller_decides_by_the_release_that_it_was_rolled_to(tmp_path: Path) -> None:
+def test_a_controller_decides_by_the_release_that_it_was_rolled_to(tmp_path: Path):
     """Up to 3.9 a process that registers changes nothing of the one before (KAFKA-18106)."""
     missing = {}
     for release in ("3.9.1", "4.1.2"):
@@ -238,7 +232,7 @@ def test_a_controller_decides_by_the_release_that_it_was_rolled_to(tmp_path: Pat
     assert missing == {"3.9.1": [], "4.1.2": ["registered"]}
 
 
-def test_a_change_that_is_missing_is_told_of_the_partition(tmp_path: Path) -> None:
+def test_a_change_that_is_missing_is_told_of_the_partition(tmp_path: Path):
     findings = judged(kraft_run(tmp_path / "run").fence(1)).findings
 
     (missing,) = [each for each in findings if each.kind == "decision-not-allowed"]
@@ -246,7 +240,7 @@ def test_a_change_that_is_missing_is_told_of_the_partition(tmp_path: Path) -> No
     assert "it should have been: Isr [0], Leader 0 (fenced)" in missing.message
 
 
-def test_who_is_unfenced_without_having_asked_for_it_is_told(tmp_path: Path) -> None:
+def test_who_is_unfenced_without_having_asked_for_it_is_told(tmp_path: Path):
     said = {"broker_epoch": 1, "current_metadata_offset": 9, "want_shut_down": False}
     unasked = {}
     for wants_fence in (True, False):
@@ -281,9 +275,7 @@ def _demoted(path: Path, *, told: Sequence[int], epoch: int = 1, **late: Any) ->
     ]
 
 
-def test_a_write_that_is_taken_after_the_broker_has_read_of_another_leader_is_told(
-    tmp_path: Path,
-) -> None:
+def test_a_write_that_is_taken_after_the_broker_has_read_of_another_leader_is_told(tmp_path: Path):
     (finding,) = _demoted(tmp_path / "run", told=(0, 1, 2))
 
     assert (finding.brokers, finding.first_offset, finding.last_offset) == ((0,), 11, 11)
@@ -293,7 +285,7 @@ def test_a_write_that_is_taken_after_the_broker_has_read_of_another_leader_is_to
 @pytest.mark.slow
 def test_a_write_is_not_told_where_the_broker_may_not_have_taken_it_up_or_did_not_take_it(
     tmp_path: Path,
-) -> None:
+):
     assert _demoted(tmp_path / "1", told=()) == []
     assert _demoted(tmp_path / "2", told=(0, 1)) == []
     assert _demoted(tmp_path / "3", told=(0, 1, 1, 0)) == []
@@ -332,9 +324,7 @@ def _judged_with_snapshot(path: Path, end: int) -> Results:
 
 
 @pytest.mark.slow
-def test_a_log_that_begins_with_a_snapshot_is_judged_for_what_was_done_later(
-    tmp_path: Path,
-) -> None:
+def test_a_log_that_begins_with_a_snapshot_is_judged_for_what_was_done_later(tmp_path: Path):
     results = _judged_with_snapshot(tmp_path / "before the write", 7)
     assert (results.safe, results.unknown) == (True, NOT_PREDICTED)
 
@@ -415,20 +405,20 @@ CONTROLLERS = f"node-{CONTROLLER}/{FIRST_SEGMENT}"
 )
 def test_a_metadata_log_that_cannot_be_this_clusters_leaves_the_run_unknown(
     damage: Callable[[Path], None], message: str, tmp_path: Path
-) -> None:
+):
     assert message in unknown_of(_sealed(tmp_path / "run", damage))
 
 
 @pytest.mark.parametrize(
     "harmless", [_append(CONTROLLERS, b"\0\0\0"), _cut(f"node-1/{FIRST_SEGMENT}", 3)]
 )
-def test_a_torn_tail_takes_nothing_away(harmless: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_torn_tail_takes_nothing_away(harmless: Callable[[Path], None], tmp_path: Path):
     results = _sealed(tmp_path / "run", harmless)
 
     assert (results.safe, results.unknown) == (True, NOT_PREDICTED)
 
 
-def test_the_log_of_another_cluster_names_what_this_one_never_made(tmp_path: Path) -> None:
+def test_the_log_of_another_cluster_names_what_this_one_never_made(tmp_path: Path):
     build = kraft_run(tmp_path / "run")
     other = {"PartitionId": 0, "TopicId": "cy5l6LDoSgGMV93ECA6Fkw", "Isr": (0,)}
 
@@ -437,7 +427,7 @@ def test_the_log_of_another_cluster_names_what_this_one_never_made(tmp_path: Pat
     assert "the log is of another cluster, or lacks some" in unknown_of(results)
 
 
-def test_a_run_has_the_log_of_what_kept_its_metadata_and_no_other(tmp_path: Path) -> None:
+def test_a_run_has_the_log_of_what_kept_its_metadata_and_no_other(tmp_path: Path):
     def with_zookeeper(run: RunDirectory) -> None:
         folder = run.path / "zookeeper" / "member-1"
         folder.mkdir(parents=True)
@@ -453,7 +443,7 @@ def test_a_run_has_the_log_of_what_kept_its_metadata_and_no_other(tmp_path: Path
     assert "metadata/ exists, and by the scenario" in unknown_of(zookeeper)
 
 
-def test_a_broker_with_zookeeper_is_not_of_a_kraft_cluster(tmp_path: Path) -> None:
+def test_a_broker_with_zookeeper_is_not_of_a_kraft_cluster(tmp_path: Path):
     def with_zookeeper(run: RunDirectory) -> None:
         file = run.path / "brokers" / "1" / "server.properties"
         file.write_text(file.read_text().replace("process.roles=broker\n", ""))
@@ -464,7 +454,7 @@ def test_a_broker_with_zookeeper_is_not_of_a_kraft_cluster(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_run_with_kraft_is_unknown_only_where_its_safety_is(tmp_path: Path) -> None:
+def test_a_run_with_kraft_is_unknown_only_where_its_safety_is(tmp_path: Path):
     safe = line_of(judged(kraft_run(tmp_path / "safe")))
     lost = line_of(judged(kraft_run(tmp_path / "lost"), end=9))
     broken = line_of(_sealed(tmp_path / "broken", _remove("definitions")))

@@ -39,7 +39,7 @@ def told(seen: str, point: str, **more: Any) -> PointHit:
     return PointHit(point=point, seen=seen, **fields)
 
 
-def test_what_a_leader_counted_is_read() -> None:
+def test_what_a_leader_counted_is_read():
     assert list(leader_views([told(COUNTED, "fetch-counted")])) == [
         LeaderView(
             time=9.0,
@@ -52,7 +52,7 @@ def test_what_a_leader_counted_is_read() -> None:
     ]
 
 
-def test_a_look_names_every_follower_and_one_that_never_fetched() -> None:
+def test_a_look_names_every_follower_and_one_that_never_fetched():
     (view,) = leader_views([told(LOOKED, "isr-check")])
 
     assert (view.is_check, view.time, view.log_end_offset) == (True, 9.5, 6)
@@ -62,7 +62,7 @@ def test_a_look_names_every_follower_and_one_that_never_fetched() -> None:
     assert view.followers == (never, BEHIND)
 
 
-def test_a_look_of_before_2_4_has_from_the_last_fetch_what_it_does_not_say_itself() -> None:
+def test_a_look_of_before_2_4_has_from_the_last_fetch_what_it_does_not_say_itself():
     looked = told(LOOKED_BEFORE_2_4, "isr-check")
 
     (alone,) = leader_views([looked])
@@ -74,7 +74,7 @@ def test_a_look_of_before_2_4_has_from_the_last_fetch_what_it_does_not_say_itsel
     assert after.followers == (BEHIND,)
 
 
-def test_a_new_leader_s_reset_of_a_follower_is_no_fetch() -> None:
+def test_a_new_leader_s_reset_of_a_follower_is_no_fetch():
     reset = COUNTED.replace("lastFetchTimeMs=8900", "lastFetchTimeMs=0")
 
     assert list(leader_views([told(reset, "fetch-counted")])) == []
@@ -82,7 +82,7 @@ def test_a_new_leader_s_reset_of_a_follower_is_no_fetch() -> None:
     assert view.followers[0].last_fetch_at is None
 
 
-def test_what_other_points_see_is_not_a_leader_s_view() -> None:
+def test_what_other_points_see_is_not_a_leader_s_view():
     assert list(leader_views([told("(t-0,offset=1)", "fetch-read")])) == []
     assert list(leader_views([told(COUNTED, "fetch-counted", fate="passed")])) == []
 
@@ -98,6 +98,6 @@ def test_what_other_points_see_is_not_a_leader_s_view() -> None:
         (LOOKED.replace("lastCaughtUpTimeMs=0,", ""), "isr-check"),
     ],
 )
-def test_what_has_another_shape_is_damage_that_names_the_line(seen: str, point: str) -> None:
+def test_what_has_another_shape_is_damage_that_names_the_line(seen: str, point: str):
     with pytest.raises(ScenarioDataError, match=r"hits\.jsonl:1: what was seen at .* shape"):
         list(leader_views([told(seen, point)]))

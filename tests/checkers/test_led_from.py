@@ -43,19 +43,19 @@ T0 = TopicPartition("t", 0)
     ],
     ids=["1.0", "2.4", "2.8", "3.3"],
 )
-def test_a_broker_says_at_which_offset_it_starts_to_lead(line: str) -> None:
+def test_a_broker_says_at_which_offset_it_starts_to_lead(line: str):
     later = line.replace("offset 10", "offset 12")
 
     assert starts_said({1: [line, later], 0: []}) == {LedEpoch(T0, 1, 2): 10}
 
 
-def test_a_follower_says_nothing_of_its_leader() -> None:
+def test_a_follower_says_nothing_of_its_leader():
     line = "[x] INFO [Broker id=1] Follower t-0 starts at leader epoch 2 from offset 10 with high"
 
     assert starts_said({1: [line]}) == {}
 
 
-def test_a_cache_that_has_the_epoch_has_the_ends_of_those_before() -> None:
+def test_a_cache_that_has_the_epoch_has_the_ends_of_those_before():
     without, cache = ((0, 0), (1, 4)), ((0, 0), (1, 4), (3, 9), (5, 12))
 
     assert ends_cached([None, without, cache], 3) == (9, {0: 4, 1: 9})
@@ -100,7 +100,7 @@ FETCH = FetchAsked(fetch_offset=4, leader_epoch=2, last_fetched_epoch=0)
 )
 def test_a_leaders_answers_show_how_far_it_has_records_of_earlier_epochs(
     asked: Any, answered: Any, fate: Fate, ends: dict[int, int] | None
-) -> None:
+):
     seen = ends_answered(messages(asked, answered, fate))
 
     assert seen == ({} if ends is None else {LedEpoch(T0, 1, 2): ends})
@@ -120,7 +120,7 @@ def told(leader: int, leader_epoch: int) -> LinkMessage:
     return replace(messages(FETCH, fetched())[0], said=said)
 
 
-def test_who_is_told_to_lead_had_all_below_its_last_fetch_unless_it_may_have_truncated() -> None:
+def test_who_is_told_to_lead_had_all_below_its_last_fetch_unless_it_may_have_truncated():
     fetch, _ = messages(replace(FETCH, leader_epoch=None), fetched())
 
     assert reached_by_fetching([fetch, told(0, 3)]) == {LedEpoch(T0, 0, 3): 4}

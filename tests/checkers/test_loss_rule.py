@@ -19,7 +19,7 @@ def tail_of(broker: int, first_lost_offset: int, *, time: float = 850.0) -> Excu
     return Excuse(kind="lost-tail", broker=broker, time=time, first_lost_offset=first_lost_offset)
 
 
-def test_a_promised_record_that_one_in_sync_replica_holds_is_not_lost() -> None:
+def test_a_promised_record_that_one_in_sync_replica_holds_is_not_lost():
     clean = evidence(
         replica(0, KEPT, batch(2, 1, "c", "d")), replica(1, KEPT, OTHER), operations=(PROMISED,)
     )
@@ -27,7 +27,7 @@ def test_a_promised_record_that_one_in_sync_replica_holds_is_not_lost() -> None:
     assert shown(loss(clean, OBSERVED)) == []
 
 
-def test_a_promised_record_that_no_in_sync_replica_holds_is_lost_although_all_are_equal() -> None:
+def test_a_promised_record_that_no_in_sync_replica_holds_is_lost_although_all_are_equal():
     planted = evidence(replica(0, KEPT, OTHER), replica(1, KEPT, OTHER), operations=(PROMISED,))
 
     (finding,) = loss(planted, OBSERVED)
@@ -37,7 +37,7 @@ def test_a_promised_record_that_no_in_sync_replica_holds_is_lost_although_all_ar
     assert finding.evidence["held_instead"]["1"][0]["leader_epoch"] == 2
 
 
-def test_a_record_at_another_offset_is_lost_at_its_own() -> None:
+def test_a_record_at_another_offset_is_lost_at_its_own():
     moved = batch(2, 1, "x", "c", "d")
 
     assert shown(loss(evidence(replica(0, KEPT, moved), operations=(PROMISED,)), OBSERVED)) == [
@@ -45,7 +45,7 @@ def test_a_record_at_another_offset_is_lost_at_its_own() -> None:
     ]
 
 
-def test_what_only_a_replica_outside_the_isr_holds_is_lost() -> None:
+def test_what_only_a_replica_outside_the_isr_holds_is_lost():
     planted = evidence(
         replica(0, KEPT), replica(1, KEPT, batch(2, 1, "c", "d")), isr=(0,), operations=(PROMISED,)
     )
@@ -53,7 +53,7 @@ def test_what_only_a_replica_outside_the_isr_holds_is_lost() -> None:
     assert shown(loss(planted, OBSERVED)) == [("committed-loss", (0,), 2, 3)]
 
 
-def test_only_the_part_that_is_gone_is_lost() -> None:
+def test_only_the_part_that_is_gone_is_lost():
     old = acknowledged("p", 2, "c", "d", "e")
     half = [batch(2, -1, "c", magic=1), batch(4, -1, "e", magic=1)]
 
@@ -62,7 +62,7 @@ def test_only_the_part_that_is_gone_is_lost() -> None:
     ]
 
 
-def test_a_record_of_acks_1_is_never_promised() -> None:
+def test_a_record_of_acks_1_is_never_promised():
     planted = evidence(
         replica(0, KEPT, OTHER), operations=(acknowledged("p", 2, "c", "d", acks=1),)
     )
@@ -73,7 +73,7 @@ def test_a_record_of_acks_1_is_never_promised() -> None:
     assert "acks=1" in finding.message
 
 
-def test_neighbouring_losses_with_one_reason_are_one_finding_and_others_are_not() -> None:
+def test_neighbouring_losses_with_one_reason_are_one_finding_and_others_are_not():
     operations = (
         acknowledged("p0", 2, "c", acks=1),
         acknowledged("p1", 3, "d", acks=1),
@@ -86,7 +86,7 @@ def test_neighbouring_losses_with_one_reason_are_one_finding_and_others_are_not(
     ]
 
 
-def test_what_was_not_acknowledged_cannot_be_lost() -> None:
+def test_what_was_not_acknowledged_cannot_be_lost():
     failed = replace(PROMISED, outcome="fail", base_offset=-1, promised=False)
     nobody_knows = replace(PROMISED, outcome="info", base_offset=-1, promised=False)
 
@@ -95,7 +95,7 @@ def test_what_was_not_acknowledged_cannot_be_lost() -> None:
     assert shown(loss(clean, OBSERVED)) == []
 
 
-def test_an_unclean_election_after_the_acknowledgement_permits_the_loss() -> None:
+def test_an_unclean_election_after_the_acknowledgement_permits_the_loss():
     planted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=(UNCLEAN,))
 
     (finding,) = loss(planted, OBSERVED)
@@ -120,7 +120,7 @@ def test_an_unclean_election_after_the_acknowledgement_permits_the_loss() -> Non
 )
 def test_an_unclean_election_permits_the_loss_of_what_its_leader_did_not_have(
     excuse: dict[str, Any], kinds: dict[str, tuple[int, int]]
-) -> None:
+):
     written = replace(PROMISED, leader_epochs=(1,))
     planted = evidence(
         replica(0, KEPT), operations=(written,), excuses=(replace(UNCLEAN, **excuse),)
@@ -131,7 +131,7 @@ def test_an_unclean_election_permits_the_loss_of_what_its_leader_did_not_have(
     assert lost == kinds
 
 
-def test_an_unclean_election_before_the_acknowledgement_permits_nothing() -> None:
+def test_an_unclean_election_before_the_acknowledgement_permits_nothing():
     earlier = replace(UNCLEAN, time=700.0)
     planted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=(earlier,))
 
@@ -147,15 +147,13 @@ def test_an_unclean_election_before_the_acknowledgement_permits_nothing() -> Non
     ],
     ids=["of all in-sync disks", "of one of two disks", "behind the record"],
 )
-def test_tails_that_all_in_sync_disks_lost_permit_the_loss(
-    tails: tuple[Excuse, ...], kind: str
-) -> None:
+def test_tails_that_all_in_sync_disks_lost_permit_the_loss(tails: tuple[Excuse, ...], kind: str):
     planted = evidence(replica(0, KEPT), operations=(PROMISED,), excuses=tails)
 
     assert [finding.kind for finding in loss(planted, OBSERVED)] == [kind]
 
 
-def test_a_tail_that_the_only_keeper_lost_permits_the_loss_and_another_s_does_not() -> None:
+def test_a_tail_that_the_only_keeper_lost_permits_the_loss_and_another_s_does_not():
     keeper = replace(tail_of(0, 2), isr=(0,))
     bystander = replace(tail_of(0, 2), isr=(1,))
 
@@ -195,7 +193,7 @@ LAST_OF_THREE: dict[str, Any] = {
 )
 def test_the_last_replica_may_not_lose_what_others_kept_whose_ends_were_all_clean(
     changed: dict[str, Any], kind: str
-) -> None:
+):
     three = (replica(0, KEPT), replica(1, KEPT), replica(2, KEPT))
 
     (finding,) = loss(evidence(*three, **{**LAST_OF_THREE, **changed}), OBSERVED)
@@ -205,7 +203,7 @@ def test_the_last_replica_may_not_lose_what_others_kept_whose_ends_were_all_clea
         assert "brokers 1, 2 had acknowledged it too, had no unclean end" in finding.message
 
 
-def test_the_last_replica_has_lost_nothing_where_one_in_sync_replica_holds_it() -> None:
+def test_the_last_replica_has_lost_nothing_where_one_in_sync_replica_holds_it():
     held = (replica(0, KEPT), replica(1, KEPT), replica(2, KEPT, batch(2, 1, "c", "d")))
 
     assert shown(loss(evidence(*held, **LAST_OF_THREE), OBSERVED)) == []
@@ -215,13 +213,13 @@ def read_of(base_offset: int, *values: str) -> Operation:
     return acknowledged("r", base_offset, *values, acks=1, function="read", promised=True)
 
 
-def test_a_record_that_was_read_is_promised() -> None:
+def test_a_record_that_was_read_is_promised():
     planted = evidence(replica(0, KEPT, OTHER), operations=(read_of(1, "b", "c", "d"),))
 
     assert shown(loss(planted, OBSERVED)) == [("committed-loss", (0,), 2, 3)]
 
 
-def test_what_was_acknowledged_by_the_leader_alone_and_read_is_one_loss() -> None:
+def test_what_was_acknowledged_by_the_leader_alone_and_read_is_one_loss():
     alone = acknowledged("p", 2, "c", "d", acks=1)
     planted = evidence(replica(0, KEPT), operations=(alone, read_of(2, "c")))
 
@@ -231,7 +229,7 @@ def test_what_was_acknowledged_by_the_leader_alone_and_read_is_one_loss() -> Non
     assert lost[1].message == "the read records at offset 2 are in no in-sync replica"
 
 
-def test_a_read_across_batches_that_are_all_there_lost_nothing() -> None:
+def test_a_read_across_batches_that_are_all_there_lost_nothing():
     clean = evidence(
         replica(0, KEPT, batch(2, 1, "c", "d")), operations=(read_of(1, "b", "c", "d"),)
     )
@@ -239,19 +237,19 @@ def test_a_read_across_batches_that_are_all_there_lost_nothing() -> None:
     assert shown(loss(clean, OBSERVED)) == []
 
 
-def test_what_retention_deleted_everywhere_is_not_lost() -> None:
+def test_what_retention_deleted_everywhere_is_not_lost():
     left = evidence(replica(0, batch(4, 1, "e"), log_start_offset=4), operations=(PROMISED,))
 
     assert shown(loss(replace(left, may_delete=True), OBSERVED)) == []
 
 
-def test_a_log_that_begins_later_though_nothing_may_be_deleted_has_lost_what_it_promised() -> None:
+def test_a_log_that_begins_later_though_nothing_may_be_deleted_has_lost_what_it_promised():
     left = evidence(replica(0, batch(4, 1, "e"), log_start_offset=4), operations=(PROMISED,))
 
     assert shown(loss(left, OBSERVED)) == [("committed-loss", (0,), 2, 3)]
 
 
-def test_the_predicted_side_takes_the_predicted_acknowledgements() -> None:
+def test_the_predicted_side_takes_the_predicted_acknowledgements():
     expected = (
         PredictedProduce(operation="p", acknowledged=True, base_offset=2),
         PredictedProduce(operation="q", acknowledged=False, base_offset=-1, error="X"),
@@ -269,7 +267,7 @@ def test_the_predicted_side_takes_the_predicted_acknowledgements() -> None:
     assert [operation["operation"] for operation in finding.evidence["operations"]] == ["p"]
 
 
-def test_an_earlier_snapshot_has_lost_nothing_yet() -> None:
+def test_an_earlier_snapshot_has_lost_nothing_yet():
     early = evidence(replica(0, KEPT), operations=(PROMISED,), is_final=False)
 
     assert shown(loss(early, OBSERVED)) == []

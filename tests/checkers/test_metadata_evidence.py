@@ -404,7 +404,7 @@ def timed(event: Hold | HighWatermarkObserved | StopBroker) -> TimedEvent:
     return TimedEvent(zxid=1, time=0.0, event=event)
 
 
-def test_a_hold_of_the_metadata_log_stays_in_the_timeline_and_what_is_seen_of_it_does_not() -> None:
+def test_a_hold_of_the_metadata_log_stays_in_the_timeline_and_what_is_seen_of_it_does_not():
     hold = timed(Hold(name="lag", api="Fetch", topic="__cluster_metadata", partition=0))
     own = timed(HighWatermarkObserved(broker=0, topic="t", partition=0, high_watermark=1))
     internal = timed(

@@ -54,7 +54,7 @@ OF_ZOOKEEPER = [state(40, 1, 40.0), state(60, 2, 60.1), state(95, 3, 95.0)]
 OF_KRAFT = [state(10, 1, 55.0), state(25, 2, 60.0)]
 
 
-def test_each_decision_counts_once_where_it_was_taken_and_by_its_time() -> None:
+def test_each_decision_counts_once_where_it_was_taken_and_by_its_time():
     merged = in_one_log(OF_ZOOKEEPER, OF_KRAFT, WHO)
     assert [(each.event.leader_epoch, each.zxid) for each in merged] == [  # type: ignore[union-attr]
         (1, 40_000),
@@ -64,18 +64,18 @@ def test_each_decision_counts_once_where_it_was_taken_and_by_its_time() -> None:
     assert [each.event.zxid for each in merged] == [each.zxid for each in merged]  # type: ignore[union-attr]
 
 
-def test_a_claim_is_zookeepers_and_what_follows_it_are_copies() -> None:
+def test_a_claim_is_zookeepers_and_what_follows_it_are_copies():
     assert [zxid for zxid in (3, 50, 51, 89, 90, 91) if WHO.is_zookeepers(zxid)] == [3, 50, 90, 91]
     assert [offset for offset in (4, 20, 21) if WHO.is_krafts(offset)] == [21]
     assert not offices(CHANGES, (written(4, 2),)).is_krafts(5)
 
 
-def test_an_action_is_where_it_began() -> None:
+def test_an_action_is_where_it_began():
     stop = StopBroker(broker=1, clean=True)
     assert placed_by_time(TimedEvent(event=stop, zxid=7, time=61.0, began=59.5)).zxid == 59_500
 
 
-def test_both_logs_have_the_same_decisions_in_one_order() -> None:
+def test_both_logs_have_the_same_decisions_in_one_order():
     assert [*parted(OF_ZOOKEEPER, OF_KRAFT, WHO)] == []
     # Two in one write: ZooKeeper has the last of them.
     assert [
@@ -83,7 +83,7 @@ def test_both_logs_have_the_same_decisions_in_one_order() -> None:
     ] == []
 
 
-def test_where_they_part_is_said() -> None:
+def test_where_they_part_is_said():
     (copied,) = parted(OF_ZOOKEEPER[:2], [state(10, 1, 55.0, isr=(0,)), OF_KRAFT[1]], FINALIZED)
     assert copied.startswith("zxid 40: ZooKeeper has t-0 with leader 0, leader epoch 1, ISR [0, 1]")
     (other,) = parted([OF_ZOOKEEPER[0], state(60, 2, 60.1, leader=1)], OF_KRAFT, FINALIZED)

@@ -21,11 +21,11 @@ from kchaos.checkers.rules import Judged
 from tests.golden.stored import BORDERS, HARD, unpacked
 
 
-def test_every_rule_says_how_it_is_predicted() -> None:
+def test_every_rule_says_how_it_is_predicted():
     assert [rule.name for rule in EVERY_RULE if rule.change is None and not rule.followed] == []
 
 
-def test_every_rule_that_is_not_followed_says_when_it_matters() -> None:
+def test_every_rule_that_is_not_followed_says_when_it_matters():
     not_followed = {rule.name for rule in EVERY_RULE if rule.followed in ("always", "never")}
     assert not_followed == {*MATTERS}
 
@@ -40,15 +40,13 @@ def test_every_rule_that_is_not_followed_says_when_it_matters() -> None:
 )
 def test_a_rule_matters_on_the_releases_that_are_predicted_otherwise(
     name: str, rules: list[str], tmp_path: Path
-) -> None:
+):
     excuses = [*not_modelled(RunEvidence(unpacked(name, tmp_path, runs=BORDERS)))]
     assert [excuse.why.partition(" may be why")[0] for excuse in excuses] == rules
 
 
 @pytest.mark.slow
-def test_a_run_that_is_not_as_predicted_is_unknown_where_such_a_rule_may_be_why(
-    tmp_path: Path,
-) -> None:
+def test_a_run_that_is_not_as_predicted_is_unknown_where_such_a_rule_may_be_why(tmp_path: Path):
     run = unpacked("diverging-2.8.0-at-2.6", tmp_path, runs=BORDERS)
     unlike = Finding(kind="not-as-predicted", message="the epoch cache differs")
 
@@ -88,7 +86,7 @@ ABOUT_T = {"what": "observation", "kind": "RequestSeen", "reason": "_: fetched f
 )
 def test_an_excuse_has_a_partition_a_time_and_kinds_of_findings(
     message: str, fields: dict[str, Any], is_covered: bool, tmp_path: Path
-) -> None:
+):
     finding = Finding(kind="not-as-predicted", message=message, **fields)
     evidence = RunEvidence(unpacked("diverging-2.8.0-at-2.6", tmp_path, runs=BORDERS))
     (place,) = {place for each in not_modelled(evidence) for place in each.places}
@@ -107,12 +105,12 @@ def test_an_excuse_has_a_partition_a_time_and_kinds_of_findings(
 )
 def test_a_topic_that_was_made_again_matters_where_appends_look_at_fetches_from_before(
     name: str, topics: int, tmp_path: Path
-) -> None:
+):
     why = [*not_modelled(RunEvidence(unpacked(name, tmp_path, runs=HARD)))]
     assert len([each for each in why if "KAFKA-9198 may be why" in each.why]) == topics
 
 
-def test_a_lost_file_of_whose_loss_nothing_is_known_is_named_with_its_time() -> None:
+def test_a_lost_file_of_whose_loss_nothing_is_known_is_named_with_its_time():
     lost = Act(act=LoseFile(broker=1, file="t-0/partition.metadata"), zxid=7)
     observed = (Observed(time=5.0, what=lost),)
     evidence: Any = SimpleNamespace(events=(), links=(), observed=observed, moved_replicas=())
@@ -132,7 +130,7 @@ def test_a_lost_file_of_whose_loss_nothing_is_known_is_named_with_its_time() -> 
 )
 def test_an_election_after_a_move_matters_to_other_replicas_in_the_directory_before(
     file: str, stopped: str, offline: set[TopicPartition]
-) -> None:
+):
     moved = ReplicaMoved(broker=2, partition=TopicPartition("t", 0))
     start = TimedEvent(time=1.0, zxid=1, event=StartBroker(broker=2, release="2.1.0"))
     log = (

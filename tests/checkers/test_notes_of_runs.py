@@ -31,11 +31,11 @@ def notes_of_log(
     ]
 
 
-def test_a_log_without_errors_has_no_note(tmp_path: Path) -> None:
+def test_a_log_without_errors_has_no_note(tmp_path: Path):
     assert notes_of_log(tmp_path, f"{STAMP} INFO started", f"{STAMP} WARN late ERROR") == []
 
 
-def test_errors_are_one_note_with_their_place_and_number(tmp_path: Path) -> None:
+def test_errors_are_one_note_with_their_place_and_number(tmp_path: Path):
     lines = [f"{STAMP} INFO x", f"{STAMP} ERROR failed 1 (kafka.X)", f"{STAMP} ERROR failed 2"]
     ((kind, message),) = notes_of_log(tmp_path, *lines)
     assert kind == "broker-error"
@@ -59,14 +59,14 @@ BREAKS = "Unexpected error occurred while processing data for partition t-0 at o
 )
 def test_an_error_that_ends_a_thread_that_replicates_is_a_safety_finding(
     line: str, ended: str, tmp_path: Path
-) -> None:
+):
     notes = notes_of_log(tmp_path, f"{STAMP} {line}")
     assert [kind for kind, _ in notes] == ["broker-error", "fetcher-ended"]
     assert f"ended {ended} of broker 1, at brokers/1/server.log:1" in notes[1][1]
     assert KINDS["fetcher-ended"].question is Question.SAFETY
 
 
-def test_an_error_that_ends_fetches_says_what_was_thrown_in_whole_words(tmp_path: Path) -> None:
+def test_an_error_that_ends_fetches_says_what_was_thrown_in_whole_words(tmp_path: Path):
     thrown = f"kafka.common.UnexpectedAppendOffsetException: {'First offset 5 is less. ' * 9}"
     notes = notes_of_log(tmp_path, f"{STAMP} ERROR {FETCHER} {BREAKS}", thrown)
     said = notes[1][1]
@@ -74,12 +74,12 @@ def test_an_error_that_ends_fetches_says_what_was_thrown_in_whole_words(tmp_path
     assert said.endswith("First offset 5 …")
 
 
-def test_fetches_that_ended_twice_are_found_once(tmp_path: Path) -> None:
+def test_fetches_that_ended_twice_are_found_once(tmp_path: Path):
     notes = notes_of_log(tmp_path, *[f"{STAMP} ERROR {FETCHER} {BREAKS}"] * 2)
     assert [kind for kind, _ in notes] == ["broker-error", "fetcher-ended"]
 
 
-def test_a_partition_that_waits_for_its_next_leader_epoch_is_no_error(tmp_path: Path) -> None:
+def test_a_partition_that_waits_for_its_next_leader_epoch_is_no_error(tmp_path: Path):
     waits = f"{FETCHER} Partition t-0 has an older epoch (5) than the current leader. Will await"
     failed = f"{FETCHER} Partition t-0 marked as failed (kafka.server.ReplicaFetcherThread)"
     assert notes_of_log(tmp_path, f"{STAMP} INFO {waits}", f"{STAMP} WARN {failed}") == []
@@ -91,13 +91,13 @@ def test_a_partition_that_waits_for_its_next_leader_epoch_is_no_error(tmp_path: 
 )
 def test_what_settling_says_of_the_partition_is_not_found_twice(
     broker: int, partition: int, kind: str, tmp_path: Path
-) -> None:
+):
     reason = {"kind": "replication-stopped", "broker": broker, "topic": "t", "partition": partition}
     notes = notes_of_log(tmp_path, f"{STAMP} ERROR {FETCHER} {BREAKS}", reasons=[reason])
     assert [kind for kind, _ in notes] == ["broker-error", kind]
 
 
-def test_the_end_of_another_thread_is_a_note(tmp_path: Path) -> None:
+def test_the_end_of_another_thread_is_a_note(tmp_path: Path):
     line = "ERROR [controller-event-thread]: Error due to (kafka.X)"
     notes = notes_of_log(tmp_path, f"{STAMP} {line}")
     assert [kind for kind, _ in notes] == ["broker-error", "thread-ended"]
@@ -144,7 +144,7 @@ def out_for(
     return len(findings)
 
 
-def test_a_replica_that_stays_out_of_the_isr_without_a_fault_is_found(tmp_path: Path) -> None:
+def test_a_replica_that_stays_out_of_the_isr_without_a_fault_is_found(tmp_path: Path):
     assert out_for(tmp_path / "long", LEAST_S) == 1
     assert out_for(tmp_path / "short", LEAST_S - 3) == 0
     assert out_for(tmp_path / "fault", LEAST_S, fault=True) == 0
@@ -152,14 +152,12 @@ def test_a_replica_that_stays_out_of_the_isr_without_a_fault_is_found(tmp_path: 
     assert out_for(tmp_path / "settled", LEAST_S, settled=False) == 0
 
 
-def test_a_machine_that_stood_still_for_what_the_bound_needs_leaves_it_unknown(
-    tmp_path: Path,
-) -> None:
+def test_a_machine_that_stood_still_for_what_the_bound_needs_leaves_it_unknown(tmp_path: Path):
     assert out_for(tmp_path / "starved", LEAST_S + 2, stood_still_s=9.0) == 0
     assert out_for(tmp_path / "long", LEAST_S + 12, stood_still_s=9.0) == 1
 
 
-def test_a_replica_that_may_wait_for_an_answer_is_given_its_time(tmp_path: Path) -> None:
+def test_a_replica_that_may_wait_for_an_answer_is_given_its_time(tmp_path: Path):
     slow = QUICK | {"replica.socket.timeout.ms": "20000"}
     assert out_for(tmp_path / "within", LEAST_S + 10, properties=slow) == 0
     assert out_for(tmp_path / "beyond", 31, properties=slow) == 1

@@ -27,7 +27,7 @@ def run(tmp_path: Path) -> RunDirectory:
 
 
 @pytest.mark.slow
-def test_each_kind_is_written_somewhere() -> None:
+def test_each_kind_is_written_somewhere():
     names = {
         node.attr
         for room in ("faults", "harness")
@@ -61,7 +61,7 @@ def test_each_kind_is_written_somewhere() -> None:
 )
 def test_a_line_of_another_shape_is_refused_by_place_and_field(
     run: RunDirectory, line: dict[str, Any], said: str
-) -> None:
+):
     run.append(OBSERVATIONS, AT | LOG_END)
     run.append(OBSERVATIONS, AT | line)
 
@@ -69,7 +69,7 @@ def test_a_line_of_another_shape_is_refused_by_place_and_field(
         list(read_observed(EvidenceFiles(run)))
 
 
-def test_a_kind_of_somebody_s_own_is_read_as_it_was_noted(run: RunDirectory) -> None:
+def test_a_kind_of_somebody_s_own_is_read_as_it_was_noted(run: RunDirectory):
     noted = Noted(kind="slow-disk", fields={"broker": "x", "seconds": [1, 2]})
     Recorder(run).observed(noted)
 
@@ -83,20 +83,18 @@ def test_a_kind_of_somebody_s_own_is_read_as_it_was_noted(run: RunDirectory) -> 
     assert not witness_of({"observed": {"kind": "slow-disk", "seconds": 1}}, RunEvidence(run)).found
 
 
-def test_what_kchaos_observes_itself_is_noted_by_nobody_else() -> None:
+def test_what_kchaos_observes_itself_is_noted_by_nobody_else():
     for kind in KINDS:
         with pytest.raises(ValueError, match=f"kchaos itself observes '{kind}'"):
             Noted(kind=kind)
 
 
-def test_a_note_has_no_field_that_every_line_has() -> None:
+def test_a_note_has_no_field_that_every_line_has():
     with pytest.raises(ValueError, match="every line has step, time"):
         Noted(kind="mine", fields={"time": 1, "step": 2, "other": 3})
 
 
-def test_a_witness_finds_an_observation_by_its_fields_as_they_are_in_the_file(
-    run: RunDirectory,
-) -> None:
+def test_a_witness_finds_an_observation_by_its_fields_as_they_are_in_the_file(run: RunDirectory):
     Recorder(run).observed(observations.LogEnd(topic="t", partition=0, ends={0: 4, 1: 5}))
 
     def is_there(**fields: Any) -> bool:
@@ -107,7 +105,7 @@ def test_a_witness_finds_an_observation_by_its_fields_as_they_are_in_the_file(
     assert not is_there(other=None, topic="u")
 
 
-def test_a_field_that_a_kind_does_not_have_is_passed_over() -> None:
+def test_a_field_that_a_kind_does_not_have_is_passed_over():
     assert observation_in(AT | LOG_END | {"more": 1}) == observations.LogEnd(
         topic="t", partition=0, ends={0: 4}
     )

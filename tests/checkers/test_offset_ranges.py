@@ -16,7 +16,7 @@ RANGES = st.lists(
 @given(RANGES, RANGES)
 def test_ranges_are_the_sets_of_their_offsets(
     ranges: list[tuple[int, int]], other: list[tuple[int, int]]
-) -> None:
+):
     def offsets(ranges: list[tuple[int, int]]) -> set[int]:
         return {offset for first, last in ranges for offset in range(first, last + 1)}
 

@@ -36,12 +36,12 @@ def results(*findings: Finding, safe: bool | None, **more: object) -> Results:
     )
 
 
-def test_every_kind_about_safety_has_a_sentence() -> None:
+def test_every_kind_about_safety_has_a_sentence():
     safety = {name for name, kind in KINDS.items() if kind.question is Question.SAFETY}
     assert set(SENTENCES) == safety
 
 
-def test_a_sentence_reads_with_a_broker_with_two_and_with_none() -> None:
+def test_a_sentence_reads_with_a_broker_with_two_and_with_none():
     for kind, sentence in SENTENCES.items():
         of_one = Finding(kind=kind, topic="t", partition=0, brokers=(1,), message="-")
         of_two = Finding(kind=kind, topic="t", partition=0, brokers=(0, 1), message="-")
@@ -55,7 +55,7 @@ def test_a_sentence_reads_with_a_broker_with_two_and_with_none() -> None:
             assert "broker 1 hold " not in facts_of([of_one])[0], kind
 
 
-def test_the_worst_is_told_first_and_the_rest_is_counted() -> None:
+def test_the_worst_is_told_first_and_the_rest_is_counted():
     stopped = Finding(kind="replication-stopped", topic="t", partition=0, brokers=(2,), message="-")
     hole = Finding(
         kind="hole",
@@ -72,7 +72,7 @@ def test_the_worst_is_told_first_and_the_rest_is_counted() -> None:
     )
 
 
-def test_findings_of_a_kind_and_partition_are_told_together() -> None:
+def test_findings_of_a_kind_and_partition_are_told_together():
     further = Finding(
         kind="divergence",
         topic="t",
@@ -87,7 +87,7 @@ def test_findings_of_a_kind_and_partition_are_told_together() -> None:
     ]
 
 
-def test_unknown_and_safe_are_told_as_such() -> None:
+def test_unknown_and_safe_are_told_as_such():
     unknown = results(DIVERGENCE, safe=None, unknown="no snapshot was taken\nmore")
     assert unknown.outcome == "Kafka 1.1.1: unknown: no snapshot was taken"
     assert results(safe=True).outcome == f"Kafka 1.1.1: {SAFE}"
@@ -102,22 +102,20 @@ def test_unknown_and_safe_are_told_as_such() -> None:
         (None, "the judgement gives no reason"),
     ],
 )
-def test_a_safe_run_of_unknown_conformance_says_so_and_why(
-    unknown: str | None, reason: str
-) -> None:
+def test_a_safe_run_of_unknown_conformance_says_so_and_why(unknown: str | None, reason: str):
     outcome = replace(results(safe=True, unknown=unknown), conforms=None).outcome
     assert outcome.startswith(f"Kafka 1.1.1: {SAFE}; conformance unknown: ")
     assert outcome.endswith(reason)
 
 
-def test_a_failed_assertion_reads_like_a_sentence() -> None:
+def test_a_failed_assertion_reads_like_a_sentence():
     shown = repr(results(DIVERGENCE, safe=False))
     assert "brokers 0 and 1 hold different records of t-0 at offsets 11 to 20" in shown
     assert "run: run" in shown
     assert len(shown) < 200
 
 
-def test_offsets_between_findings_are_not_told() -> None:
+def test_offsets_between_findings_are_not_told():
     def lost(first: int, last: int) -> Finding:
         return replace(DIVERGENCE, kind="committed-loss", first_offset=first, last_offset=last)
 

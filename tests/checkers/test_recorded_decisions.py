@@ -103,16 +103,16 @@ THROWN_OUT = (
 )
 
 
-def test_the_former_one_had_seen_the_broker_leave() -> None:
+def test_the_former_one_had_seen_the_broker_leave():
     assert impossible(GONE, BACK, NEXT, state(10, 1, (0,), 1)) == []
 
 
-def test_the_new_one_knows_from_the_start_that_it_lives() -> None:
+def test_the_new_one_knows_from_the_start_that_it_lives():
     (message,) = impossible(GONE, BACK, NEXT, state(10, 1, (0,), 2))
     assert message == f"zxid 10: {THROWN_OUT}"
 
 
-def test_no_controller_elects_whom_it_knows_to_be_away() -> None:
+def test_no_controller_elects_whom_it_knows_to_be_away():
     elected = replace(state(10, 1, (2,), 1), leader=2, isr=(2,), written_by=0, controller_epoch=2)
     left = BrokerUnregistered(broker=0, zxid=9)
     assert impossible(GONE, replace(BACK, zxid=9), NEXT, left, elected) == []
@@ -120,7 +120,7 @@ def test_no_controller_elects_whom_it_knows_to_be_away() -> None:
     assert "no controller decides so: leader 2 and ISR [2] after leader 0" in message
 
 
-def test_the_leader_is_not_taken_away_that_was_there_all_the_time() -> None:
+def test_the_leader_is_not_taken_away_that_was_there_all_the_time():
     taken = replace(state(10, 1, (2,), 1), leader=-1)
     assert impossible(BrokerUnregistered(broker=0, zxid=9), taken) == []
     (message,) = impossible(taken)
@@ -141,7 +141,7 @@ FIRST_ELECTED = {
 )
 def test_a_new_partition_is_led_by_the_first_replica_that_is_there(
     leader: int, isr: tuple[int, ...], is_explained: bool
-) -> None:
+):
     more = (
         BrokerRegistered(broker=3, czxid=4, zxid=4),
         TopicCreated(topic="u", assignment=((9, 0, 2, 3),), zxid=5),
@@ -152,7 +152,7 @@ def test_a_new_partition_is_led_by_the_first_replica_that_is_there(
     assert [message[: len(refused)] for message in messages] == [refused] * (not is_explained)
 
 
-def test_the_former_one_knew_it_too_if_it_never_left() -> None:
+def test_the_former_one_knew_it_too_if_it_never_left():
     (message,) = impossible(NEXT, state(10, 1, (0,), 1))
     assert message == f"zxid 10: {THROWN_OUT}"
 
@@ -162,7 +162,7 @@ def changed(zxid: int, isr: tuple[int, ...]) -> PartitionState:
     return replace(state(zxid, 0, isr, 1), written_by=0)
 
 
-def test_a_follower_is_not_thrown_out_sooner_than_the_lag_time_after_a_term_began() -> None:
+def test_a_follower_is_not_thrown_out_sooner_than_the_lag_time_after_a_term_began():
     assert impossible(changed(5, (0,))) == [
         "zxid 5: broker 2 was thrown out of the ISR 2.000 s after its leader's term had begun, and "
         "replica.lag.time.max.ms is 10 s"
@@ -170,12 +170,12 @@ def test_a_follower_is_not_thrown_out_sooner_than_the_lag_time_after_a_term_bega
     assert impossible(changed(14, (0,))) == []
 
 
-def test_one_that_joins_behind_its_leaders_log_end_may_be_thrown_out_at_once() -> None:
+def test_one_that_joins_behind_its_leaders_log_end_may_be_thrown_out_at_once():
     joins, falls_out = changed(15, (0, 2)), changed(16, (0,))
     assert impossible(changed(14, (0,)), joins, falls_out) == []
 
 
-def test_a_replica_that_is_not_the_first_in_sync_is_not_elected() -> None:
+def test_a_replica_that_is_not_the_first_in_sync_is_not_elected():
     assigned = TopicCreated(topic="t", assignment=((0, 2, 3),), zxid=2)
     third = BrokerRegistered(broker=3, czxid=2, zxid=2)
     all_in_sync = changed(5, (0, 2, 3))
@@ -193,7 +193,7 @@ def test_a_replica_that_is_not_the_first_in_sync_is_not_elected() -> None:
     )
 
 
-def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away() -> None:
+def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away():
     assigned = TopicCreated(topic="t", assignment=((0, 2),), zxid=2)
     written = replace(state(7, 1, (2,), 1), leader=2)
     failed = SimpleNamespace(
@@ -222,7 +222,7 @@ def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away()
 )
 def test_a_replica_whose_broker_answers_a_storage_error_may_be_taken_for_one_that_is_away(
     answers: list[tuple[float, int]], is_allowed: bool
-) -> None:
+):
     links = [
         SimpleNamespace(
             wall_time_s=time,
@@ -285,7 +285,7 @@ MOVED_BY = {
 @pytest.mark.parametrize("moving", [ASKED, MOVING], ids=["to-2.3", "kip-455"])
 def test_a_reassignment_moves_the_leader_to_the_replicas_that_are_wanted(
     moving: tuple[ZnodeChange, ...], leader: int, isr: tuple[int, ...], is_explained: bool
-) -> None:
+):
     more = (
         BrokerRegistered(broker=3, czxid=4, zxid=4),
         TopicCreated(topic="t", assignment=((2, 3, 0),), zxid=6),
@@ -327,7 +327,7 @@ GOES_ON = {
 @pytest.mark.parametrize(("requests", "epochs"), GOES_ON.values(), ids=GOES_ON)
 def test_the_epoch_that_changes_nothing_needs_a_reassignment_that_goes_on(
     requests: tuple[ZnodeChange, ...], epochs: int
-) -> None:
+):
     states = [epoch_for_nothing(7 + number, number + 1) for number in range(2)]
     written = [
         changed_znode(
@@ -342,7 +342,7 @@ def test_the_epoch_that_changes_nothing_needs_a_reassignment_that_goes_on(
     assert len(messages) == len(states) - epochs
 
 
-def test_whom_a_reassignment_removes_its_leader_may_have_forgotten_at_once() -> None:
+def test_whom_a_reassignment_removes_its_leader_may_have_forgotten_at_once():
     falls_out = changed(7, (0,))
     assert impossible(falls_out, requests=[request(5, (0,))]) == []
     (message,) = impossible(falls_out, requests=[request(5, (2,))])
@@ -367,7 +367,7 @@ def elected_again(
     return impossible(*in_order, started=started, of_other_topic=of_other_topic)
 
 
-def test_a_topic_that_is_made_anew_has_had_no_election() -> None:
+def test_a_topic_that_is_made_anew_has_had_no_election():
     other = TopicCreated(topic="u", assignment=((2, 0),), zxid=4)
     of_other = replace(state(5, 0, (2, 0), 1), topic="u", leader=2)
     messages = impossible(
@@ -381,7 +381,7 @@ def test_a_topic_that_is_made_anew_has_had_no_election() -> None:
     assert [message.split(":")[0] for message in messages] == ["zxid 6", "zxid 7", "zxid 21"]
 
 
-def test_a_partition_is_elected_again_only_where_another_one_was_refused() -> None:
+def test_a_partition_is_elected_again_only_where_another_one_was_refused():
     refused = replace(state(16, 0, (2,), 1), topic="u", leader=2, written_by=2)
     asked = TopicDeletion(topic="u", asked=15, zxid=15, time=math.inf)
     deleted = replace(refused, leader_epoch=1, leader=-1, isr=(0,), written_by=1)
@@ -400,7 +400,7 @@ def test_a_partition_is_elected_again_only_where_another_one_was_refused() -> No
 @pytest.mark.slow
 def test_an_upgrade_has_two_leader_epochs_for_one_shutdown_as_all_are_elected_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     evidence = RunEvidence(unpacked("2.3.1-elected-again", tmp_path, runs=HARD))
     assert messages(evidence) == []
 
@@ -438,7 +438,7 @@ NOT_SEEN = (
 
 
 @pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1", "2.2.2"])
-def test_up_to_2_2_a_new_controller_does_not_remove_who_was_away_before_it(release: str) -> None:
+def test_up_to_2_2_a_new_controller_does_not_remove_who_was_away_before_it(release: str):
     assert removed(GONE, release=release) == [NOT_SEEN]
     assert removed(GONE, BACK, replace(GONE, zxid=6), release=release) == [NOT_SEEN]
     assert removed(GONE, release="2.3.1") == []
@@ -476,7 +476,7 @@ REMOVED = {
 @pytest.mark.parametrize(("between", "given"), REMOVED.values(), ids=REMOVED)
 def test_up_to_2_2_a_new_controller_removes_who_is_away_for_other_reasons(
     between: tuple[Decision, ...], given: dict[str, Any]
-) -> None:
+):
     assert removed(*between, **given) == []
 
 
@@ -531,7 +531,7 @@ ELECTED_UNCLEANLY = {
 )
 def test_nobody_outside_the_isr_is_elected_against_the_settings(
     of_broker: bool, of_topic: tuple[TopicConfigured, ...], more: dict[str, Any], is_explained: bool
-) -> None:
+):
     given = dict(more)
     release = given.pop("release", "2.4.1")
     start = StartBroker(broker=0, release=release, unclean_leader_election=of_broker)
@@ -545,7 +545,7 @@ def test_nobody_outside_the_isr_is_elected_against_the_settings(
     )
 
 
-def test_nobody_joins_the_isr_in_an_election() -> None:
+def test_nobody_joins_the_isr_in_an_election():
     left = BrokerUnregistered(broker=0, zxid=60)
     for decisions in (
         (SHRUNK, left, replace(UNCLEAN, isr=(2, 0))),
@@ -555,7 +555,7 @@ def test_nobody_joins_the_isr_in_an_election() -> None:
         assert "zxid 70: no controller decides so" in message
 
 
-def test_a_controller_takes_any_replica_out_of_the_isr_of_a_topic_that_it_deletes() -> None:
+def test_a_controller_takes_any_replica_out_of_the_isr_of_a_topic_that_it_deletes():
     asked = TopicDeletion(topic="t", asked=9, zxid=30, time=30.0)
     out, left_alone, elected = (
         replace(state(20 + epoch, epoch, isr, 1), leader=leader)
@@ -571,7 +571,7 @@ def test_a_controller_takes_any_replica_out_of_the_isr_of_a_topic_that_it_delete
         assert [message.split(":")[0] for message in messages_then] == ["zxid 21", "zxid 22"]
 
 
-def test_who_leaves_the_isr_of_a_deleted_topic_is_not_known_to_be_away() -> None:
+def test_who_leaves_the_isr_of_a_deleted_topic_is_not_known_to_be_away():
     made = TopicCreated(topic="u", assignment=((0, 2),), zxid=4)
     of_deleted = replace(state(5, 0, (0, 2), 1), topic="u")
     left = BrokerUnregistered(broker=2, zxid=20)
@@ -626,14 +626,14 @@ TAKES_OUT = {
 )
 def test_a_new_controller_takes_out_who_is_away_before_it_elects(
     release: str, before: tuple[Decision, ...], meanwhile: tuple[Decision, ...], is_allowed: bool
-) -> None:
+):
     started = (SimpleNamespace(event=StartBroker(broker=0, release=release)),)
     decisions = (*before, GONE, NEXT, *meanwhile, OTHER, ELECTED)
     messages = impossible(*decisions, started=started)
     assert messages == ([] if is_allowed else [LEFT])
 
 
-def test_who_is_away_may_stay_in_the_isr_of_a_topic_that_is_to_be_deleted() -> None:
+def test_who_is_away_may_stay_in_the_isr_of_a_topic_that_is_to_be_deleted():
     deletion = TopicDeletion(topic="t", asked=19, zxid=30, time=30.0)
     messages = impossible(GONE, NEXT, OTHER, ELECTED, deletions=[deletion])
     assert messages == []

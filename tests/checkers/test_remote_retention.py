@@ -109,7 +109,7 @@ FIRST_GOES = event(0, DELETING, time_ms=DELETED_AT_MS)
 FAILED = [event(2, STARTED, name=f"failed-{number}") for number in range(6)]
 
 
-def test_copies_that_failed_are_no_part_of_what_retention_keeps() -> None:
+def test_copies_that_failed_are_no_part_of_what_retention_keeps():
     """KAFKA-17062: 3.6.2 counted them, and let messages 0 and 1 of seven go, of 14 allowed."""
     (finding,) = found(run(*FAILED, FIRST_GOES))
 
@@ -127,7 +127,7 @@ def test_copies_that_failed_are_no_part_of_what_retention_keeps() -> None:
 )
 def test_a_release_that_counts_failed_copies_may_do_so_and_no_other(
     release: str, failed: int, is_predicted: bool
-) -> None:
+):
     evidence = run(*FAILED[:failed], FIRST_GOES, release=release)
 
     assert len(found(evidence)) == 1
@@ -155,18 +155,18 @@ def test_a_release_that_counts_failed_copies_may_do_so_and_no_other(
     ],
     ids=["size", "time", "DeleteRecords", "copied twice", "failed copy", "nothing sent", "local"],
 )
-def test_what_may_go_is_no_finding(allowed: RunEvidence) -> None:
+def test_what_may_go_is_no_finding(allowed: RunEvidence):
     assert found(allowed) == []
 
 
 @pytest.mark.parametrize(
     "settings", [{"retention.bytes": str(6 * MESSAGE)}, {"retention.ms": "41001"}, {}]
 )
-def test_one_message_or_moment_more_and_it_may_not_go(settings: dict[str, str]) -> None:
+def test_one_message_or_moment_more_and_it_may_not_go(settings: dict[str, str]):
     assert len(found(run(FIRST_GOES, settings=settings))) == 1
 
 
-def test_what_was_sent_later_does_not_count() -> None:
+def test_what_was_sent_later_does_not_count():
     """Two messages after the deletion do not make the log large enough at its time."""
     settings = {"retention.bytes": str(6 * MESSAGE)}
     sent = (*map(produced, range(7)), produced(7, at_s=60.0), produced(8, at_s=61.0))
@@ -175,7 +175,7 @@ def test_what_was_sent_later_does_not_count() -> None:
     assert len(found(run(FIRST_GOES, messages=9, settings=settings, operations=sent))) == 1
 
 
-def test_what_a_deletion_of_the_topic_may_have_taken_is_not_judged() -> None:
+def test_what_a_deletion_of_the_topic_may_have_taken_is_not_judged():
     gone = TopicDeletion(topic="t", asked=2, zxid=2, time=1.0)
     evidence = run(*FAILED, FIRST_GOES, deletions={"t": [gone]})
     assert found(evidence) == []
@@ -186,7 +186,7 @@ def test_what_a_deletion_of_the_topic_may_have_taken_is_not_judged() -> None:
     ]
 
 
-def test_what_was_promised_of_a_segment_alone_is_told() -> None:
+def test_what_was_promised_of_a_segment_alone_is_told():
     only_one = tuple(
         replace(produced(at), promised=False) if at == 0 else produced(at) for at in range(7)
     )

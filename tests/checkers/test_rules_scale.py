@@ -31,7 +31,7 @@ def writes(count: int) -> dict[str, Any]:
     }
 
 
-def test_the_rules_of_a_partition_take_no_square_of_its_writes() -> None:
+def test_the_rules_of_a_partition_take_no_square_of_its_writes():
     def judge(count: int) -> None:
         written = writes(count)
         replicas = [replica(broker, *written["batches"]) for broker in (0, 1)]
@@ -42,7 +42,7 @@ def test_the_rules_of_a_partition_take_no_square_of_its_writes() -> None:
     assert calls_of(lambda: judge(200)) < _MOST * calls_of(lambda: judge(100))
 
 
-def test_writes_of_others_are_looked_for_without_a_square_of_the_writes() -> None:
+def test_writes_of_others_are_looked_for_without_a_square_of_the_writes():
     def judge(count: int) -> None:
         held: Any = SimpleNamespace(
             clients=None,

@@ -52,7 +52,7 @@ def last(run: RunDirectory) -> PartitionEvidence:
     return list(run_evidence(RunEvidence(run), None))[-1]
 
 
-def test_replicas_are_what_lies_on_disk(tmp_path: Path) -> None:
+def test_replicas_are_what_lies_on_disk(tmp_path: Path):
     newest = last(ended(started(tmp_path / "run")))
 
     assert (newest.topic, newest.partition, newest.leader, newest.isr) == ("t", 0, 0, (0, 1))
@@ -64,7 +64,7 @@ def test_replicas_are_what_lies_on_disk(tmp_path: Path) -> None:
     assert newest.predicted is None
 
 
-def test_a_replica_of_which_nothing_is_on_disk_is_there_without_batches(tmp_path: Path) -> None:
+def test_a_replica_of_which_nothing_is_on_disk_is_there_without_batches(tmp_path: Path):
     build = started(tmp_path / "run").topic("t", [0, 1, 7])
 
     newest = last(ended(build))
@@ -76,7 +76,7 @@ def test_a_replica_of_which_nothing_is_on_disk_is_there_without_batches(tmp_path
     ]
 
 
-def test_the_required_in_sync_replicas_are_the_topics_else_the_brokers(tmp_path: Path) -> None:
+def test_the_required_in_sync_replicas_are_the_topics_else_the_brokers(tmp_path: Path):
     of_broker = started(tmp_path / "broker", min_insync_replicas=2)
     of_topic = started(tmp_path / "topic", min_insync_replicas=2)
     config = json.dumps({"version": 1, "config": {"min.insync.replicas": "3"}}).encode()
@@ -92,7 +92,7 @@ def test_the_required_in_sync_replicas_are_the_topics_else_the_brokers(tmp_path:
 )
 def test_what_brokers_may_remove_follows_from_the_topics_policy(
     policy: str, may_delete: bool, is_compacted: bool, tmp_path: Path
-) -> None:
+):
     """Retention by time is no matter of a topic that is compacted alone."""
     config = {"cleanup.policy": policy, "retention.ms": "1000", "delete.retention.ms": "2000"}
     build = started(tmp_path / "run")
@@ -113,7 +113,7 @@ def test_what_brokers_may_remove_follows_from_the_topics_policy(
 )
 def test_cleaners_may_have_been_where_a_checkpoint_says_that_one_was(
     offset: int | None, is_killed: bool, until: int, tmp_path: Path
-) -> None:
+):
     build = started(tmp_path / "run")
     told = json.dumps({"version": 1, "config": {"cleanup.policy": "compact"}}).encode()
     build.write(1, create_body("/config/topics/t", told))
@@ -131,9 +131,7 @@ def test_cleaners_may_have_been_where_a_checkpoint_says_that_one_was(
     assert [*run.untold_cleaning] == ([] if offset is None else [partition])
 
 
-def test_settling_pins_high_watermarks_of_the_brokers_that_it_names_in_the_end(
-    tmp_path: Path,
-) -> None:
+def test_settling_pins_high_watermarks_of_the_brokers_that_it_names_in_the_end(tmp_path: Path):
     build = started(tmp_path / "run")
     build.snapshot("early", {0: [BOTH], 1: [BOTH]}, is_final=False)
     build.pinned(11, [1]).pinned(11, [0], topic="other")
@@ -145,7 +143,7 @@ def test_settling_pins_high_watermarks_of_the_brokers_that_it_names_in_the_end(
     assert [replica.is_high_watermark_pinned for replica in final.replicas] == [False, True]
 
 
-def test_a_broker_is_registered_until_it_is_started_again(tmp_path: Path) -> None:
+def test_a_broker_is_registered_until_it_is_started_again(tmp_path: Path):
     for again in (False, True):
         build = started(tmp_path / str(again))
         build.act(acts.StopBroker(broker=1, clean=False)).close_session(0x11)
@@ -156,7 +154,7 @@ def test_a_broker_is_registered_until_it_is_started_again(tmp_path: Path) -> Non
         assert [each.is_registered for each in last(ended(build)).replicas] == [True, again]
 
 
-def test_an_observation_that_does_not_say_what_it_pins_is_refused(tmp_path: Path) -> None:
+def test_an_observation_that_does_not_say_what_it_pins_is_refused(tmp_path: Path):
     build = started(tmp_path / "run")
     build.run.append("observations.jsonl", {"time": 1.0, "kind": "high-watermark", "topic": "t"})
 
@@ -164,7 +162,7 @@ def test_an_observation_that_does_not_say_what_it_pins_is_refused(tmp_path: Path
         RunEvidence(ended(build)).read()
 
 
-def test_an_observed_high_watermark_is_pinned_at_the_snapshots_that_follow(tmp_path: Path) -> None:
+def test_an_observed_high_watermark_is_pinned_at_the_snapshots_that_follow(tmp_path: Path):
     build = started(tmp_path / "run")
     build.act(observed(1, 11))
     run = ended(build)
@@ -183,9 +181,7 @@ def judged_with_observation(path: Path, broker: int, high_watermark: int) -> lis
     return list(judge(build.seal()).findings)
 
 
-def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted_and_no_crash(
-    tmp_path: Path,
-) -> None:
+def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted_and_no_crash(tmp_path: Path):
     (finding,) = judged_with_observation(tmp_path / "run", 0, 12)
 
     assert (finding.kind, finding.brokers, finding.topic) == ("not-as-predicted", (0,), "t")
@@ -193,16 +189,14 @@ def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted_and_no_cra
     assert "was seen at 12" in finding.message
 
 
-def test_a_high_watermark_of_a_replica_that_should_not_be_is_not_as_predicted(
-    tmp_path: Path,
-) -> None:
+def test_a_high_watermark_of_a_replica_that_should_not_be_is_not_as_predicted(tmp_path: Path):
     (finding,) = judged_with_observation(tmp_path / "run", 7, 0)
 
     assert (finding.kind, finding.brokers) == ("not-as-predicted", (7,))
     assert "no such replica" in finding.message
 
 
-def test_an_election_from_outside_the_isr_and_a_lost_tail_are_excuses(tmp_path: Path) -> None:
+def test_an_election_from_outside_the_isr_and_a_lost_tail_are_excuses(tmp_path: Path):
     build = started(tmp_path / "run").state(0, 1, [0])
     build.act(acts.LoseTail(broker=0, topic="t", partition=0, log_end_offset=11))
     build.state(-1, 2, [0]).state(1, 3, [1])
@@ -220,7 +214,7 @@ def test_an_election_from_outside_the_isr_and_a_lost_tail_are_excuses(tmp_path: 
 @pytest.mark.parametrize(("epoch", "start"), [(5, 11), (1, None)])
 def test_an_unclean_election_of_a_topic_made_again_shows_its_leaders_log(
     epoch: int, start: int | None, tmp_path: Path
-) -> None:
+):
     """Where both topics had that leader in that epoch nobody knows of which the cache is."""
     build = started(tmp_path / "run").delete_topic("t")
     build.topic("t", [1, 0]).state(1, 0, [1, 0]).state(1, 0, [1]).state(0, epoch, [0])
@@ -236,7 +230,7 @@ def test_an_unclean_election_of_a_topic_made_again_shows_its_leaders_log(
 @pytest.mark.parametrize(("broker", "start"), [(0, 11), (1, None)])
 def test_what_a_leader_had_fetched_counts_unless_its_disk_lost_a_tail(
     broker: int, start: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     reached = {LedEpoch(TopicPartition("t", 0), 1, 3): 11}
     monkeypatch.setattr("kchaos.checkers.evidence.excuses.reached_by_fetching", lambda _: reached)
     build = started(tmp_path / "run").state(0, 1, [0])
@@ -247,7 +241,7 @@ def test_what_a_leader_had_fetched_counts_unless_its_disk_lost_a_tail(
     assert newest.excuses[1].start_offset == start
 
 
-def test_who_lost_a_replica_to_a_reassignment_is_known_with_its_time(tmp_path: Path) -> None:
+def test_who_lost_a_replica_to_a_reassignment_is_known_with_its_time(tmp_path: Path):
     build = started(tmp_path / "run").topic("t", [0]).state(0, 1, [0])
     build.topic("t", [0, 1]).state(0, 1, [0, 1])
 
@@ -257,9 +251,7 @@ def test_who_lost_a_replica_to_a_reassignment_is_known_with_its_time(tmp_path: P
     assert newest.moved_away[0][1] > 0
 
 
-def test_a_wiped_log_directory_excuses_every_partition_of_the_broker_and_no_other(
-    tmp_path: Path,
-) -> None:
+def test_a_wiped_log_directory_excuses_every_partition_of_the_broker_and_no_other(tmp_path: Path):
     for broker, excused in ((0, [("lost-tail", 0)]), (7, [])):
         build = started(tmp_path / f"run-{broker}").act(acts.WipeLogDirectory(broker=broker))
         excuses = last(ended(build)).excuses
@@ -267,13 +259,13 @@ def test_a_wiped_log_directory_excuses_every_partition_of_the_broker_and_no_othe
         assert all(excuse.first_lost_offset == 0 for excuse in excuses)
 
 
-def test_an_election_from_the_isr_is_no_excuse(tmp_path: Path) -> None:
+def test_an_election_from_the_isr_is_no_excuse(tmp_path: Path):
     build = started(tmp_path / "run").state(-1, 2, [0, 1]).state(1, 3, [1]).state(1, 3, [1, 0])
 
     assert last(ended(build)).excuses == ()
 
 
-def test_damaged_bytes_reach_the_results_with_broker_and_place(tmp_path: Path) -> None:
+def test_damaged_bytes_reach_the_results_with_broker_and_place(tmp_path: Path):
     build = started(tmp_path / "run")
     build.snapshot("final", {0: [BOTH, A_ONLY], 1: [BOTH, A_ONLY]})
     file = build.run.path / "snapshots/final/broker-1/t-0/00000000000000000000.log"
@@ -289,9 +281,7 @@ def test_damaged_bytes_reach_the_results_with_broker_and_place(tmp_path: Path) -
     assert results.safe is False
 
 
-def test_a_cache_that_cannot_be_parsed_is_a_finding_and_one_that_is_wrong_is_one(
-    tmp_path: Path,
-) -> None:
+def test_a_cache_that_cannot_be_parsed_is_a_finding_and_one_that_is_wrong_is_one(tmp_path: Path):
     build = started(tmp_path / "run")
     build.snapshot(
         "final", {0: [BOTH], 1: [BOTH]}, epochs={0: [(1, 0)], 1: [(2, 0)]}, high_watermarks={}
@@ -305,7 +295,7 @@ def test_a_cache_that_cannot_be_parsed_is_a_finding_and_one_that_is_wrong_is_one
     assert [mismatch.brokers for mismatch in mismatches] == [(0,), (1,)]
 
 
-def test_internal_topics_are_not_judged(tmp_path: Path) -> None:
+def test_internal_topics_are_not_judged(tmp_path: Path):
     build = started(tmp_path / "run")
     build.state(0, 0, [0], topic="__consumer_offsets")
 
@@ -319,7 +309,7 @@ def of_run(path: Path, case: str, release: str) -> list[PartitionEvidence]:
     return list(run_evidence(evidence, predict(tuple(timed.event for timed in evidence.events))))
 
 
-def test_a_finding_is_the_same_after_a_trip_through_json() -> None:
+def test_a_finding_is_the_same_after_a_trip_through_json():
     finding = Finding(
         kind="hole", topic="t", partition=0, brokers=(1, 2), message="x", evidence={"a": [1]}
     )
@@ -327,7 +317,7 @@ def test_a_finding_is_the_same_after_a_trip_through_json() -> None:
     assert from_json(Finding, json.loads(json.dumps(finding_to_json(finding)))) == finding
 
 
-def test_the_isr_of_an_acknowledgement_is_that_of_its_time(tmp_path: Path) -> None:
+def test_the_isr_of_an_acknowledgement_is_that_of_its_time(tmp_path: Path):
     (_, final) = of_run(tmp_path / "run", "n20", "1.1.1")
 
     assert {operation.operation: operation.isr_when_ended for operation in final.operations} == {
@@ -359,7 +349,7 @@ def question(
     )
 
 
-def test_a_process_shows_itself_by_asking_and_by_being_asked_what_it_answers() -> None:
+def test_a_process_shows_itself_by_asking_and_by_being_asked_what_it_answers():
     reply = ResponseSeen(
         number=(7, 0), fate=Fate.ARRIVES, api="Fetch", follower=1, leader=2, partitions={}
     )
@@ -369,7 +359,7 @@ def test_a_process_shows_itself_by_asking_and_by_being_asked_what_it_answers() -
     assert _first_sign([asked], 2, 3.0) == float("inf")
 
 
-def test_what_a_hold_kept_of_the_process_before_is_no_sign_of_the_next_one() -> None:
+def test_what_a_hold_kept_of_the_process_before_is_no_sign_of_the_next_one():
     held = at(2.0, question(9, follower=2, leader=0, fate=Fate.WAITS))
     released = at(5.0, question(9, follower=2, leader=0))
     own = at(6.0, question(11, follower=2, leader=1))
@@ -402,9 +392,7 @@ def test_each_id_that_a_topic_had_is_known():
     assert topic_ids(changes) == {"t": {"first", "second"}}
 
 
-def test_a_decision_about_an_internal_topic_and_a_standstill_disturb_a_cluster(
-    tmp_path: Path,
-) -> None:
+def test_a_decision_about_an_internal_topic_and_a_standstill_disturb_a_cluster(tmp_path: Path):
     build = started(tmp_path / "run")
     until = build.clock + 500
     build.observe(StoodStill(times=(Standstill(began=1.0, ended=until, seconds=5.0),)))

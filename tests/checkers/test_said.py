@@ -63,7 +63,7 @@ def of(results: k.Results, kind: str) -> list[k.Finding]:
 # -- without links for clients --------------------------------------------------------------------
 
 
-def test_what_the_test_says_and_every_replica_has_leaves_a_run_safe(tmp_path: Path) -> None:
+def test_what_the_test_says_and_every_replica_has_leaves_a_run_safe(tmp_path: Path):
     build = begun(tmp_path / "run")
     chaos = chaos_of(build)
     for offset, value in enumerate(("a", "b", "c"), start=11):
@@ -78,9 +78,7 @@ def test_what_the_test_says_and_every_replica_has_leaves_a_run_safe(tmp_path: Pa
     assert any("that the test alone reports (4 records)" in each for each in results.not_checked)
 
 
-def test_an_acknowledged_record_that_is_in_no_log_is_lost_and_the_test_said_it(
-    tmp_path: Path,
-) -> None:
+def test_an_acknowledged_record_that_is_in_no_log_is_lost_and_the_test_said_it(tmp_path: Path):
     build = begun(tmp_path / "run")
     chaos_of(build).acknowledged("t", offset=11, value=b"mine", client="orders")
 
@@ -94,7 +92,7 @@ def test_an_acknowledged_record_that_is_in_no_log_is_lost_and_the_test_said_it(
     assert told["client"] == "orders (as the test says)"
 
 
-def test_a_record_that_was_read_and_is_in_no_log_is_lost(tmp_path: Path) -> None:
+def test_a_record_that_was_read_and_is_in_no_log_is_lost(tmp_path: Path):
     build = begun(tmp_path / "run")
     chaos_of(build).read("t", offset=11, value=b"mine")
 
@@ -105,7 +103,7 @@ def test_a_record_that_was_read_and_is_in_no_log_is_lost(tmp_path: Path) -> None
     assert "read to a client (as the test says)" in lost.message
 
 
-def test_records_of_which_nobody_says_anything_leave_a_run_unknown(tmp_path: Path) -> None:
+def test_records_of_which_nobody_says_anything_leave_a_run_unknown(tmp_path: Path):
     build = begun(tmp_path / "run")
     chaos_of(build).acknowledged("t", offset=11, value="a")
 
@@ -116,7 +114,7 @@ def test_records_of_which_nobody_says_anything_leave_a_run_unknown(tmp_path: Pat
     assert note.evidence["partitions"]["t-0"]["offsets"] == [(12, 12)]
 
 
-def test_a_part_of_a_batch_is_no_loss_and_the_batch_leaves_a_run_unknown(tmp_path: Path) -> None:
+def test_a_part_of_a_batch_is_no_loss_and_the_batch_leaves_a_run_unknown(tmp_path: Path):
     build = begun(tmp_path / "run")
     chaos_of(build).acknowledged("t", offset=11, value="a")
 
@@ -125,7 +123,7 @@ def test_a_part_of_a_batch_is_no_loss_and_the_batch_leaves_a_run_unknown(tmp_pat
     assert (results.safe, of(results, "committed-loss")) == (None, [])
 
 
-def test_a_record_whose_place_is_taken_by_a_larger_batch_of_kchaos_is_lost(tmp_path: Path) -> None:
+def test_a_record_whose_place_is_taken_by_a_larger_batch_of_kchaos_is_lost(tmp_path: Path):
     build = begun(tmp_path / "run")
     chaos_of(build).acknowledged("t", offset=11, value="mine")
     build.produce("later", 0, ["a", "b"], acks=-1, base_offset=11)
@@ -136,7 +134,7 @@ def test_a_record_whose_place_is_taken_by_a_larger_batch_of_kchaos_is_lost(tmp_p
     assert [each.first_offset for each in of(results, "committed-loss")] == [11]
 
 
-def test_what_was_acknowledged_by_the_leader_alone_may_be_lost(tmp_path: Path) -> None:
+def test_what_was_acknowledged_by_the_leader_alone_may_be_lost(tmp_path: Path):
     build = begun(tmp_path / "run")
     chaos_of(build).acknowledged("t", offset=11, value="mine", acks=1)
 
@@ -151,7 +149,7 @@ def test_what_was_acknowledged_by_the_leader_alone_may_be_lost(tmp_path: Path) -
 )
 def test_an_unclean_election_excuses_what_may_have_been_acknowledged_before_it(
     is_told_when: bool, kind: str, tmp_path: Path
-) -> None:
+):
     build = begun(tmp_path / "run")
     build.state(0, 1, [0]).state(1, 2, [1]).state(1, 2, [0, 1])
     at = build.tick() if is_told_when else None
@@ -167,7 +165,7 @@ def test_an_unclean_election_excuses_what_may_have_been_acknowledged_before_it(
     assert [finding.kind for finding in results.findings if "loss" in finding.kind] == [kind]
 
 
-def test_an_unclean_election_excuses_nothing_that_was_acknowledged_after_it(tmp_path: Path) -> None:
+def test_an_unclean_election_excuses_nothing_that_was_acknowledged_after_it(tmp_path: Path):
     build = begun(tmp_path / "run")
     chaos = chaos_of(build)
     chaos.acknowledged("t", offset=11, value="a", at=build.tick())
@@ -204,7 +202,7 @@ def test_an_unclean_election_excuses_nothing_that_was_acknowledged_after_it(tmp_
 )
 def test_what_the_test_says_is_judged_for_anomalies(
     read: list[tuple[int, str]], expected: list[str], tmp_path: Path
-) -> None:
+):
     build = begun(tmp_path / "run")
     chaos = chaos_of(build)
     for offset, value in ((11, "a"), (12, "b"), (13, "c")):
@@ -220,7 +218,7 @@ def test_what_the_test_says_is_judged_for_anomalies(
 # -- beside links for clients ---------------------------------------------------------------------
 
 
-def test_what_a_link_saw_too_adds_nothing(tmp_path: Path) -> None:
+def test_what_a_link_saw_too_adds_nothing(tmp_path: Path):
     build = begun(tmp_path / "run", asked(), answered(), client_links=True)
     chaos_of(build).acknowledged("t", offset=11, value="mine")
 
@@ -233,7 +231,7 @@ def test_what_a_link_saw_too_adds_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("offset", "value"), [(11, "else"), (12, "mine")])
 def test_what_links_would_have_seen_and_did_not_leaves_a_run_unknown(
     offset: int, value: str, tmp_path: Path
-) -> None:
+):
     build = begun(tmp_path / "run", asked(), answered(), client_links=True)
     chaos_of(build).acknowledged("t", offset=offset, value=value)
 
@@ -247,7 +245,7 @@ def test_what_links_would_have_seen_and_did_not_leaves_a_run_unknown(
 @pytest.mark.parametrize(("is_there", "expected"), [(True, True), (False, False)])
 def test_the_test_speaks_for_what_no_link_could_read(
     is_there: bool, expected: bool, tmp_path: Path
-) -> None:
+):
     build = begun(tmp_path / "run", SECRET, client_links=True)
     chaos_of(build).acknowledged("t", offset=11, value="mine")
 
@@ -256,7 +254,7 @@ def test_the_test_speaks_for_what_no_link_could_read(
     assert results.safe is expected, results.unknown
 
 
-def test_what_links_saw_too_speaks_for_nothing_that_they_could_not_read(tmp_path: Path) -> None:
+def test_what_links_saw_too_speaks_for_nothing_that_they_could_not_read(tmp_path: Path):
     build = begun(tmp_path / "run", asked(), answered(), SECRET, client_links=True)
     chaos_of(build).acknowledged("t", offset=11, value="mine")
 
@@ -266,7 +264,7 @@ def test_what_links_saw_too_speaks_for_nothing_that_they_could_not_read(tmp_path
     assert "not understood: TLS: what was promised there may be lost" in (results.unknown or "")
 
 
-def test_what_no_link_could_read_stands_beside_what_the_test_says_of_it(tmp_path: Path) -> None:
+def test_what_no_link_could_read_stands_beside_what_the_test_says_of_it(tmp_path: Path):
     build = begun(tmp_path / "run", SECRET, client_links=True)
     chaos_of(build).acknowledged("t", offset=11, value="mine")
 
@@ -277,7 +275,7 @@ def test_what_no_link_could_read_stands_beside_what_the_test_says_of_it(tmp_path
     assert any("that the test alone reports" in each for each in results.not_checked)
 
 
-def test_a_partition_that_is_not_there_leaves_a_run_unknown(tmp_path: Path) -> None:
+def test_a_partition_that_is_not_there_leaves_a_run_unknown(tmp_path: Path):
     build = begun(tmp_path / "run")
     chaos_of(build).acknowledged("t", partition=7, offset=11, value="mine")
 
@@ -309,7 +307,7 @@ def test_a_partition_that_is_not_there_leaves_a_run_unknown(tmp_path: Path) -> N
 )
 def test_what_no_client_can_be_answered_is_refused(
     wrong: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+):
     chaos = chaos_of(begun(tmp_path / "run"))
     given: dict[str, Any] = {"topic": "t", "offset": 11, "value": "mine"} | wrong
 
@@ -326,14 +324,14 @@ def test_what_no_client_can_be_answered_is_refused(
         ({"key": "x"}, "need the value that was read"),
     ],
 )
-def test_half_of_what_was_read_is_refused(given: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_half_of_what_was_read_is_refused(given: dict[str, Any], said: str, tmp_path: Path):
     chaos = chaos_of(begun(tmp_path / "run"))
 
     with pytest.raises(k.ScenarioError, match=said):
         chaos.read("t", **given)
 
 
-def test_nothing_is_said_of_a_run_that_is_over(tmp_path: Path) -> None:
+def test_nothing_is_said_of_a_run_that_is_over(tmp_path: Path):
     chaos = chaos_of(begun(tmp_path / "run"))
     chaos._is_over = True
 
@@ -357,7 +355,7 @@ def test_nothing_is_said_of_a_run_that_is_over(tmp_path: Path) -> None:
 )
 def test_a_line_that_says_what_no_test_can_say_is_refused(
     changed: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+):
     build = begun(tmp_path / "run")
     told = {"function": "produce", "topic": "t", "partition": 0, "acks": -1, "base_offset": 11}
     build.history("s", "said", **told | {"payloads": record_payloads(["mine"])} | changed)
@@ -384,7 +382,7 @@ def at(offset: int, *values: str, **more: Any) -> Operation:
     )
 
 
-def test_what_lies_one_behind_the_other_is_one_operation_and_none_is_there_twice() -> None:
+def test_what_lies_one_behind_the_other_is_one_operation_and_none_is_there_twice():
     said = [
         at(12, "c", client="b", ended_at=3.0),
         at(11, "b"),
@@ -398,7 +396,7 @@ def test_what_lies_one_behind_the_other_is_one_operation_and_none_is_there_twice
     assert spans == [(11, ("b", "c"), "a; b", 3.0), (12, ("x",), "a", 5.0), (14, ("e",), "a", 5.0)]
 
 
-def test_what_was_answered_before_and_after_a_turn_is_not_one_operation() -> None:
+def test_what_was_answered_before_and_after_a_turn_is_not_one_operation():
     said = [at(11, "b", ended_at=3.0), at(12, "c", ended_at=5.0), at(13, "d", ended_at=6.0)]
 
     assert [(each.base_offset, each.values) for each in joined(said, [4.0])] == [

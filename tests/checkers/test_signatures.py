@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> RunDirectory:
 
 def test_a_signed_run_is_whole_and_needs_one_of_the_keys(
     run: RunDirectory, keys: tuple[Path, Path], tmp_path: Path
-) -> None:
+):
     sign(run, keys[0])
 
     assert run.verify() == ()
@@ -46,7 +46,7 @@ def test_a_signed_run_is_whole_and_needs_one_of_the_keys(
 
 def test_a_seal_that_was_changed_has_another_digest_and_no_signature_fits(
     run: RunDirectory, keys: tuple[Path, Path]
-) -> None:
+):
     before = digest_of(run)
     sign(run, keys[0])
     manifest = run.path / MANIFEST
@@ -57,7 +57,7 @@ def test_a_seal_that_was_changed_has_another_digest_and_no_signature_fits(
         require_signature(run, keys[0].with_suffix(".pub"))
 
 
-def test_a_key_that_is_none_signs_nothing(run: RunDirectory, tmp_path: Path) -> None:
+def test_a_key_that_is_none_signs_nothing(run: RunDirectory, tmp_path: Path):
     (tmp_path / "no-key").write_text("text")
     with pytest.raises(SignatureError, match=r"nothing can be signed with .*no-key"):
         sign(run, tmp_path / "no-key")
@@ -66,7 +66,7 @@ def test_a_key_that_is_none_signs_nothing(run: RunDirectory, tmp_path: Path) -> 
 
 def test_a_signature_that_is_missing_makes_a_run_unknown_in_one_line(
     run: RunDirectory, keys: tuple[Path, Path]
-) -> None:
+):
     def unknown() -> Any:
         lines = judge_paths(
             [run.path],
@@ -84,9 +84,7 @@ def test_a_signature_that_is_missing_makes_a_run_unknown_in_one_line(
     assert unknown() is None
 
 
-def test_a_pack_has_the_signature(
-    run: RunDirectory, keys: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_pack_has_the_signature(run: RunDirectory, keys: tuple[Path, Path], tmp_path: Path):
     sign(run, keys[0])
     unpacked = unpack(pack(run.path, tmp_path / "packed.tar.xz"), tmp_path / "unpacked")
     require_signature(unpacked, keys[0].with_suffix(".pub"))

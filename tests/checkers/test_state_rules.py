@@ -33,7 +33,7 @@ def stopped(broker: int, detail: str = "Error due to") -> dict[str, Any]:
 PROBE = acknowledged("settle-t-0", 11, "settle-t-0", is_probe=True)
 
 
-def test_a_cluster_that_converged_has_nothing_stopped() -> None:
+def test_a_cluster_that_converged_has_nothing_stopped():
     clean = evidence(
         replica(0, BOTH), replica(1, BOTH), settle=settled(state="converged"), operations=(PROBE,)
     )
@@ -42,7 +42,7 @@ def test_a_cluster_that_converged_has_nothing_stopped() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["info", "fail", "pending"])
-def test_without_an_acknowledged_probe_nothing_shows_that_replication_goes_on(outcome: str) -> None:
+def test_without_an_acknowledged_probe_nothing_shows_that_replication_goes_on(outcome: str):
     probes = (replace(PROBE, outcome=outcome),)
     silent = evidence(
         replica(0, BOTH), replica(1, BOTH), settle=settled(state="converged"), operations=probes
@@ -57,7 +57,7 @@ def test_without_an_acknowledged_probe_nothing_shows_that_replication_goes_on(ou
 )
 def test_a_probe_without_an_answer_counts_where_the_high_watermark_has_passed_it(
     outcome: str, high_watermark: int, kinds: list[str]
-) -> None:
+):
     leader = replace(replica(0, BOTH), high_watermarks=(high_watermark,))
     probes = (replace(PROBE, outcome=outcome),)
     late = evidence(leader, replica(1, BOTH), settle=settled(state="converged"), operations=probes)
@@ -68,7 +68,7 @@ def test_a_probe_without_an_answer_counts_where_the_high_watermark_has_passed_it
 @pytest.mark.parametrize(("wanted", "kinds"), [(2, []), (1, ["replication-stopped"])])
 def test_a_topic_that_wants_more_replicas_than_it_has_shows_by_a_write_to_its_leader(
     wanted: int, kinds: list[str]
-) -> None:
+):
     alone = evidence(
         replica(0, BOTH),
         settle=settled(state="converged"),
@@ -79,7 +79,7 @@ def test_a_topic_that_wants_more_replicas_than_it_has_shows_by_a_write_to_its_le
     assert [each.kind for each in not_settled(alone, OBSERVED)] == kinds
 
 
-def test_a_running_replica_outside_the_isr_is_not_at_rest_whatever_settling_says() -> None:
+def test_a_running_replica_outside_the_isr_is_not_at_rest_whatever_settling_says():
     outside = evidence(
         replica(0, BOTH),
         replica(1, BOTH),
@@ -98,7 +98,7 @@ def test_a_running_replica_outside_the_isr_is_not_at_rest_whatever_settling_says
     ]
 
 
-def test_a_reason_about_a_broker_from_which_the_replica_was_taken_is_none() -> None:
+def test_a_reason_about_a_broker_from_which_the_replica_was_taken_is_none():
     reason = {"kind": "replication-stopped", "broker": 1, "detail": "was not in the ISR"}
     stalled = evidence(
         replica(0, BOTH),
@@ -112,7 +112,7 @@ def test_a_reason_about_a_broker_from_which_the_replica_was_taken_is_none() -> N
     assert shown(not_settled(replace(stalled, assigned=(0, 2)), OBSERVED)) == []
 
 
-def test_a_reason_of_settling_is_a_finding_with_what_differs() -> None:
+def test_a_reason_of_settling_is_a_finding_with_what_differs():
     planted = evidence(
         replica(0, BOTH, MINE), replica(1, BOTH, THEIRS), isr=(0,), settle=settled(stopped(1))
     )
@@ -127,7 +127,7 @@ def test_a_reason_of_settling_is_a_finding_with_what_differs() -> None:
     assert finding.evidence["settle"]["bound_s"] == 20.0
 
 
-def test_two_reasons_about_one_broker_are_one_finding() -> None:
+def test_two_reasons_about_one_broker_are_one_finding():
     planted = evidence(
         replica(0), replica(1), isr=(0,), settle=settled(stopped(1, "one"), stopped(1, "two"))
     )
@@ -137,7 +137,7 @@ def test_two_reasons_about_one_broker_are_one_finding() -> None:
     assert finding.evidence["details"] == ["one", "two"]
 
 
-def test_a_reason_that_the_last_snapshot_refutes_is_no_finding() -> None:
+def test_a_reason_that_the_last_snapshot_refutes_is_no_finding():
     refuted = evidence(replica(0, BOTH), replica(1, BOTH), settle=settled(stopped(1)))
 
     assert shown(not_settled(refuted, OBSERVED)) == []
@@ -146,13 +146,13 @@ def test_a_reason_that_the_last_snapshot_refutes_is_no_finding() -> None:
     ]
 
 
-def test_an_in_sync_replica_that_lacks_the_probe_has_stopped() -> None:
+def test_an_in_sync_replica_that_lacks_the_probe_has_stopped():
     planted = evidence(replica(0, BOTH, MINE), replica(1, BOTH), settle=settled(stopped(1)))
 
     assert shown(not_settled(planted, OBSERVED)) == [("replication-stopped", (1,), -1, -1)]
 
 
-def test_a_leader_that_acknowledges_no_probe_has_stopped() -> None:
+def test_a_leader_that_acknowledges_no_probe_has_stopped():
     planted = evidence(
         replica(0, BOTH), replica(1, BOTH), settle=settled(stopped(0, "probe not acknowledged"))
     )
@@ -160,7 +160,7 @@ def test_a_leader_that_acknowledges_no_probe_has_stopped() -> None:
     assert shown(not_settled(planted, OBSERVED)) == [("replication-stopped", (0,), -1, -1)]
 
 
-def test_other_kinds_of_reasons_pass_through() -> None:
+def test_other_kinds_of_reasons_pass_through():
     planted = evidence(
         replica(0),
         replica(1),
@@ -174,20 +174,20 @@ def test_other_kinds_of_reasons_pass_through() -> None:
     assert shown(not_settled(planted, OBSERVED)) == [("generation-not-initialised", (1,), -1, -1)]
 
 
-def test_a_partition_without_a_leader_is_offline_once_although_two_sources_say_so() -> None:
+def test_a_partition_without_a_leader_is_offline_once_although_two_sources_say_so():
     reason = {"kind": "offline-partition", "broker": -1, "detail": "leader -1 for 20 s"}
     planted = evidence(replica(0), replica(1), leader=-1, settle=settled(reason, state="stalled"))
 
     assert shown(not_settled(planted, OBSERVED)) == [("offline-partition", (), -1, -1)]
 
 
-def test_a_partition_whose_isr_is_down_is_not_offline_by_kafkas_fault() -> None:
+def test_a_partition_whose_isr_is_down_is_not_offline_by_kafkas_fault():
     down = evidence(replica(0, is_running=False), replica(1), leader=-1, isr=(0,), settle=settled())
 
     assert shown(not_settled(down, OBSERVED)) == []
 
 
-def test_too_few_in_sync_replicas_are_found_only_if_enough_run() -> None:
+def test_too_few_in_sync_replicas_are_found_only_if_enough_run():
     planted = evidence(replica(0), replica(1), isr=(0,), min_insync_replicas=2, settle=settled())
     down = replace(planted, replicas=(replica(0), replica(1, is_running=False)))
 
@@ -196,7 +196,7 @@ def test_too_few_in_sync_replicas_are_found_only_if_enough_run() -> None:
     assert shown(not_settled(down, OBSERVED)) == []
 
 
-def test_a_predicted_fetcher_that_failed_or_whose_broker_exited_has_stopped() -> None:
+def test_a_predicted_fetcher_that_failed_or_whose_broker_exited_has_stopped():
     predicted = (
         replica(0, fetcher="none"),
         replica(1, fetcher="failed"),
@@ -226,7 +226,7 @@ def before(broker: int, *batches: Any, high_watermark: int, leader_epoch: int = 
     )
 
 
-def test_a_high_watermark_that_falls_within_one_epoch_is_found() -> None:
+def test_a_high_watermark_that_falls_within_one_epoch_is_found():
     planted = evidence(replica(0, high_watermarks=(3,)), earlier=(before(0, high_watermark=5),))
 
     assert shown(high_watermark_regression(planted, OBSERVED)) == [
@@ -234,7 +234,7 @@ def test_a_high_watermark_that_falls_within_one_epoch_is_found() -> None:
     ]
 
 
-def test_a_high_watermark_may_grow_and_may_fall_in_another_epoch() -> None:
+def test_a_high_watermark_may_grow_and_may_fall_in_another_epoch():
     grown = evidence(replica(0, high_watermarks=(7,)), earlier=(before(0, high_watermark=5),))
     other = evidence(
         replica(0, high_watermarks=(3,)), earlier=(before(0, high_watermark=5, leader_epoch=2),)
@@ -244,7 +244,7 @@ def test_a_high_watermark_may_grow_and_may_fall_in_another_epoch() -> None:
     assert shown(high_watermark_regression(other, OBSERVED)) == []
 
 
-def test_what_was_below_the_high_watermark_and_is_gone_was_truncated_below_it() -> None:
+def test_what_was_below_the_high_watermark_and_is_gone_was_truncated_below_it():
     planted = evidence(replica(1, BOTH, THEIRS), earlier=(before(1, BOTH, MINE, high_watermark=4),))
 
     assert shown(truncated_below_high_watermark(planted, OBSERVED)) == [
@@ -263,14 +263,14 @@ def test_what_was_below_the_high_watermark_and_is_gone_was_truncated_below_it() 
 )
 def test_a_replica_that_was_moved_away_did_not_truncate_its_log(
     moved_away: tuple[int, float], now: tuple[Any, ...], is_truncated: bool
-) -> None:
+):
     seen = evidence(
         replica(1, *now), earlier=(before(1, BOTH, high_watermark=2),), moved_away=(moved_away,)
     )
     assert bool(shown(truncated_below_high_watermark(seen, OBSERVED))) is is_truncated
 
 
-def test_what_was_above_the_high_watermark_may_go() -> None:
+def test_what_was_above_the_high_watermark_may_go():
     clean = evidence(replica(1, BOTH, THEIRS), earlier=(before(1, BOTH, MINE, high_watermark=3),))
 
     assert shown(truncated_below_high_watermark(clean, OBSERVED)) == []
@@ -292,14 +292,14 @@ def cut(*excuses: Excuse) -> PartitionEvidence:
     )
 
 
-def test_a_tail_that_a_disk_lost_may_be_cut_on_every_replica() -> None:
+def test_a_tail_that_a_disk_lost_may_be_cut_on_every_replica():
     had_two = replace(UNCLEAN, kept=((0, 2),))
     for excuse in (lost_tail(2), lost_tail(0), UNCLEAN, had_two):
         assert shown(truncated_below_high_watermark(cut(excuse), OBSERVED)) == []
         assert shown(high_watermark_regression(cut(excuse), OBSERVED)) == []
 
 
-def test_an_excuse_for_other_offsets_or_a_later_one_excuses_nothing() -> None:
+def test_an_excuse_for_other_offsets_or_a_later_one_excuses_nothing():
     had_all = replace(UNCLEAN, kept=((0, 2), (1, 4)))
     for excuse in (lost_tail(4), lost_tail(2, time=1001.0), had_all):
         assert shown(truncated_below_high_watermark(cut(excuse), OBSERVED)) == [
@@ -319,12 +319,12 @@ def restarted(leader_kept: Any) -> PartitionEvidence:
     )
 
 
-def test_what_the_leader_had_committed_and_still_has_may_not_be_cut_either() -> None:
+def test_what_the_leader_had_committed_and_still_has_may_not_be_cut_either():
     assert shown(truncated_below_high_watermark(restarted(MINE), OBSERVED)) == [
         ("truncated-below-high-watermark", (1,), 2, 3)
     ]
 
 
-def test_what_the_leader_has_let_go_of_itself_is_not_kept_by_its_followers() -> None:
+def test_what_the_leader_has_let_go_of_itself_is_not_kept_by_its_followers():
     told = shown(truncated_below_high_watermark(restarted(THEIRS), OBSERVED))
     assert told == [("truncated-below-high-watermark", (0,), 2, 3)]

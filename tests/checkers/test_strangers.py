@@ -44,7 +44,7 @@ def put(file: Path, how: str) -> None:
     "name",
     ["brokers/0/server.log", "snapshots/final/broker-0/t-0/1.log", "judgements", "more/deep"],
 )
-def test_what_is_no_file_is_refused_by_its_name(name: str, how: str, tmp_path: Path) -> None:
+def test_what_is_no_file_is_refused_by_its_name(name: str, how: str, tmp_path: Path):
     run = clean(tmp_path / "run")
     (run.path / name).unlink(missing_ok=True)
     put(run.path / name, how)
@@ -54,7 +54,7 @@ def test_what_is_no_file_is_refused_by_its_name(name: str, how: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["run.json", "scenario.json", MANIFEST])
-def test_a_link_in_place_of_a_file_is_not_followed(name: str, tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_file_is_not_followed(name: str, tmp_path: Path):
     run = clean(tmp_path / "run")
     (run.path / name).rename(tmp_path / "outside")
     (run.path / name).symlink_to(tmp_path / "outside")
@@ -63,7 +63,7 @@ def test_a_link_in_place_of_a_file_is_not_followed(name: str, tmp_path: Path) ->
         RunDirectory.open(run.path)
 
 
-def test_a_run_that_is_reached_by_a_link_is_judged(tmp_path: Path) -> None:
+def test_a_run_that_is_reached_by_a_link_is_judged(tmp_path: Path):
     clean(tmp_path / "run")
     (tmp_path / "latest").symlink_to("run")
 
@@ -71,17 +71,17 @@ def test_a_run_that_is_reached_by_a_link_is_judged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("deep", [MOST_NESTED_JSON + 1, 100_000])
-def test_json_that_is_nested_too_deep_is_refused_before_it_is_parsed(deep: int) -> None:
+def test_json_that_is_nested_too_deep_is_refused_before_it_is_parsed(deep: int):
     with pytest.raises(ValueError, match="nested deeper"):
         bounded_json(b'{"a": ' + b"[" * deep + b"]" * deep + b"}")
 
 
-def test_brackets_in_texts_are_no_depth() -> None:
+def test_brackets_in_texts_are_no_depth():
     assert bounded_json(json.dumps({"a": '[{"' * 500}).encode()) == {"a": '[{"' * 500}
 
 
 @pytest.mark.parametrize("text", [b"NaN", b"-Infinity", b'"\\ud800"', b"\xff", b"1e999999"])
-def test_json_that_nothing_writes_is_refused_or_finite(text: bytes) -> None:
+def test_json_that_nothing_writes_is_refused_or_finite(text: bytes):
     if text == b"1e999999":
         assert bounded_json(text) == float("inf")  # The shapes refuse it, field by field.
         return
@@ -90,22 +90,22 @@ def test_json_that_nothing_writes_is_refused_or_finite(text: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["../etc-0", "/etc/x-0", "..-0", "t-00", "t-99999999999", "-0"])
-def test_a_name_that_is_no_partition_s_is_none(name: str) -> None:
+def test_a_name_that_is_no_partition_s_is_none(name: str):
     assert topic_partition(name) is None
 
 
 @pytest.mark.slow
-def test_a_pattern_that_takes_for_ever_is_given_up() -> None:
+def test_a_pattern_that_takes_for_ever_is_given_up():
     with pytest.raises(ScenarioDataError, match="no end was in sight"):
         first_match("(a+)+$", [["a" * 40 + "b"]], timeout_s=0.5)
 
 
-def test_a_pattern_that_is_found_gives_its_line() -> None:
+def test_a_pattern_that_is_found_gives_its_line():
     assert first_match("tw.", [["one"], ["zero", "two"]]) == "two"
     assert first_match("three", [["one"]]) is None
 
 
-def test_a_pattern_that_is_none_is_told() -> None:
+def test_a_pattern_that_is_none_is_told():
     with pytest.raises(ScenarioDataError, match="unterminated"):
         first_match("(", [["one"]])
 
@@ -113,7 +113,7 @@ def test_a_pattern_that_is_none_is_told() -> None:
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd", "snappy"])
 def test_a_batch_decompresses_to_no_more_than_the_bound(
     codec: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(compression, "MOST_BYTES", 100_000)
     packs: dict[str, Any] = {
         "gzip": gzip.compress,
@@ -128,13 +128,13 @@ def test_a_batch_decompresses_to_no_more_than_the_bound(
         decompress(codec, bytes(pack(bytes(100_001))), magic=2)
 
 
-def test_a_snappy_block_that_claims_gigabytes_takes_none() -> None:
+def test_a_snappy_block_that_claims_gigabytes_takes_none():
     with pytest.raises(UndecodableError, match="decompresses to more than"):
         decompress("snappy", b"\xff\xff\xff\xff\x0f" + b"x" * 10, magic=2)
 
 
 @pytest.mark.parametrize("offset", [2**63 - 1, 2**63 - 2, -(2**63)])
-def test_offsets_at_the_ends_of_their_range_are_findings(offset: int) -> None:
+def test_offsets_at_the_ends_of_their_range_are_findings(offset: int):
     segment_ = segment([(0, 1, ["a", "b"])])
     seen = read_segment(
         struct.pack(">q", offset) + segment_[8:] + b"torn", base_offset=0, file="0.log"
@@ -144,7 +144,7 @@ def test_offsets_at_the_ends_of_their_range_are_findings(offset: int) -> None:
     assert all(batch.last_offset < 2**63 - 1 for batch in seen.batches)
 
 
-def test_a_message_with_an_offset_beyond_the_largest_is_a_finding() -> None:
+def test_a_message_with_an_offset_beyond_the_largest_is_a_finding():
     body = b"\1\0" + struct.pack(">q", 1000) + struct.pack(">i", -1) + struct.pack(">i", 1) + b"v"
     message = struct.pack(">I", zlib.crc32(body)) + body
     entry = struct.pack(">qi", 2**63 - 1, len(message)) + message
@@ -154,7 +154,7 @@ def test_a_message_with_an_offset_beyond_the_largest_is_a_finding() -> None:
     assert "it would have the offset 9223372036854775807" in finding.message
 
 
-def test_more_records_than_are_read_of_a_batch_are_a_finding() -> None:
+def test_more_records_than_are_read_of_a_batch_are_a_finding():
     first = bytearray(segment([(0, 1, ["a"])]))
     struct.pack_into(">i", first, 23, 2_000_000)
     struct.pack_into(">i", first, 57, 2_000_001)
@@ -165,7 +165,7 @@ def test_more_records_than_are_read_of_a_batch_are_a_finding() -> None:
     assert "at most 1000000 of a batch are read" in finding.message
 
 
-def test_a_run_without_zookeeper_s_log_is_unknown(tmp_path: Path) -> None:
+def test_a_run_without_zookeeper_s_log_is_unknown(tmp_path: Path):
     build = clean_snapshot(clean_run(tmp_path / "run"))
 
     def lose(run: RunDirectory) -> None:

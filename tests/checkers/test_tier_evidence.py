@@ -187,9 +187,7 @@ def _without(run: RunDirectory, file: str, word: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_in_which_nobody_read_from_a_follower_in_sync_is_not_known_to_be_safe(
-    tmp_path: Path,
-) -> None:
+def test_a_run_in_which_nobody_read_from_a_follower_in_sync_is_not_known_to_be_safe(tmp_path: Path):
     run = unpacked("tiered-3.9.1", tmp_path)
     assert judge(run).safe is True
     for file in ("actions.jsonl", "tier.jsonl"):

@@ -23,12 +23,12 @@ TABLE = {
 }
 
 
-def test_each_column_is_written_as_the_page_prints_it_with_epochs_counted(tmp_path: Path) -> None:
+def test_each_column_is_written_as_the_page_prints_it_with_epochs_counted(tmp_path: Path):
     run = tiered_run(tmp_path / "run")
     assert tables_of(RunEvidence(run), ABOUT) == {"step-1": TABLE}
 
 
-def test_an_epoch_that_only_a_stored_checkpoint_names_is_not_counted(tmp_path: Path) -> None:
+def test_an_epoch_that_only_a_stored_checkpoint_names_is_not_counted(tmp_path: Path):
     run = tiered_run(tmp_path / "run")
     (stored,) = (run.path / "snapshots").rglob("remote/**/*.leader_epoch_checkpoint")
     stored.write_text(checkpoint(((0, 0), (77, 900))))
@@ -36,7 +36,7 @@ def test_an_epoch_that_only_a_stored_checkpoint_names_is_not_counted(tmp_path: P
     assert table["remote"][-2:] == ("epochs: LE-0, 0", "epochs: epoch 77, 900")
 
 
-def test_a_batch_that_cannot_be_read_says_why_in_its_place(tmp_path: Path) -> None:
+def test_a_batch_that_cannot_be_read_says_why_in_its_place(tmp_path: Path):
     run = tiered_run(tmp_path / "run")
     (segment,) = (run.path / "snapshots").rglob("broker-0/t-0/*.log")
     content = bytearray(segment.read_bytes())
@@ -49,7 +49,7 @@ def test_a_batch_that_cannot_be_read_says_why_in_its_place(tmp_path: Path) -> No
     assert others == ["7: msg 7 LE-3"]
 
 
-def test_a_copy_that_was_begun_and_a_segment_that_is_gone_say_so(tmp_path: Path) -> None:
+def test_a_copy_that_was_begun_and_a_segment_that_is_gone_say_so(tmp_path: Path):
     begun = tiered_run(tmp_path / "begun", told=(STARTED,))
     gone = tiered_run(tmp_path / "gone", is_stored=False)
     assert tables_of(RunEvidence(begun), ABOUT)["step-1"]["metadata"] == (
@@ -72,7 +72,7 @@ def test_a_copy_that_was_begun_and_a_segment_that_is_gone_say_so(tmp_path: Path)
 )
 def test_a_table_is_found_only_if_every_line_of_its_columns_is_there(
     changed: dict[str, Any], is_found: bool, seen: str, tmp_path: Path
-) -> None:
+):
     columns = {name: list(lines) for name, lines in TABLE.items()} | changed
     wanted = {"table": {"snapshot": "step-1", "partition": "t-0", "columns": columns}}
     witness = witness_of(wanted, RunEvidence(tiered_run(tmp_path / "run")))
@@ -80,7 +80,7 @@ def test_a_table_is_found_only_if_every_line_of_its_columns_is_there(
     assert seen in witness.seen
 
 
-def test_a_table_of_a_snapshot_that_was_not_taken_is_not_found(tmp_path: Path) -> None:
+def test_a_table_of_a_snapshot_that_was_not_taken_is_not_found(tmp_path: Path):
     wanted = {"table": {"snapshot": "step-9", "partition": "t-0", "columns": {}}}
     witness = witness_of(wanted, RunEvidence(tiered_run(tmp_path / "run")))
     assert (witness.found, witness.seen) == (False, "the run has no snapshot step-9")

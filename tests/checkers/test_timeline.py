@@ -27,7 +27,7 @@ def built(build: RunBuilder) -> tuple[Event, ...]:
     return events_of(build)
 
 
-def test_a_broker_comes_and_goes_with_its_session(tmp_path: Path) -> None:
+def test_a_broker_comes_and_goes_with_its_session(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").register(1, 0x11).close_session(0x11).register(1, 0x12)
 
     assert built(build) == (
@@ -37,7 +37,7 @@ def test_a_broker_comes_and_goes_with_its_session(tmp_path: Path) -> None:
     )
 
 
-def test_a_registration_in_a_multi_counts_once(tmp_path: Path) -> None:
+def test_a_registration_in_a_multi_counts_once(tmp_path: Path):
     path = "/brokers/ids/1"
     parts = [(1, create_body(path, None, ephemeral=True)), (5, set_body(path, b"{}", 1))]
     build = RunBuilder(tmp_path / "run").write(14, multi_body(parts), session=0x11)
@@ -45,7 +45,7 @@ def test_a_registration_in_a_multi_counts_once(tmp_path: Path) -> None:
     assert built(build) == (BrokerRegistered(broker=1, czxid=1, zxid=1),)
 
 
-def test_a_state_names_its_version_and_the_broker_whose_session_wrote_it(tmp_path: Path) -> None:
+def test_a_state_names_its_version_and_the_broker_whose_session_wrote_it(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").elect_controller(2, 0x12).register(0, 0x10)
     build.state(0, 0, [0, 1], session=0x12)
     build.state(0, 0, [0], session=0x10)
@@ -61,7 +61,7 @@ def test_a_state_names_its_version_and_the_broker_whose_session_wrote_it(tmp_pat
     ] == [(0, 0, (0, 1), 0, 2, 3), (0, 0, (0,), 1, 0, 4), (-1, 1, (0,), 2, None, 5)]
 
 
-def test_only_another_assignment_is_news_of_a_topic(tmp_path: Path) -> None:
+def test_only_another_assignment_is_news_of_a_topic(tmp_path: Path):
     again = {"partitions": {"0": [0, 1]}, "version": 3, "topic_id": "x", "adding_replicas": {}}
     build = RunBuilder(tmp_path / "run").topic("t", [0, 1])
     build.write(5, set_body("/brokers/topics/t", json.dumps(again).encode(), 1))
@@ -74,7 +74,7 @@ def test_only_another_assignment_is_news_of_a_topic(tmp_path: Path) -> None:
     )
 
 
-def test_the_partitions_of_a_topic_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_the_partitions_of_a_topic_are_in_the_order_of_their_numbers(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").topic("t", *[[number] for number in range(12)])
 
     (created,) = built(build)
@@ -83,7 +83,7 @@ def test_the_partitions_of_a_topic_are_in_the_order_of_their_numbers(tmp_path: P
     assert created.assignment == tuple((number,) for number in range(12))
 
 
-def test_an_action_follows_every_decision_up_to_its_zxid(tmp_path: Path) -> None:
+def test_an_action_follows_every_decision_up_to_its_zxid(tmp_path: Path):
     build = RunBuilder(tmp_path / "run")
     build.act(StartBroker(broker=1, release="1.1.1"))
     build.register(1, 0x11)
@@ -100,7 +100,7 @@ def test_an_action_follows_every_decision_up_to_its_zxid(tmp_path: Path) -> None
     ]
 
 
-def test_internal_topics_are_left_out(tmp_path: Path) -> None:
+def test_internal_topics_are_left_out(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").topic("__consumer_offsets", [0])
     build.state(0, 0, [0], topic="__consumer_offsets").topic("t", [0])
     build.produce("p", 0, ["x"], acks=1, base_offset=0, topic="__consumer_offsets")
@@ -108,7 +108,7 @@ def test_internal_topics_are_left_out(tmp_path: Path) -> None:
     assert [type(timed).__name__ for timed in built(build)] == ["TopicCreated"]
 
 
-def test_the_member_of_the_ensemble_that_saw_most_is_believed(tmp_path: Path) -> None:
+def test_the_member_of_the_ensemble_that_saw_most_is_believed(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").register(0, 0x10)
     build.write_zookeeper(member=1)
     build.register(1, 0x11)
@@ -122,7 +122,7 @@ def test_the_member_of_the_ensemble_that_saw_most_is_believed(tmp_path: Path) ->
     ]
 
 
-def test_the_last_configuration_of_a_topic_is_known(tmp_path: Path) -> None:
+def test_the_last_configuration_of_a_topic_is_known(tmp_path: Path):
     config = json.dumps({"version": 1, "config": {"min.insync.replicas": "2"}}).encode()
     build = RunBuilder(tmp_path / "run").write(1, create_body("/config/topics/t", config))
     build.write_zookeeper()
@@ -130,13 +130,13 @@ def test_the_last_configuration_of_a_topic_is_known(tmp_path: Path) -> None:
     assert RunEvidence(build.run).configurations == {"t": {"min.insync.replicas": "2"}}
 
 
-def test_a_run_without_zookeepers_logs_has_only_actions(tmp_path: Path) -> None:
+def test_a_run_without_zookeepers_logs_has_only_actions(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").act(PauseBroker(broker=1))
 
     assert events_of(build) == (PauseBroker(broker=1),)
 
 
-def test_a_znode_without_kafkas_fields_is_named(tmp_path: Path) -> None:
+def test_a_znode_without_kafkas_fields_is_named(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").write(1, create_body("/brokers/topics/t", b"{}"))
     build.write_zookeeper()
 
@@ -144,7 +144,7 @@ def test_a_znode_without_kafkas_fields_is_named(tmp_path: Path) -> None:
         events_of(build)
 
 
-def test_an_action_without_a_zxid_is_named_with_its_line(tmp_path: Path) -> None:
+def test_an_action_without_a_zxid_is_named_with_its_line(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").act(PauseBroker(broker=1))
     build.run.append("actions.jsonl", {"time": 1.0, "step": 0, "action": {"event": "PauseBroker"}})
 

@@ -95,11 +95,11 @@ def told(findings: Any) -> list[tuple[str, int, int]]:
 # -- on disk --------------------------------------------------------------------------------------
 
 
-def test_transactions_that_ended_as_their_clients_were_told_are_clean() -> None:
+def test_transactions_that_ended_as_their_clients_were_told_are_clean():
     assert told(transactions_ended(run(), OBSERVED)) == []
 
 
-def test_a_committed_transaction_that_its_marker_aborts_is_found() -> None:
+def test_a_committed_transaction_that_its_marker_aborts_is_found():
     planted = run((*LOG[:2], written(2, replace(COMMIT, is_commit=False)), *LOG[3:]))
     markers = (*MARKERS, replace(COMMIT, is_commit=False, answered_at=None))
 
@@ -108,14 +108,14 @@ def test_a_committed_transaction_that_its_marker_aborts_is_found() -> None:
     assert ("committed-as-aborted", 0, 0) in kinds
 
 
-def test_an_aborted_transaction_that_its_marker_commits_is_found() -> None:
+def test_an_aborted_transaction_that_its_marker_commits_is_found():
     commits = replace(ABORT, is_commit=True)
     planted = run((*LOG[:4], written(4, commits), LOG[5]), markers=(*MARKERS, commits))
 
     assert ("aborted-as-committed", 1, 1) in told(transactions_ended(planted, OBSERVED))
 
 
-def test_a_marker_that_its_leader_said_to_have_written_and_that_is_not_there_is_lost() -> None:
+def test_a_marker_that_its_leader_said_to_have_written_and_that_is_not_there_is_lost():
     planted = run(LOG[:-1])
 
     assert told(transactions_ended(planted, OBSERVED)) == [("lost-marker", -1, -1)]
@@ -129,20 +129,20 @@ def test_a_marker_that_its_leader_said_to_have_written_and_that_is_not_there_is_
         replace(MARKERS[2], answered_at=901.0),
     ],
 )
-def test_a_marker_that_nobody_said_to_be_written_in_time_may_be_missing(last: Marker) -> None:
+def test_a_marker_that_nobody_said_to_be_written_in_time_may_be_missing(last: Marker):
     clean = run(LOG[:-1], markers=(*MARKERS[:2], last))
 
     assert told(transactions_ended(clean, OBSERVED)) == []
 
 
-def test_a_marker_that_was_written_twice_ends_its_transaction_once() -> None:
+def test_a_marker_that_was_written_twice_ends_its_transaction_once():
     again = written(6, replace(COMMIT, asked_at=32.0))
     clean = run((*LOG, again), markers=(*MARKERS, replace(COMMIT, asked_at=32.0)))
 
     assert told(transactions_ended(clean, OBSERVED)) == []
 
 
-def test_what_was_sent_outside_of_any_transaction_hangs() -> None:
+def test_what_was_sent_outside_of_any_transaction_hangs():
     late = data(6, 8, "late")
     planted = run((*LOG, late), operations=(*PRODUCED, produced(6, 8, "none")))
 
@@ -162,7 +162,7 @@ def test_what_was_sent_outside_of_any_transaction_hangs() -> None:
         ({"answered_at": 42.0}, False),
     ],
 )
-def test_what_a_fenced_producer_sends_hangs(change: dict[str, Any], hangs: bool) -> None:
+def test_what_a_fenced_producer_sends_hangs(change: dict[str, Any], hangs: bool):
     fencing = asked(8, 40.0, is_commit=False, producer_epoch=1)
     late = replace(produced(7, 8, "open"), invoked_at=41.5)
     planted = run(
@@ -184,7 +184,7 @@ def test_what_a_fenced_producer_sends_hangs(change: dict[str, Any], hangs: bool)
         {"excuses": (Excuse(kind="unclean-election", broker=1, time=15.0),)},
     ],
 )
-def test_a_log_that_may_have_lost_something_is_not_compared(fields: dict[str, Any]) -> None:
+def test_a_log_that_may_have_lost_something_is_not_compared(fields: dict[str, Any]):
     assert told(transactions_ended(run(LOG[:-1], **fields), OBSERVED)) == []
 
 
@@ -216,7 +216,7 @@ def read(high_watermark: int, last_stable_offset: int, at: float, **more: Any) -
         [read(2, 1, 15.0)],
     ],
 )
-def test_what_a_leader_may_tell_is_clean(reads: Sequence[CommittedRead]) -> None:
+def test_what_a_leader_may_tell_is_clean(reads: Sequence[CommittedRead]):
     assert told(committed_reads(run(committed_reads=tuple(reads)), OBSERVED)) == []
 
 
@@ -232,31 +232,31 @@ def test_what_a_leader_may_tell_is_clean(reads: Sequence[CommittedRead]) -> None
         [read(6, 5, 40.0)],
     ],
 )
-def test_a_last_stable_offset_that_no_log_gives_is_found(reads: Sequence[CommittedRead]) -> None:
+def test_a_last_stable_offset_that_no_log_gives_is_found(reads: Sequence[CommittedRead]):
     planted = run(committed_reads=tuple(reads))
 
     assert told(committed_reads(planted, OBSERVED)) == [("not-as-predicted", -1, -1)]
 
 
-def test_a_record_of_an_aborted_transaction_that_is_given_is_found() -> None:
+def test_a_record_of_an_aborted_transaction_that_is_given_is_found():
     planted = run(committed_reads=(read(6, 6, 40.0, given=((0, 0), (1, 1), (3, 3))),))
 
     assert told(committed_reads(planted, OBSERVED)) == [("aborted-read", 1, 1)]
 
 
-def test_a_record_of_a_committed_transaction_that_is_left_out_is_found() -> None:
+def test_a_record_of_a_committed_transaction_that_is_left_out_is_found():
     planted = run(committed_reads=(read(6, 6, 40.0, given=((0, 0),), left_out=((1, 1), (3, 3))),))
 
     assert told(committed_reads(planted, OBSERVED)) == [("committed-as-aborted", 3, 3)]
 
 
-def test_what_was_told_while_disks_were_copied_is_not_compared() -> None:
+def test_what_was_told_while_disks_were_copied_is_not_compared():
     late = run(committed_reads=(read(6, 5, 901.0, given=((1, 1),)),))
 
     assert told(committed_reads(late, OBSERVED)) == []
 
 
-def test_reads_take_no_square_of_the_transactions() -> None:
+def test_reads_take_no_square_of_the_transactions():
     def judge(count: int) -> None:
         log, markers, reads = list[BatchEvidence](), list[Marker](), list[CommittedRead]()
         for number in range(count):
@@ -271,7 +271,7 @@ def test_reads_take_no_square_of_the_transactions() -> None:
     assert calls_of(lambda: judge(200)) < 2.5 * calls_of(lambda: judge(100))
 
 
-def test_a_transaction_that_was_answered_gets_its_marker_within_ten_seconds() -> None:
+def test_a_transaction_that_was_answered_gets_its_marker_within_ten_seconds():
     (finding,) = transactions_ended(ended(889.0), OBSERVED)
     assert finding.kind == "hanging-transaction"
     assert "no marker ends its records at offset 0 though nothing disturbed" in finding.message
@@ -287,5 +287,5 @@ def test_a_transaction_that_was_answered_gets_its_marker_within_ten_seconds() ->
         (889.0, {"markers": None}),
     ],
 )
-def test_a_coordinator_may_still_be_about_to_send_a_marker(at: float, fields: Any) -> None:
+def test_a_coordinator_may_still_be_about_to_send_a_marker(at: float, fields: Any):
     assert [*transactions_ended(ended(at, **fields), OBSERVED)] == []

@@ -46,23 +46,21 @@ def found(path: Path, ends_at: float, *acts_of_old: tuple[float, acts.Act]) -> S
     return [found for found, _ in two_controllers(RunEvidence(kraft_snapshot(build).seal()))]
 
 
-def test_a_leader_that_hears_late_of_the_next_one_is_found(tmp_path: Path) -> None:
+def test_a_leader_that_hears_late_of_the_next_one_is_found(tmp_path: Path):
     (finding,) = found(tmp_path / "run", 60)
 
     assert (finding.kind, finding.brokers) == ("two-controllers", (OLD,))
     assert "epoch 1 for 40.0 s after controller 101 was elected in epoch 2" in finding.message
 
 
-def test_a_leader_that_resigns_soon_is_none(tmp_path: Path) -> None:
+def test_a_leader_that_resigns_soon_is_none(tmp_path: Path):
     assert not found(tmp_path / "run", 33)
 
 
 @pytest.mark.parametrize(
     "goes", [acts.PauseBroker(broker=OLD), acts.StopBroker(broker=OLD, clean=False)]
 )
-def test_a_leader_whose_process_did_not_run_heard_of_nothing(
-    goes: acts.Act, tmp_path: Path
-) -> None:
+def test_a_leader_whose_process_did_not_run_heard_of_nothing(goes: acts.Act, tmp_path: Path):
     back = acts.ResumeBroker(broker=OLD)
 
     assert not found(tmp_path / "away", 60, (22, goes), (52, back))

@@ -63,7 +63,7 @@ def judged(
     )
 
 
-def test_a_run_without_findings_conforms_and_is_safe_and_expected() -> None:
+def test_a_run_without_findings_conforms_and_is_safe_and_expected():
     answer = judged([], expectation=SAFE)
 
     assert (answer.conforms, answer.safe, answer.expected, answer.unknown) == (
@@ -75,7 +75,7 @@ def test_a_run_without_findings_conforms_and_is_safe_and_expected() -> None:
     assert answer.expectation_from == "scenario"
 
 
-def test_the_expected_finding_and_no_other_is_as_expected() -> None:
+def test_the_expected_finding_and_no_other_is_as_expected():
     assert judged([DIVERGENCE], expectation=UNSAFE, witnesses=[SEEN]).expected
     assert not judged([], expectation=UNSAFE, witnesses=[SEEN]).expected
     assert not judged([HOLE], expectation=UNSAFE, witnesses=[SEEN]).expected
@@ -84,7 +84,7 @@ def test_the_expected_finding_and_no_other_is_as_expected() -> None:
     assert more.reason == "found and not expected: hole of t-0 on brokers [1] at offsets 11 to 20"
 
 
-def test_a_finding_at_other_offsets_is_not_the_expected_one() -> None:
+def test_a_finding_at_other_offsets_is_not_the_expected_one():
     answer = judged(
         [finding_of("divergence", 0, 1, first=11, last=15)], expectation=UNSAFE, witnesses=[SEEN]
     )
@@ -93,33 +93,33 @@ def test_a_finding_at_other_offsets_is_not_the_expected_one() -> None:
     assert "expected and not found: divergence" in answer.reason
 
 
-def test_an_expected_finding_may_name_its_partition() -> None:
+def test_an_expected_finding_may_name_its_partition():
     other = {**UNSAFE, "findings": [UNSAFE["findings"][0] | {"topic": "t", "partition": 1}]}
 
     assert not judged([DIVERGENCE], expectation=other, witnesses=[SEEN]).expected
 
 
-def test_a_permitted_loss_makes_nothing_unsafe_or_unexpected() -> None:
+def test_a_permitted_loss_makes_nothing_unsafe_or_unexpected():
     answer = judged([LOSS], expectation=SAFE)
 
     assert (answer.safe, answer.expected) == (True, True)
 
 
-def test_a_run_that_is_not_as_predicted_is_never_expected() -> None:
+def test_a_run_that_is_not_as_predicted_is_never_expected():
     answer = judged([NOT_AS_PREDICTED], expectation=SAFE)
 
     assert (answer.conforms, answer.safe, answer.expected) == (False, True, False)
     assert answer.reason == "the run is not as predicted"
 
 
-def test_red_without_its_witness_is_not_reproduced() -> None:
+def test_red_without_its_witness_is_not_reproduced():
     answer = judged([DIVERGENCE], expectation=UNSAFE, witnesses=[MISSED])
 
     assert (answer.conforms, answer.safe, answer.expected) == (True, False, False)
     assert answer.reason.startswith("not reproduced")
 
 
-def test_green_without_its_witness_is_unknown() -> None:
+def test_green_without_its_witness_is_unknown():
     answer = judged([], expectation=SAFE, witnesses=[SEEN, MISSED])
 
     assert (answer.conforms, answer.safe, answer.expected) == (True, None, False)
@@ -127,21 +127,21 @@ def test_green_without_its_witness_is_unknown() -> None:
     assert "nothing shows that the mechanism ran" in answer.unknown
 
 
-def test_what_makes_the_run_unknown_answers_neither_question_whatever_was_found() -> None:
+def test_what_makes_the_run_unknown_answers_neither_question_whatever_was_found():
     answer = judged([DIVERGENCE], expectation=UNSAFE, reasons=[open_by("a gate timed out", BOTH)])
 
     assert (answer.conforms, answer.safe, answer.expected) == (None, None, False)
     assert answer.unknown == "a gate timed out"
 
 
-def test_a_reason_that_may_be_denied_leaves_a_finding_its_answer_and_affirms_nothing() -> None:
+def test_a_reason_that_may_be_denied_leaves_a_finding_its_answer_and_affirms_nothing():
     reasons = [open_by("nobody saw what they wrote", SAFETY, Denied.ALWAYS)]
 
     assert judged([DIVERGENCE], reasons=reasons).safe is False
     assert judged([], reasons=reasons).safe is None
 
 
-def test_an_unsafe_run_that_is_not_known_to_conform_is_expected_by_its_scenario_alone() -> None:
+def test_an_unsafe_run_that_is_not_known_to_conform_is_expected_by_its_scenario_alone():
     reasons = [open_by("step 3: a gate did not hold", CONFORMANCE)]
 
     by_model = judged([DIVERGENCE], predicted=[DIVERGENCE], reasons=reasons)
@@ -151,7 +151,7 @@ def test_an_unsafe_run_that_is_not_known_to_conform_is_expected_by_its_scenario_
     assert (by_scenario.safe, by_scenario.reason) == (False, CONFORMANCE_UNKNOWN)
 
 
-def test_a_finding_must_stand_against_every_reason() -> None:
+def test_a_finding_must_stand_against_every_reason():
     reasons = [
         open_by("nobody saw what they wrote", SAFETY, Denied.ALWAYS),
         open_by("nobody settled", SAFETY),
@@ -163,26 +163,26 @@ def test_a_finding_must_stand_against_every_reason() -> None:
     assert answer.unknown == "nobody saw what they wrote; nobody settled"
 
 
-def test_a_model_that_failed_leaves_safety_answered() -> None:
+def test_a_model_that_failed_leaves_safety_answered():
     answer = judged([], expectation=SAFE, reasons=[open_by("the model failed", CONFORMANCE)])
 
     assert (answer.conforms, answer.safe, answer.expected) == (None, True, False)
 
 
-def test_what_leaves_only_safety_open_answers_conformance() -> None:
+def test_what_leaves_only_safety_open_answers_conformance():
     answer = judged([DIVERGENCE], expectation=UNSAFE, reasons=[open_by("nobody settled", SAFETY)])
 
     assert (answer.conforms, answer.safe, answer.expected) == (True, None, False)
     assert answer.unknown == "nobody settled"
 
 
-def test_an_offset_alone_is_told_as_one() -> None:
+def test_an_offset_alone_is_told_as_one():
     answer = judged([finding_of("divergence", 0, 1, first=1, last=1)], expectation=UNSAFE)
 
     assert "divergence of t-0 on brokers [0, 1] at offset 1" in answer.reason
 
 
-def test_without_an_expectation_the_models_findings_are_expected() -> None:
+def test_without_an_expectation_the_models_findings_are_expected():
     assert judged([DIVERGENCE, LOSS], predicted=[DIVERGENCE]).expected
     assert judged([DIVERGENCE], predicted=[DIVERGENCE]).expectation_from == "model"
     assert judged([], predicted=[LOSS]).expected
@@ -190,7 +190,7 @@ def test_without_an_expectation_the_models_findings_are_expected() -> None:
     assert not judged([DIVERGENCE], predicted=[]).expected
 
 
-def test_an_expected_finding_without_a_kind_is_refused() -> None:
+def test_an_expected_finding_without_a_kind_is_refused():
     with pytest.raises(ScenarioDataError, match="needs kind and brokers"):
         judged([], expectation={"safe": True, "findings": [{"brokers": [1]}]})
 
@@ -201,7 +201,7 @@ def witnesses(build: RunBuilder, *wanted: Mapping[str, Any]) -> list[bool]:
     return [each.found for each in seen]
 
 
-def test_a_round_is_found_by_the_fields_that_are_named(tmp_path: Path) -> None:
+def test_a_round_is_found_by_the_fields_that_are_named(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
 
     assert witnesses(
@@ -212,7 +212,7 @@ def test_a_round_is_found_by_the_fields_that_are_named(tmp_path: Path) -> None:
     ) == [True, True, False]
 
 
-def test_a_round_is_told_in_words(tmp_path: Path) -> None:
+def test_a_round_is_told_in_words(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
     expectation = {"witness": [{"round": {"end_offset": 21}}, {"round": {"end_offset": 20}}]}
 
@@ -222,9 +222,7 @@ def test_a_round_is_told_in_words(tmp_path: Path) -> None:
     assert seen == [words, f"questions for leader epochs (1): {words}"]
 
 
-def test_the_offsets_at_which_epochs_begin_and_the_formats_of_batches_are_witnesses(
-    tmp_path: Path,
-) -> None:
+def test_the_offsets_at_which_epochs_begin_and_the_formats_of_batches_are_witnesses(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").snapshot(
         "final", {0: [(0, 3, ["a"])], 1: [(0, 3, ["a"])]}, epochs={0: [(3, 0), (5, 4)]}
     )
@@ -244,7 +242,7 @@ def test_the_offsets_at_which_epochs_begin_and_the_formats_of_batches_are_witnes
         witnesses(build, {"epochs": {**of, "partition": "t", "starts": []}})
 
 
-def test_a_line_of_a_broker_s_log_is_found_by_its_pattern(tmp_path: Path) -> None:
+def test_a_line_of_a_broker_s_log_is_found_by_its_pattern(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").server_log(1, "INFO start\nWARN Truncating t-0 to 11\n")
     build.server_log(2, "")
 
@@ -257,7 +255,7 @@ def test_a_line_of_a_broker_s_log_is_found_by_its_pattern(tmp_path: Path) -> Non
     ) == [True, True, False, False]
 
 
-def test_a_message_at_a_link_is_found_by_its_fields(tmp_path: Path) -> None:
+def test_a_message_at_a_link_is_found_by_its_fields(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
 
     assert witnesses(
@@ -269,7 +267,7 @@ def test_a_message_at_a_link_is_found_by_its_fields(tmp_path: Path) -> None:
     ) == [True, True, False, False]
 
 
-def test_a_hit_at_a_point_is_found_by_its_fields(tmp_path: Path) -> None:
+def test_a_hit_at_a_point_is_found_by_its_fields(tmp_path: Path):
     build = RunBuilder(tmp_path / "run")
     assert witnesses(build, {"hit": {"fate": "held"}}) == [False]
     hit = {"number": 1, "broker": 0, "life": 1, "point": "log-read", "thread": "handler-0"}
@@ -285,7 +283,7 @@ def test_a_hit_at_a_point_is_found_by_its_fields(tmp_path: Path) -> None:
     ) == [True, False, False]
 
 
-def test_an_operation_of_a_client_is_found_by_its_fields(tmp_path: Path) -> None:
+def test_an_operation_of_a_client_is_found_by_its_fields(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").produce("m1", 0, ["m1-0"], acks=-1, error_code=19)
 
     assert witnesses(
@@ -296,7 +294,7 @@ def test_an_operation_of_a_client_is_found_by_its_fields(tmp_path: Path) -> None
     ) == [True, False, False]
 
 
-def test_without_links_no_round_is_found(tmp_path: Path) -> None:
+def test_without_links_no_round_is_found(tmp_path: Path):
     build = RunBuilder(tmp_path / "run")
 
     assert witnesses(build, {"round": {}}, {"link": {}}) == [False, False]
@@ -313,7 +311,7 @@ def test_without_links_no_round_is_found(tmp_path: Path) -> None:
         {"operation": {"name": "m1"}},
     ],
 )
-def test_a_witness_of_another_form_is_refused(wrong: Mapping[str, Any], tmp_path: Path) -> None:
+def test_a_witness_of_another_form_is_refused(wrong: Mapping[str, Any], tmp_path: Path):
     build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
 
     with pytest.raises(ScenarioDataError, match=r"scenario\.json"):
@@ -329,7 +327,7 @@ OF_CONFORMANCE = {
 }
 
 
-def test_where_nothing_is_predicted_a_finding_denies_conformance_and_none_affirms_it() -> None:
+def test_where_nothing_is_predicted_a_finding_denies_conformance_and_none_affirms_it():
     denied = judged([NOT_AS_PREDICTED], not_predicted=NOTHING_PREDICTED)
     open_one = judged([], not_predicted=NOTHING_PREDICTED)
 
@@ -340,7 +338,7 @@ def test_where_nothing_is_predicted_a_finding_denies_conformance_and_none_affirm
     assert open_one.unknown == NOTHING_PREDICTED
 
 
-def test_where_nothing_is_predicted_an_entry_may_expect_a_finding_about_conformance() -> None:
+def test_where_nothing_is_predicted_an_entry_may_expect_a_finding_about_conformance():
     shown = judged([NOT_AS_PREDICTED], expectation=OF_CONFORMANCE, not_predicted=NOTHING_PREDICTED)
     missed = judged([], expectation=OF_CONFORMANCE, not_predicted=NOTHING_PREDICTED)
 

@@ -29,13 +29,13 @@ def evidence(tmp_path: Path) -> RunEvidence:
     return evidence
 
 
-def test_a_request_in_a_version_that_nobody_asks_in_is_told(evidence: RunEvidence) -> None:
+def test_a_request_in_a_version_that_nobody_asks_in_is_told(evidence: RunEvidence):
     """Also one with the client id of late requests, if no act made it."""
     (told,) = _versions_asked(evidence)
     assert "LeaderAndIsr of version 2, in which broker" in told
 
 
-def test_a_late_request_has_the_version_that_its_act_says(evidence: RunEvidence) -> None:
+def test_a_late_request_has_the_version_that_its_act_says(evidence: RunEvidence):
     timed, before = evidence.actions[0], evidence.actions
     made = StaleRequest(api="LeaderAndIsr", broker=0, target=0, version=2, generation=1)
     evidence.__dict__["actions"] = (*before, replace(timed, event=made))
@@ -53,7 +53,7 @@ def test_a_late_request_has_the_version_that_its_act_says(evidence: RunEvidence)
 )
 def test_a_late_request_that_a_link_cut_off_has_an_act_and_is_no_action(
     removed: tuple[str, ...], is_told: bool, tmp_path: Path
-) -> None:
+):
     run = RunDirectory(tmp_path / "copy")
     shutil.copytree(unpacked("late-update-metadata-2.1.1", tmp_path).path, run.path)
     links = run.path / "links.jsonl"

@@ -47,7 +47,7 @@ def state(leader_epoch: int, *isr: int) -> tuple[str, Any]:
     return "/brokers/topics/t/partitions/0/state", {"leader_epoch": leader_epoch, "isr": isr}
 
 
-def test_up_to_2_3_a_request_lasts_until_it_is_assigned_and_its_znode_is_gone() -> None:
+def test_up_to_2_3_a_request_lasts_until_it_is_assigned_and_its_znode_is_gone():
     log = changes(
         topic([0, 1], [1, 2]),
         requests(p0=[1, 2], p1=[2, 1]),
@@ -60,18 +60,18 @@ def test_up_to_2_3_a_request_lasts_until_it_is_assigned_and_its_znode_is_gone() 
     assert wanted_replicas(log) == {T0: [(2, ((1, 2),)), (5, ())], T1: [(2, ((2, 1),)), (7, ())]}
 
 
-def test_a_request_that_was_deleted_too_early_may_still_be_done() -> None:
+def test_a_request_that_was_deleted_too_early_may_still_be_done():
     log = changes(topic([0, 1]), requests(p0=[1, 2]), (REQUESTS, None), requests(p0=[2, 0]))
     assert wanted_replicas(log) == {T0: [(2, ((1, 2),)), (4, ((1, 2), (2, 0)))]}
 
 
-def test_from_2_4_on_the_topic_says_what_goes_and_comes() -> None:
+def test_from_2_4_on_the_topic_says_what_goes_and_comes():
     moving = {"adding_replicas": {"0": [2]}, "removing_replicas": {"0": [0]}}
     log = changes(topic([0, 1]), topic([1, 2, 0], **moving), topic([1, 2]))
     assert wanted_replicas(log) == {T0: [(2, ((1, 2),)), (3, ())]}
 
 
-def test_from_2_4_on_another_order_is_wanted_until_the_next_epoch_of_the_same_isr() -> None:
+def test_from_2_4_on_another_order_is_wanted_until_the_next_epoch_of_the_same_isr():
     log = changes(
         topic([0, 1]),
         state(0, 0, 1),
@@ -97,12 +97,12 @@ def test_from_2_4_on_another_order_is_wanted_until_the_next_epoch_of_the_same_is
 )
 def test_from_2_4_on_the_replicas_that_are_there_are_written_after_the_epoch_of_them(
     states: tuple[tuple[str, Any], ...], moved: list[Any] | None
-) -> None:
+):
     log = changes(topic([0, 1]), state(0, 0, 1), *states, topic([0, 1]), state(2, 0, 1))
     assert wanted_replicas(log) == ({} if moved is None else {T0: moved})
 
 
-def test_a_topic_that_is_deleted_moves_nowhere() -> None:
+def test_a_topic_that_is_deleted_moves_nowhere():
     gone = ("/brokers/topics/t", None)
     log = changes(topic([0, 1]), requests(p0=[1, 2]), (REQUESTS, None), gone, topic([0, 1]))
     assert wanted_replicas(log) == {T0: [(2, ((1, 2),)), (4, ())]}
@@ -112,6 +112,6 @@ def test_a_topic_that_is_deleted_moves_nowhere() -> None:
 @pytest.mark.parametrize(
     "data", [{}, {"partitions": 7}, {"partitions": [7]}, {"partitions": [{"topic": "t"}]}, 7]
 )
-def test_a_request_of_another_shape_is_refused(data: Any) -> None:
+def test_a_request_of_another_shape_is_refused(data: Any):
     with pytest.raises(ScenarioDataError, match="reassign_partitions at zxid 0x1"):
         wanted_replicas(changes((REQUESTS, data)))

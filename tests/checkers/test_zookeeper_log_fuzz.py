@@ -15,7 +15,7 @@ CREATE, DELETE, MULTI = 1, 2, 14
 @given(st.binary(max_size=80), st.integers(0, 60), st.binary(min_size=1, max_size=4))
 def test_whatever_bytes_a_log_has_they_are_changes_or_a_named_error(
     tail: bytes, place: int, damage: bytes
-) -> None:
+):
     body = bytearray(multi_body([(CREATE, create_body("/a", b"x")), (DELETE, string("/a"))]))
     body[place : place + len(damage)] = damage
     first = transaction(1, CREATE, create_body("/a", b"one"))

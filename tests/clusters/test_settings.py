@@ -24,7 +24,7 @@ PROTOCOL, FORMAT = "inter.broker.protocol.version", "log.message.format.version"
         ("3.9.1", {}),
     ],
 )
-def test_what_a_release_takes_is_not_refused(release: str, properties: dict[str, str]) -> None:
+def test_what_a_release_takes_is_not_refused(release: str, properties: dict[str, str]):
     assert broker_settings_refused(release_of(release), properties) == ""
 
 
@@ -42,11 +42,11 @@ def test_what_a_release_takes_is_not_refused(release: str, properties: dict[str,
 )
 def test_what_a_broker_would_not_start_with_is_refused(
     release: str, properties: dict[str, str], why: str
-) -> None:
+):
     assert why in broker_settings_refused(release_of(release), properties)
 
 
-def test_topic_settings_are_those_of_the_release() -> None:
+def test_topic_settings_are_those_of_the_release():
     release, since = release_of("2.2.2"), release_of("2.3.1")
     lag = {"max.compaction.lag.ms": "1000"}
     assert "2.2.2 does not know" in topic_settings_refused(release, {}, lag)
@@ -75,5 +75,5 @@ def test_topic_settings_are_those_of_the_release() -> None:
 )
 def test_a_topics_format_goes_before_the_brokers_and_protocol_3_0_ignores_both(
     release: str, properties: dict[str, str], own: str | None, magic: int
-) -> None:
+):
     assert magic_of_format(release_of(release), properties, own) == magic

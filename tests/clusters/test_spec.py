@@ -12,7 +12,7 @@ from kchaos.clusters.start.configuration import mixed_protocol
 from kchaos.clusters.start.spec_checks import mode_refused, refuse_slow_disks, unread_at_start
 
 
-def test_a_cluster_survives_the_way_through_json() -> None:
+def test_a_cluster_survives_the_way_through_json():
     spec = ClusterSpec(
         brokers=(
             BrokerSpec(id=0, kafka="2.0.1", properties={"a": "b"}, log_directories=2),
@@ -27,7 +27,7 @@ def test_a_cluster_survives_the_way_through_json() -> None:
     assert ClusterSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
 
 
-def test_a_broker_of_an_older_run_tells_under_another_name_what_it_is_judged_as() -> None:
+def test_a_broker_of_an_older_run_tells_under_another_name_what_it_is_judged_as():
     older = {"id": 0, "kafka": "/opt/kafka", "properties": {}, "protocol": "1.1.1"}
     assert BrokerSpec.from_json(older).judged_as == "1.1.1"
 
@@ -42,12 +42,12 @@ def test_a_broker_of_an_older_run_tells_under_another_name_what_it_is_judged_as(
         {"brokers": [{"id": 0, "kafka": "1.1.1"}], "extra": 1},
     ],
 )
-def test_another_shape_is_refused(data: dict[str, object]) -> None:
+def test_another_shape_is_refused(data: dict[str, object]):
     with pytest.raises(ReleaseError, match=r"not a (broker|cluster)'s description"):
         ClusterSpec.from_json(data)
 
 
-def test_a_cluster_that_makes_no_sense_is_refused() -> None:
+def test_a_cluster_that_makes_no_sense_is_refused():
     with pytest.raises(ReleaseError, match="distinct ids"):
         ClusterSpec(brokers=brokers_of("1.1.1", (0, 0)))
     with pytest.raises(ReleaseError, match="odd number"):
@@ -56,7 +56,7 @@ def test_a_cluster_that_makes_no_sense_is_refused() -> None:
         ClusterSpec(brokers=brokers_of("1.1.1"), first_broker=9)
 
 
-def test_several_log_directories_are_counted_and_refused_where_they_are_not_followed() -> None:
+def test_several_log_directories_are_counted_and_refused_where_they_are_not_followed():
     def cluster(kafka: str = "3.9.1", *, count: int = 2, **fields: Any) -> ClusterSpec:
         broker = BrokerSpec(id=0, kafka=kafka, log_directories=count)
         return ClusterSpec(brokers=(broker,), **fields)
@@ -80,7 +80,7 @@ def test_several_log_directories_are_counted_and_refused_where_they_are_not_foll
         refuse_slow_disks(ClusterSpec(brokers=(slow,)), lambda: "")
 
 
-def test_a_broker_that_others_cannot_read_from_the_start_is_told() -> None:
+def test_a_broker_that_others_cannot_read_from_the_start_is_told():
     releases = {0: release_of("2.1.1"), 1: release_of("2.2.2")}
     brokers = (BrokerSpec(id=0, kafka="2.1.1"), BrokerSpec(id=1, kafka="2.2.2"))
     # Mixed releases are pinned to the oldest, unless somebody sets another protocol.
@@ -92,7 +92,7 @@ def test_a_broker_that_others_cannot_read_from_the_start_is_told() -> None:
     assert unread_at_start(ClusterSpec(brokers=(brokers[0], newer)), both) == ""
 
 
-def test_mixed_releases_speak_the_oldest_and_equal_ones_their_own_protocol() -> None:
+def test_mixed_releases_speak_the_oldest_and_equal_ones_their_own_protocol():
     mixed = [release_of("2.1.1"), release_of("2.0.1")]
     assert mixed_protocol(mixed) == {
         "inter.broker.protocol.version": "2.0",

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.cluster
 
 def test_a_rule_that_does_not_fit_the_release_is_an_error_with_the_agent_s_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     wrong = {
         # Unknown to the class, which shows when the first thread comes.
         FETCH_READ: tuple(replace(p, seen="$0.nosuch()") for p in POINTS[FETCH_READ].places),
@@ -51,7 +51,7 @@ def one_broker() -> ClusterSpec:
 
 def test_an_agent_that_cannot_be_loaded_ends_the_broker_and_java_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     jar = tmp_path / "no.jar"
     jar.write_text("no jar")
     monkeypatch.setattr(jvm_cluster, "byteman_jar", lambda offline: jar)
@@ -61,7 +61,7 @@ def test_an_agent_that_cannot_be_loaded_ends_the_broker_and_java_says_why(
 
 def test_an_agent_that_does_not_report_is_an_error_although_kafka_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(byteman, "_MAIN", replace(byteman._MAIN, java_class="kafka.Elsewhere"))
     with pytest.raises(ClusterError, match=r"the agent of broker 0 did not report at .*127\.0\.0"):
         cluster_of(one_broker(), work_directory=tmp_path / "silent").start()

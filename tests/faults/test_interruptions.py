@@ -229,7 +229,7 @@ class Fenced:
 
 def test_in_a_migration_a_broker_starts_again_once_it_is_registered_nowhere(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     cluster: Any = StandInCluster(metadata=Fenced())
     cluster.spec = replace(cluster.spec, migrates=True)
     monkeypatch.setattr(cluster, "zookeeper", lambda: cluster.client, raising=False)

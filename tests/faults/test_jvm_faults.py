@@ -123,7 +123,7 @@ def consume(cluster: JvmCluster, topic: Topic, broker: int, offset: int) -> list
 @pytest.mark.parametrize("where", ["request", "read", "log"])
 def test_a_follower_whose_reads_are_held_gets_nothing_and_catches_up_when_they_go_on(
     where: Any, cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
-) -> None:
+):
     replicas = topic(0, 1)
     replicas.produce(0, acks=-1)
     fields: dict[str, Any] = {} if where == "request" else {"topic": replicas.name, "partition": 0}
@@ -156,7 +156,7 @@ def _about(cluster: JvmCluster, first: PointHit) -> list[PointHit]:
 
 def test_only_consumers_are_slow_where_only_consumers_are_meant(
     cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
-) -> None:
+):
     replicas = topic(0, 1)
     slow = SlowFetchReads(broker=0, readers="consumers", delay_ms=50)
     with slow.inject(cluster, journal) as injection:
@@ -168,7 +168,7 @@ def test_only_consumers_are_slow_where_only_consumers_are_meant(
 
 def test_a_delay_that_is_longer_than_the_fault_lasts_is_no_success(
     cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
-) -> None:
+):
     replicas = topic(0, 1)
     slow = SlowFetchReads(broker=0, delay_ms=3_600_000)
     with (
@@ -181,7 +181,7 @@ def test_a_delay_that_is_longer_than_the_fault_lasts_is_no_success(
 
 def test_a_frozen_follower_skips_its_fetches_and_goes_on_without_records(
     cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
-) -> None:
+):
     freeze(cluster, topic(0, 1), journal)
 
 
@@ -209,7 +209,7 @@ def freeze(cluster: JvmCluster, replicas: Topic, journal: MemoryJournal) -> None
 
 def test_a_controller_and_then_a_broker_are_held_and_every_point_is_hit(
     cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
-) -> None:
+):
     replicas, lonely = topic(0, 1), topic(1)
     before = lonely.state()
     with HoldController(broker=0).inject(cluster, journal) as injection:
@@ -252,7 +252,7 @@ def await_every_point(cluster: JvmCluster) -> None:
 @pytest.mark.parametrize("release", BETWEEN)
 def test_a_point_that_has_another_place_in_the_code_is_hit_there(
     release: str, cluster_between: JvmCluster, journal: MemoryJournal
-) -> None:
+):
     replicas = Topic(cluster_between, "t", [0, 1])
     if SEND_FETCH in cluster_between.spec.brokers[1].points:
         freeze(cluster_between, replicas, journal)
@@ -280,9 +280,7 @@ def _last_start(cluster: JvmCluster) -> str:
     return text.rpartition("KafkaConfig values")[2]
 
 
-def test_a_hold_to_which_nothing_came_is_no_success(
-    cluster: JvmCluster, journal: MemoryJournal
-) -> None:
+def test_a_hold_to_which_nothing_came_is_no_success(cluster: JvmCluster, journal: MemoryJournal):
     holding = HoldPoint(name="idle", broker=1, point=REGISTERED)
     with (
         pytest.raises(NoEffect, match=r"idle: nothing came to registered .* the point works"),

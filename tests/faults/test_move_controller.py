@@ -38,7 +38,7 @@ class Offices:
 )
 def test_it_is_over_when_another_than_the_paused_controller_is_elected(
     paused: int | None, offices: list[Any], elected: tuple[int, int]
-) -> None:
+):
     cluster = cast(Cluster, SimpleNamespace(metadata=Offices(*offices)))
     effect = MoveController()._await_elected(cluster, BEFORE, paused)
     assert (effect["controller"], effect["controller_epoch"]) == elected

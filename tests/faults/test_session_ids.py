@@ -24,7 +24,7 @@ def registered_at(cluster: JvmCluster, member: int) -> BrokerSeen:
 
 def test_a_session_id_falls_where_the_czxid_grows_so_that_no_fence_could_stand_on_it(
     tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     spec = ClusterSpec(brokers=brokers_of("2.2.2", (0, 1)), zookeepers=3)
     with cluster_of(spec, work_directory=tmp_path_factory.mktemp("ensemble")) as cluster:
         third, first = registered_at(cluster, 2), registered_at(cluster, 0)

@@ -11,7 +11,7 @@ from tests.golden.stored import unpacked
 CLIENT_RUNS = Path(__file__).with_name("clients")
 
 
-def test_a_healthy_run_with_clients_was_always_available(tmp_path: Path) -> None:
+def test_a_healthy_run_with_clients_was_always_available(tmp_path: Path):
     availability = measure(RunEvidence(unpacked("1.1.1", tmp_path, runs=CLIENT_RUNS)))
 
     assert availability.outages == ()
@@ -21,9 +21,7 @@ def test_a_healthy_run_with_clients_was_always_available(tmp_path: Path) -> None
     assert [each.longest_stall_s for each in availability.consumers] == [0.0]
 
 
-def test_an_answer_that_comes_seven_seconds_later_is_an_outage_of_its_partition(
-    tmp_path: Path,
-) -> None:
+def test_an_answer_that_comes_seven_seconds_later_is_an_outage_of_its_partition(tmp_path: Path):
     run = unpacked("1.1.1", tmp_path, runs=CLIENT_RUNS)
     lines = [json.loads(line) for line in (run.path / CLIENTS).read_text().splitlines()]
     late = next(
@@ -42,7 +40,7 @@ def test_an_answer_that_comes_seven_seconds_later_is_an_outage_of_its_partition(
     assert 7 <= outage.seconds < 8
 
 
-def test_leaders_that_were_killed_leave_their_partition_without_one(tmp_path: Path) -> None:
+def test_leaders_that_were_killed_leave_their_partition_without_one(tmp_path: Path):
     availability = measure(RunEvidence(unpacked("0.10.2.2-lost", tmp_path, runs=CLIENT_RUNS)))
 
     (partition,) = availability.partitions
@@ -56,7 +54,7 @@ def _killed(availability: Availability) -> list[tuple[str, bool]]:
     return [(fault.name, fault.is_back) for fault in kills]
 
 
-def test_a_run_without_client_links_says_nothing_of_writes(tmp_path: Path) -> None:
+def test_a_run_without_client_links_says_nothing_of_writes(tmp_path: Path):
     availability = measure(RunEvidence(unpacked("2.8.2", tmp_path)))
 
     assert {each.writes for each in availability.partitions} == {None}

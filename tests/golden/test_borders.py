@@ -99,7 +99,7 @@ def followed(record: Record, border: Border) -> Prediction:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_at_a_border_is_explained_by_its_own_side_alone(name: str) -> None:
+def test_a_run_at_a_border_is_explained_by_its_own_side_alone(name: str):
     other = followed(recorded(name, runs=BORDERS), RUNS[name])
 
     assert expected_of(name, runs=BORDERS)["conforms"] is True
@@ -112,7 +112,7 @@ def test_a_run_at_a_border_is_explained_by_its_own_side_alone(name: str) -> None
 )
 def test_only_from_2_7_to_3_0_it_tells_that_a_leader_asks_before_its_high_watermark_moves(
     release: str, monkeypatch: pytest.MonkeyPatch, *, tells: bool
-) -> None:
+):
     """Elsewhere the ISR's shrinking has moved the high watermark beyond the follower's fetch."""
     record = recorded(f"expansion-{release}", runs=BORDERS)
     counts = leading.update_view
@@ -139,5 +139,5 @@ def test_only_from_2_7_to_3_0_it_tells_that_a_leader_asks_before_its_high_waterm
     assert (old.emptied_by is not None) is tells
 
 
-def test_every_stored_run_at_a_border_is_looked_at() -> None:
+def test_every_stored_run_at_a_border_is_looked_at():
     assert {folder.name for folder in BORDERS.iterdir()} == {*RUNS}

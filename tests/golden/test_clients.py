@@ -110,7 +110,7 @@ def of_run(name: str) -> pytest.MarkDecorator:
         ]
     ),
 )
-def test_what_is_said_of_a_run_with_others_clients_stays(name: str) -> None:
+def test_what_is_said_of_a_run_with_others_clients_stays(name: str):
     judged(name)
 
 
@@ -121,7 +121,7 @@ def test_what_is_said_of_a_run_with_others_clients_stays(name: str) -> None:
         *(WRITTEN_WHILE_SETTLING, ALL_DELETED),
     ],
 )
-def test_a_run_of_others_clients_in_which_nothing_is_lost_is_safe_and_conforms(name: str) -> None:
+def test_a_run_of_others_clients_in_which_nothing_is_lost_is_safe_and_conforms(name: str):
     """It is said of the run by the test above."""
     said = expected_of(name, runs=RUNS)
 
@@ -136,7 +136,7 @@ def test_a_run_of_others_clients_in_which_nothing_is_lost_is_safe_and_conforms(n
 )
 def test_settling_pins_no_high_watermark_of_a_partition_that_others_still_write_to(
     name: str, brokers: set[int], tmp_path: Path
-) -> None:
+):
     pinned = RunEvidence(unpacked(name, tmp_path, runs=RUNS)).read().pinned
 
     assert {broker for partition, broker in pinned if partition.topic == "t"} == brokers
@@ -145,7 +145,7 @@ def test_settling_pins_no_high_watermark_of_a_partition_that_others_still_write_
 @of_run(MADE_WHILE_WRITING)
 def test_a_broker_that_has_not_heard_of_a_topic_refuses_a_write_and_the_run_conforms(
     tmp_path: Path,
-) -> None:
+):
     results = judged(MADE_WHILE_WRITING)
     clients = RunEvidence(unpacked(MADE_WHILE_WRITING, tmp_path, runs=RUNS)).clients
     assert clients is not None
@@ -156,7 +156,7 @@ def test_a_broker_that_has_not_heard_of_a_topic_refuses_a_write_and_the_run_conf
 
 
 @pytest.mark.parametrize("name", [*MOVED, *BOUNCED])
-def test_a_transaction_goes_on_under_another_leader(name: str, tmp_path: Path) -> None:
+def test_a_transaction_goes_on_under_another_leader(name: str, tmp_path: Path):
     (evidence,) = run_evidence(RunEvidence(unpacked(name, tmp_path, runs=RUNS)), None)
     (transaction,) = [
         transaction
@@ -173,14 +173,14 @@ def _epoch_at(evidence: PartitionEvidence, offset: int) -> int:
 
 
 @pytest.mark.parametrize("name", each(HANGING))
-def test_a_late_batch_hangs_where_no_coordinator_is_asked(name: str) -> None:
+def test_a_late_batch_hangs_where_no_coordinator_is_asked(name: str):
     results = judged(name)
 
     assert (results.conforms, results.safe) == (True, False)
     assert [finding.kind for finding in results.findings] == ["hanging-transaction"]
 
 
-def test_a_late_batch_that_was_refused_is_explained_by_kip_890_alone() -> None:
+def test_a_late_batch_that_was_refused_is_explained_by_kip_890_alone():
     record = recorded(REFUSED, runs=RUNS)
     before, since = (
         follow(record, generations=dict.fromkeys(range(2), generation_for("3.6.2", without=rules)))
@@ -191,7 +191,7 @@ def test_a_late_batch_that_was_refused_is_explained_by_kip_890_alone() -> None:
     assert since.emptied_by is None
 
 
-def test_what_passed_of_bad_input_is_told(tmp_path: Path) -> None:
+def test_what_passed_of_bad_input_is_told(tmp_path: Path):
     evidence = RunEvidence(unpacked(BAD_INPUT, tmp_path, runs=RUNS))
     assert evidence.clients is not None
     lines = evidence.clients.lines
@@ -207,7 +207,7 @@ def test_what_passed_of_bad_input_is_told(tmp_path: Path) -> None:
     assert claimed == {(0, ""), (2, ""), (0, "INVALID_PRODUCER_EPOCH")}
 
 
-def test_a_fenced_producer_is_forgotten_without_kafka_9144_alone() -> None:
+def test_a_fenced_producer_is_forgotten_without_kafka_9144_alone():
     red, green = recorded(FORGOTTEN, runs=RUNS), recorded(FENCED, runs=RUNS)
 
     def explains(record: Record, generation: Generation) -> bool:
@@ -222,7 +222,7 @@ def test_a_fenced_producer_is_forgotten_without_kafka_9144_alone() -> None:
 
 
 @of_run(WITHOUT_MARKERS)
-def test_transactions_whose_markers_no_link_told_leave_their_topics_alone_unknown() -> None:
+def test_transactions_whose_markers_no_link_told_leave_their_topics_alone_unknown():
     results = judged(WITHOUT_MARKERS)
 
     assert (results.conforms, results.safe, results.findings) == (None, True, ())
@@ -234,7 +234,7 @@ def test_transactions_whose_markers_no_link_told_leave_their_topics_alone_unknow
 @pytest.mark.parametrize(("topic", "conforms"), [("jv", False), ("ct", None)])
 def test_a_lost_batch_is_not_as_predicted_beside_topics_that_are_not_followed(
     topic: str, conforms: bool | None, tmp_path: Path
-) -> None:
+):
     run = unpacked(WITHOUT_MARKERS, tmp_path, runs=RUNS)
     (segment,) = run.path.glob(f"snapshots/final/broker-2/{topic}-0/*.log")
     content = segment.read_bytes()
@@ -250,7 +250,7 @@ def test_a_lost_batch_is_not_as_predicted_beside_topics_that_are_not_followed(
 
 
 @of_run(WITHOUT_MARKERS)
-def test_a_record_without_a_topic_is_explained_and_one_that_says_half_of_it_is_not() -> None:
+def test_a_record_without_a_topic_is_explained_and_one_that_says_half_of_it_is_not():
     whole = recorded(WITHOUT_MARKERS, runs=RUNS)
 
     assert follow(whole).emptied_by is None
@@ -264,7 +264,7 @@ def test_a_record_without_a_topic_is_explained_and_one_that_says_half_of_it_is_n
 
 
 @of_run(LOST)
-def test_a_record_that_a_client_had_acknowledged_and_that_was_lost_is_named() -> None:
+def test_a_record_that_a_client_had_acknowledged_and_that_was_lost_is_named():
     results = judged(LOST)
 
     assert (results.conforms, results.safe) == (True, False)
@@ -274,7 +274,7 @@ def test_a_record_that_a_client_had_acknowledged_and_that_was_lost_is_named() ->
 
 
 @pytest.mark.parametrize("name", each(JAVA_LOST))
-def test_what_kafka_s_own_producer_lost_is_named(name: str) -> None:
+def test_what_kafka_s_own_producer_lost_is_named(name: str):
     (lost,) = _lost(name, judged(name))
 
     expected = (12, 19) if name in JAVA_TAIL_LOST else (1, 20)
@@ -295,7 +295,7 @@ def _lost(name: str, results: k.Results) -> list[k.Finding]:
 
 
 @pytest.mark.parametrize("name", JAVA_LOST)
-def test_which_of_kafka_s_own_producers_were_idempotent_is_told(name: str, tmp_path: Path) -> None:
+def test_which_of_kafka_s_own_producers_were_idempotent_is_told(name: str, tmp_path: Path):
     evidence = RunEvidence(unpacked(name, tmp_path, runs=RUNS))
     assert evidence.clients is not None
 
@@ -310,7 +310,7 @@ def test_which_of_kafka_s_own_producers_were_idempotent_is_told(name: str, tmp_p
 
 
 @pytest.mark.parametrize("name", each(JAVA_TRANSACTIONS_LOST))
-def test_committed_transactions_that_were_lost_are_named(name: str, tmp_path: Path) -> None:
+def test_committed_transactions_that_were_lost_are_named(name: str, tmp_path: Path):
     clients = RunEvidence(unpacked(name, tmp_path, runs=RUNS)).clients
     assert clients is not None
     assert len([line for line in clients.lines if line.api == "EndTxn" and line.committed]) == 4
@@ -335,9 +335,7 @@ def _damaged(name: str, folder: Path, damage: Callable[[Path], None]) -> k.Resul
     return k.judge(k.RunDirectory.open(run.path), predict=not_asked)
 
 
-def test_a_late_answer_must_have_the_offset_at_which_the_copies_have_the_record(
-    tmp_path: Path,
-) -> None:
+def test_a_late_answer_must_have_the_offset_at_which_the_copies_have_the_record(tmp_path: Path):
     run = unpacked(ANSWERED_LATE, tmp_path, runs=RUNS)
     (run.path / MANIFEST).unlink()
     *before, last = (run.path / CLIENTS).read_text().splitlines()
@@ -359,7 +357,7 @@ def test_a_late_answer_must_have_the_offset_at_which_the_copies_have_the_record(
 )
 def test_a_batch_that_no_disk_has_any_more_is_lost_to_its_client(
     name: str, topic: str, client: str, tmp_path: Path
-) -> None:
+):
     def lose(path: Path) -> None:
         for segment in path.glob(f"snapshots/final/broker-*/{topic}-0/*.log"):
             content = segment.read_bytes()
@@ -374,7 +372,7 @@ def test_a_batch_that_no_disk_has_any_more_is_lost_to_its_client(
     assert f"client '{client}" in lost.message
 
 
-def test_what_no_line_of_clients_explains_was_written_by_somebody_else(tmp_path: Path) -> None:
+def test_what_no_line_of_clients_explains_was_written_by_somebody_else(tmp_path: Path):
     def forget(path: Path) -> None:
         lines = (path / CLIENTS).read_text().splitlines()
         kept = [line for line in lines if json.loads(line)["client_id"] != "librdkafka"]
@@ -438,7 +436,7 @@ def _with_commit(content: bytes) -> bytes:
     return before + bytes(rest)
 
 
-def test_a_marker_that_one_replica_has_no_more_is_found(tmp_path: Path) -> None:
+def test_a_marker_that_one_replica_has_no_more_is_found(tmp_path: Path):
     def lose(path: Path) -> None:
         for segment in _segments(path, "1"):
             content = segment.read_bytes()
@@ -450,7 +448,7 @@ def test_a_marker_that_one_replica_has_no_more_is_found(tmp_path: Path) -> None:
     assert "missing-tail" in {finding.kind for finding in results.findings}
 
 
-def test_a_marker_that_no_replica_has_is_lost(tmp_path: Path) -> None:
+def test_a_marker_that_no_replica_has_is_lost(tmp_path: Path):
     def lose(path: Path) -> None:
         for segment in _segments(path, "*"):
             content = segment.read_bytes()
@@ -465,7 +463,7 @@ def test_a_marker_that_no_replica_has_is_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("broker", "kind"), [("*", "aborted-as-committed"), ("2", "divergence")])
 def test_an_aborted_transaction_that_is_committed_on_all_disks_or_one_is_found(
     broker: str, kind: str, tmp_path: Path
-) -> None:
+):
     def commit(path: Path) -> None:
         for segment in _segments(path, broker):
             segment.write_bytes(_with_commit(segment.read_bytes()))
@@ -482,7 +480,7 @@ def _is_committed_read(line: dict[str, Any]) -> bool:
     )
 
 
-def test_a_reader_that_is_not_told_of_an_aborted_transaction_is_found(tmp_path: Path) -> None:
+def test_a_reader_that_is_not_told_of_an_aborted_transaction_is_found(tmp_path: Path):
     def forget(line: dict[str, Any]) -> None:
         line["partitions"][0]["aborted"] = []
 
@@ -495,7 +493,7 @@ def test_a_reader_that_is_not_told_of_an_aborted_transaction_is_found(tmp_path: 
     assert {finding.kind for finding in results.findings} == {"aborted-read", "G1a"}
 
 
-def test_a_last_stable_offset_beyond_an_open_transaction_is_found(tmp_path: Path) -> None:
+def test_a_last_stable_offset_beyond_an_open_transaction_is_found(tmp_path: Path):
     def move(line: dict[str, Any]) -> None:
         line["partitions"][0]["last_stable_offset"] = line["partitions"][0]["high_watermark"]
 
@@ -507,7 +505,7 @@ def test_a_last_stable_offset_beyond_an_open_transaction_is_found(tmp_path: Path
     assert {finding.kind for finding in results.findings} == {"not-as-predicted"}
 
 
-def test_a_marker_that_was_asked_for_otherwise_is_not_as_predicted(tmp_path: Path) -> None:
+def test_a_marker_that_was_asked_for_otherwise_is_not_as_predicted(tmp_path: Path):
     def is_asked(line: dict[str, Any]) -> bool:
         return (line["api"], line["direction"]) == ("WriteTxnMarkers", "request")
 

@@ -49,7 +49,7 @@ def without(run: RunDirectory, offset: int, brokers: Iterable[int]) -> RunDirect
 )
 def test_the_last_record_of_a_key_may_not_be_gone(
     name: str, brokers: tuple[int, ...], found: list[tuple[str, int]], tmp_path: Path
-) -> None:
+):
     run = unpacked(name, tmp_path, runs=RUNS[name])
 
     results = judge(without(run, _LAST_OF_ITS_KEY, brokers), predict=not_asked)
@@ -59,9 +59,7 @@ def test_the_last_record_of_a_key_may_not_be_gone(
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_record_of_which_a_later_one_is_there_may_be_gone_anywhere(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_record_of_which_a_later_one_is_there_may_be_gone_anywhere(name: str, tmp_path: Path):
     run = unpacked(name, tmp_path, runs=RUNS[name])
 
     assert judge(without(run, _WRITTEN_AGAIN, (0,))).safe is True

@@ -24,14 +24,14 @@ def run(tmp_path: Path) -> RunDirectory:
 
 
 @pytest.mark.slow
-def test_it_conforms_and_all_that_its_clients_were_promised_is_there(tmp_path: Path) -> None:
+def test_it_conforms_and_all_that_its_clients_were_promised_is_there(tmp_path: Path):
     results = judged_as_stored(NAME, tmp_path, runs=RUNS)
 
     assert (results.conforms, results.safe) == (True, True)
 
 
 @pytest.mark.slow
-def test_its_outage_is_measured_and_over(run: RunDirectory) -> None:
+def test_its_outage_is_measured_and_over(run: RunDirectory):
     availability = measure(RunEvidence(run))
 
     (fault,) = availability.faults
@@ -48,7 +48,7 @@ def test_its_outage_is_measured_and_over(run: RunDirectory) -> None:
 
 
 @pytest.mark.slow
-def test_what_clients_say_of_themselves_is_what_links_saw(run: RunDirectory) -> None:
+def test_what_clients_say_of_themselves_is_what_links_saw(run: RunDirectory):
     evidence = RunEvidence(run)
 
     ((_, stopped),) = lines_of(evidence.observed, FreeClientsStopped)
@@ -65,7 +65,7 @@ def test_what_clients_say_of_themselves_is_what_links_saw(run: RunDirectory) -> 
 @pytest.mark.parametrize(("partition", "client"), [(0, "clients-plain-0"), (1, "idempotent-0")])
 def test_a_record_that_no_disk_has_any_more_is_lost_to_the_client_that_wrote_it(
     run: RunDirectory, partition: int, client: str
-) -> None:
+):
     (run.path / MANIFEST).unlink()
     for segment in run.path.glob(f"snapshots/final/broker-*/t-{partition}/*.log"):
         content = segment.read_bytes()

@@ -74,22 +74,20 @@ JUDGED = [
 
 
 @pytest.mark.parametrize(("runs", "name"), JUDGED, ids=lambda each: getattr(each, "name", each))
-def test_a_stored_run_is_judged_as_when_it_was_stored(
-    runs: Path, name: str, tmp_path: Path
-) -> None:
+def test_a_stored_run_is_judged_as_when_it_was_stored(runs: Path, name: str, tmp_path: Path):
     judged_as_stored(name, tmp_path, runs=runs)
 
 
-def test_every_release_that_was_compared_and_played_has_a_golden_run() -> None:
+def test_every_release_that_was_compared_and_played_has_a_golden_run():
     assert sorted(folder.name for folder in RUNS.iterdir()) == sorted(RELEASES)
 
 
-def test_every_release_line_has_a_golden_run() -> None:
+def test_every_release_line_has_a_golden_run():
     lines = {line_of(parse_version(release)) for release in RELEASED}
     assert {line_of(parse_version(release)) for release in RELEASES} == lines
 
 
-def test_a_golden_run_is_followed_question_by_question() -> None:
+def test_a_golden_run_is_followed_question_by_question():
     for release in RELEASES:
         expected = expected_of(release)
         assert expected["conforms"] is True, release
@@ -108,7 +106,7 @@ def test_a_golden_run_is_followed_question_by_question() -> None:
 )
 def test_the_rules_that_decide_in_a_golden_run_are_known(
     release: str, rules: set[str], tmp_path: Path
-) -> None:
+):
     evidence = RunEvidence(unpacked(release, tmp_path))
     with watching_rules() as asked:
         predict_run(evidence)
@@ -117,11 +115,11 @@ def test_the_rules_that_decide_in_a_golden_run_are_known(
     assert asked.in_force - asked.rules >= {"KAFKA-5634", "KAFKA-6975"}
 
 
-def test_golden_runs_are_small() -> None:
+def test_golden_runs_are_small():
     assert sum(file.stat().st_size for file in RUNS.rglob("*") if file.is_file()) < 1_500_000
 
 
-def test_the_golden_scenario_is_data() -> None:
+def test_the_golden_scenario_is_data():
     scenario = scenario_of("2.0.1")
     assert Scenario.from_json(scenario.to_json()) == scenario
 
@@ -129,7 +127,7 @@ def test_the_golden_scenario_is_data() -> None:
 @pytest.mark.slow
 def test_a_stored_run_comes_back_whole_and_without_its_judgements_and_most_of_its_logs(
     tmp_path: Path,
-) -> None:
+):
     build = clean_snapshot(clean_run(tmp_path / "run"))
     build.server_log(0, "INFO started\nINFO advertised.listeners = none\n")
     run = build.seal()
@@ -146,7 +144,7 @@ def test_a_stored_run_comes_back_whole_and_without_its_judgements_and_most_of_it
 
 
 @pytest.mark.slow
-def test_a_stored_run_is_replaced_only_when_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_stored_run_is_replaced_only_when_that_is_asked_for(tmp_path: Path):
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
     store(run, "1.1.1", runs=tmp_path / "runs")
     write_expected("1.1.1", {}, runs=tmp_path / "runs")
@@ -159,7 +157,7 @@ def test_a_stored_run_is_replaced_only_when_that_is_asked_for(tmp_path: Path) ->
     assert expected_of("1.1.1", runs=tmp_path / "runs")["conforms"] is True
 
 
-def test_a_run_that_is_not_as_expected_is_not_stored(tmp_path: Path) -> None:
+def test_a_run_that_is_not_as_expected_is_not_stored(tmp_path: Path):
     run = clean_snapshot(clean_run(tmp_path / "run"), is_final=False).seal()
 
     with pytest.raises(ValueError, match="no snapshot of the end"):

@@ -65,15 +65,13 @@ IN_KRAFT = ("KAFKA-14296", "KAFKA-14616", "KAFKA-19522", "KIP-966-last-known-lea
 """Entries whose stored run is one of KRaft."""
 
 
-def test_every_stored_kraft_run_is_looked_at() -> None:
+def test_every_stored_kraft_run_is_looked_at():
     assert {folder.name for folder in KRAFT.iterdir()} == {*UNLINKED, *PREDICTED, *LOST, CLEANED}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", UNLINKED)
-def test_a_real_kraft_run_without_links_is_unknown_for_one_reason(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_real_kraft_run_without_links_is_unknown_for_one_reason(name: str, tmp_path: Path):
     results = judged_as_stored(name, tmp_path, runs=KRAFT)
 
     assert (results.conforms, results.safe) == (None, name not in (LAST, CUT))
@@ -82,7 +80,7 @@ def test_a_real_kraft_run_without_links_is_unknown_for_one_reason(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PREDICTED)
-def test_a_real_kraft_run_with_links_is_as_predicted_to_its_end(name: str, tmp_path: Path) -> None:
+def test_a_real_kraft_run_with_links_is_as_predicted_to_its_end(name: str, tmp_path: Path):
     results = judged_as_stored(name, tmp_path, runs=KRAFT)
 
     assert (results.conforms, results.safe, results.unknown) == (True, True, None)
@@ -92,7 +90,7 @@ def test_a_real_kraft_run_with_links_is_as_predicted_to_its_end(name: str, tmp_p
 @pytest.mark.slow
 def test_an_answer_amid_several_new_topics_is_explained_only_by_deltas_that_are_published_as_one(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     """A topic of the last delta is led by then, and one of the first is not known yet."""
     record = recorded(AS_ONE, runs=KRAFT)
     monkeypatch.setattr(internal_control_steps, "_published_together", lambda *_: ())
@@ -116,7 +114,7 @@ def test_an_answer_amid_several_new_topics_is_explained_only_by_deltas_that_are_
 )
 def test_without_each_sign_of_what_a_broker_does_later_a_healthy_run_is_red(
     module: Any, name: str, before: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """One answer names topics that are led, begun and known: the search did not come that far."""
     record = recorded(KNOWN, runs=KRAFT)
     monkeypatch.setattr(module, name, before)
@@ -130,7 +128,7 @@ def test_without_each_sign_of_what_a_broker_does_later_a_healthy_run_is_red(
 @pytest.mark.slow
 def test_a_batch_that_two_waiting_fetches_got_is_appended_after_they_are_counted(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     """Else three searches come no further than the first of both answers: a false red."""
     record = recorded(UPGRADED, runs=KRAFT)
     monkeypatch.setattr(Lookahead, "waited_for", lambda *_: iter(()))
@@ -142,7 +140,7 @@ def test_a_batch_that_two_waiting_fetches_got_is_appended_after_they_are_counted
 
 
 @pytest.mark.slow
-def test_a_real_kraft_run_whose_log_was_cleaned_unseen_is_unknown_for_that(tmp_path: Path) -> None:
+def test_a_real_kraft_run_whose_log_was_cleaned_unseen_is_unknown_for_that(tmp_path: Path):
     results = judged_as_stored(CLEANED, tmp_path, runs=KRAFT)
 
     assert (results.conforms, results.safe, results.crashes) == (None, True, ())
@@ -153,7 +151,7 @@ def test_a_real_kraft_run_whose_log_was_cleaned_unseen_is_unknown_for_that(tmp_p
 @pytest.mark.parametrize("name", LOST)
 def test_a_lost_metadata_log_is_unsafe_although_its_copies_contradict_each_other(
     name: str, tmp_path: Path
-) -> None:
+):
     results = judged_as_stored(name, tmp_path, runs=KRAFT)
 
     assert (results.conforms, results.safe, results.crashes) == (None, False, ())
@@ -204,7 +202,7 @@ def _cut_a_majority(path: Path) -> None:
 )
 def test_damage_to_a_real_run_is_told(
     name: str, damage: Callable[[Path], None], said: str, tmp_path: Path
-) -> None:
+):
     run = unpacked(name, tmp_path, runs=KRAFT)
     (run.path / MANIFEST).unlink()
     damage(run.path)
@@ -217,14 +215,14 @@ def test_damage_to_a_real_run_is_told(
     assert any(said in each for each in told), told
 
 
-def test_the_last_replica_takes_with_it_what_two_others_held_unless_one_was_eligible() -> None:
+def test_the_last_replica_takes_with_it_what_two_others_held_unless_one_was_eligible():
     said = {name: expected_of(name, runs=KRAFT)["findings"] for name in (LAST, ELIGIBLE)}
 
     assert said == {LAST: ["last-replica-loss t-0 on 0, 1, 2 at 5 to 9"], ELIGIBLE: []}
 
 
 @pytest.mark.parametrize("name", [ELIGIBLE, WHOLE])
-def test_what_every_elected_leader_had_may_not_be_lost(name: str, tmp_path: Path) -> None:
+def test_what_every_elected_leader_had_may_not_be_lost(name: str, tmp_path: Path):
     """In `WHOLE` a leader was elected from outside the ISR, and had it all the same."""
     run = unpacked(name, tmp_path, runs=KRAFT)
     (run.path / MANIFEST).unlink()
@@ -250,7 +248,7 @@ def _cut_behind(segment: Path, end_offset: int) -> None:
     segment.write_bytes(content[: kept[-1].position + kept[-1].size_bytes])
 
 
-def test_an_election_of_which_nothing_shows_what_its_leader_had_excuses_all(tmp_path: Path) -> None:
+def test_an_election_of_which_nothing_shows_what_its_leader_had_excuses_all(tmp_path: Path):
     run = unpacked(CUT, tmp_path, runs=KRAFT)
     (run.path / MANIFEST).unlink()
     for log in run.path.glob("brokers/*/server.log"):
@@ -267,7 +265,7 @@ def test_an_election_of_which_nothing_shows_what_its_leader_had_excuses_all(tmp_
 
 def test_a_follower_that_lacks_what_it_acknowledged_is_found_whatever_the_checkpoint_says(
     tmp_path: Path,
-) -> None:
+):
     """The high watermark that the leader has checkpointed is behind what was acknowledged last."""
     run = unpacked("3.9.1", tmp_path, runs=KRAFT)
     (run.path / MANIFEST).unlink()
@@ -284,7 +282,7 @@ def test_a_follower_that_lacks_what_it_acknowledged_is_found_whatever_the_checkp
 
 
 @pytest.mark.slow
-def test_every_decision_of_a_stored_kraft_run_is_explained(tmp_path: Path) -> None:
+def test_every_decision_of_a_stored_kraft_run_is_explained(tmp_path: Path):
     stored = [(KRAFT, name) for name in (*UNLINKED, *PREDICTED, CLEANED)] + [
         (ENTRIES, name) for name in IN_KRAFT
     ]
@@ -317,7 +315,7 @@ WRONG: dict[str, tuple[str, int, dict[str, Any], str]] = {
 
 
 @pytest.mark.slow
-def test_each_wrong_record_of_a_controller_is_told_at_its_place(tmp_path: Path) -> None:
+def test_each_wrong_record_of_a_controller_is_told_at_its_place(tmp_path: Path):
     runs = {
         name: unpacked(name, tmp_path / name, runs=KRAFT).path
         for name in {*(wrong[0] for wrong in WRONG.values())}
@@ -341,7 +339,7 @@ def test_each_wrong_record_of_a_controller_is_told_at_its_place(tmp_path: Path) 
             log.write_bytes(content)
 
 
-def test_a_broker_epoch_is_where_the_registering_event_begins(tmp_path: Path) -> None:
+def test_a_broker_epoch_is_where_the_registering_event_begins(tmp_path: Path):
     decisions = RunEvidence(unpacked(ELIGIBLE, tmp_path, runs=KRAFT)).decisions
     registered = [timed.event for timed in decisions if isinstance(timed.event, BrokerRegistered)]
     eligible = [timed.event for timed in decisions if isinstance(timed.event, EligibleReplicas)]

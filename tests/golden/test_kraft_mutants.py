@@ -91,7 +91,7 @@ def _smaller_high_watermark(run: Path) -> None:
 )
 def test_a_changed_run_is_not_as_predicted_at_that_place(
     change: Callable[[Path], None], place: str, tmp_path: Path
-) -> None:
+):
     run = unpacked(RUN, tmp_path, runs=KRAFT)
     (run.path / MANIFEST).unlink()
     change(run.path)
@@ -146,7 +146,7 @@ def _named_before_read(run: Path) -> None:
 )
 def test_an_answer_that_no_controller_could_give_is_a_finding(
     name: str, change: Callable[[Path], None], told: str, tmp_path: Path
-) -> None:
+):
     run = unpacked(name, tmp_path, runs=KRAFT)
     assert [*answers_of_controllers(RunEvidence(run))] == []
     change(run.path)
@@ -159,7 +159,7 @@ def test_an_answer_that_no_controller_could_give_is_a_finding(
 
 def test_a_heartbeat_that_names_more_than_its_broker_has_read_leaves_the_run_unknown(
     tmp_path: Path,
-) -> None:
+):
     run = unpacked(RUN, tmp_path, runs=KRAFT)
     assert [*metadata_disagreements(RunEvidence(run))] == []
     _named_before_read(run.path)

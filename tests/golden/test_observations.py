@@ -26,7 +26,7 @@ RUNS = sorted(Path(__file__).parent.glob("*/*/run.tar.xz"))
 
 
 @pytest.mark.slow
-def test_each_line_of_each_run_is_written_again_as_it_was() -> None:
+def test_each_line_of_each_run_is_written_again_as_it_was():
     assert len(RUNS) > 200
     for path in RUNS:
         with tarfile.open(path) as archive:

@@ -46,7 +46,7 @@ RUNS: Mapping[str, Replaced] = {
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_is_explained_only_by_a_model_that_follows_its_setting(
     name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """That the model explains it is said of the run by `test_golden`."""
     record = recorded(name, runs=SETTINGS)
 
@@ -58,7 +58,7 @@ def test_a_run_is_explained_only_by_a_model_that_follows_its_setting(
     assert other.emptied_by is not None
 
 
-def test_a_log_directory_that_a_snapshot_lacks_or_has_too_many_is_named(tmp_path: Path) -> None:
+def test_a_log_directory_that_a_snapshot_lacks_or_has_too_many_is_named(tmp_path: Path):
     run = unpacked("log-directories-1.1.1", tmp_path, runs=SETTINGS)
     assert not list(copy_disagreements(RunEvidence(run)))
 
@@ -70,5 +70,5 @@ def test_a_log_directory_that_a_snapshot_lacks_or_has_too_many_is_named(tmp_path
     assert "snapshot 'final': broker-1.2 is there and named nowhere" in said
 
 
-def test_every_stored_run_with_a_setting_is_looked_at() -> None:
+def test_every_stored_run_with_a_setting_is_looked_at():
     assert {folder.name for folder in SETTINGS.iterdir()} == {*RUNS}

@@ -67,9 +67,7 @@ def messages(results: Results) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
-def test_the_observation_that_was_changed_is_what_does_not_conform(
-    change: str, tmp_path: Path
-) -> None:
+def test_the_observation_that_was_changed_is_what_does_not_conform(change: str, tmp_path: Path):
     file, edit, message = CHANGES[change]
     results = judge(changed(tmp_path, file, edit).sealed())
 
@@ -80,7 +78,7 @@ def test_the_observation_that_was_changed_is_what_does_not_conform(
     assert results.prediction.states < 10_000
 
 
-def test_a_suspect_behind_which_no_search_ends_leaves_conformance_unknown(tmp_path: Path) -> None:
+def test_a_suspect_behind_which_no_search_ends_leaves_conformance_unknown(tmp_path: Path):
     """What only follows from it is no finding. Searches that gave up too confirmed it once."""
     run = unpacked("2.0.1", tmp_path)
 
@@ -99,7 +97,7 @@ def test_a_suspect_behind_which_no_search_ends_leaves_conformance_unknown(tmp_pa
     assert suspect.fingerprint
 
 
-def test_a_longer_run_has_no_other_bound(tmp_path: Path) -> None:
+def test_a_longer_run_has_no_other_bound(tmp_path: Path):
     """The bound is of states beyond the furthest point: a whole run takes many times as many."""
     run = unpacked("2.0.1", tmp_path)
 

@@ -40,9 +40,7 @@ STORED = {
     ("runs", "name"),
     [pytest.param(runs, name, id=name) for runs, names in STORED.items() for name in names],
 )
-def test_events_alone_lead_to_the_end_that_the_links_explain(
-    runs: Path, name: str, tmp_path: Path
-) -> None:
+def test_events_alone_lead_to_the_end_that_the_links_explain(runs: Path, name: str, tmp_path: Path):
     evidence = RunEvidence(unpacked(name, tmp_path, runs=runs))
 
     alone = predict(tuple(timed.event for timed in evidence.events))
@@ -52,7 +50,7 @@ def test_events_alone_lead_to_the_end_that_the_links_explain(
 
 def test_a_run_without_links_is_unknown_where_a_late_shutdown_may_be_why_it_is_unlike(
     tmp_path: Path,
-) -> None:
+):
     """Up to 2.1 the controller obeys: broker 1 fetches u no more, and no event says so."""
     linked = unpacked("KIP-380-stale-controlled-shutdown", tmp_path / "run", runs=ENTRIES)
     assert [*not_modelled(RunEvidence(linked))] == []

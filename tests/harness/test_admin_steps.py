@@ -50,7 +50,7 @@ def play(folder: Path, release: str = "2.4.1") -> Any:
 )
 def test_what_is_not_possible_says_why(
     step: Any, release: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def unsent(*_: object, **__: object) -> None:
         raise NotSent("nobody listens")
 
@@ -59,7 +59,7 @@ def test_what_is_not_possible_says_why(
         step.perform(play(tmp_path, release))
 
 
-def test_a_znode_is_refused_where_there_is_no_zookeeper(tmp_path: Path) -> None:
+def test_a_znode_is_refused_where_there_is_no_zookeeper(tmp_path: Path):
     asked: Any = Reassign(replicas=(1, 0), by="znode", **T)
     with pytest.raises(NotPossible, match="has no znode: ask by='api'"):
         asked.perform(SimpleNamespace(cluster=SimpleNamespace(is_kraft=True, metadata=None)))
@@ -67,7 +67,7 @@ def test_a_znode_is_refused_where_there_is_no_zookeeper(tmp_path: Path) -> None:
 
 def test_partitions_are_added_to_the_znode_that_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     now, awaited = play(tmp_path), []
     client = now.cluster.metadata.client
 
@@ -84,7 +84,7 @@ def test_partitions_are_added_to_the_znode_that_there_is(
     assert awaited == [(("t", 1), (1,)), (("t", 2), (0, 1))]
 
 
-def test_a_deletion_that_is_not_awaited_ends_with_its_request() -> None:
+def test_a_deletion_that_is_not_awaited_ends_with_its_request():
     asked: list[str] = []
 
     def never_deleted() -> list[str]:

@@ -48,14 +48,14 @@ def bad_until(*fixed: str) -> Callable[[str], bool]:
 )
 def test_each_line_that_has_the_fix_is_named_with_its_first_release(
     fixed: tuple[str, ...], told: list[tuple[str, str]]
-) -> None:
+):
     lines = lines_between("1.0.0", "2.8.2")
     assert list(borders(lines, bad_until(*fixed))) == [
         Border(older=older, newer=newer, is_fix=True) for older, newer in told
     ]
 
 
-def test_a_bug_that_came_is_told_as_such() -> None:
+def test_a_bug_that_came_is_told_as_such():
     came = Since("3.0.0")
     lines = lines_between("2.6.3", "3.9.1")
     (border,) = borders(lines, lambda release: came.includes(parse_version(release)))
@@ -67,7 +67,7 @@ def test_a_bug_that_came_is_told_as_such() -> None:
     assert border.to_json()["first_bad"] == "3.0.0"
 
 
-def test_few_releases_are_played() -> None:
+def test_few_releases_are_played():
     asked: list[str] = []
     is_bad = bad_until("2.0.0")
 
@@ -80,7 +80,7 @@ def test_few_releases_are_played() -> None:
     assert len(asked) < len(RELEASED) / 3
 
 
-def test_both_sides_of_a_border_are_played_again_and_counted() -> None:
+def test_both_sides_of_a_border_are_played_again_and_counted():
     each = {"1.1.1": [True, True, False], "2.0.0": [False, False, False]}
     said: list[str] = []
     answers = Answers(lambda release: each[release].pop(0), say=said.append)
@@ -91,7 +91,7 @@ def test_both_sides_of_a_border_are_played_again_and_counted() -> None:
     assert "2.0.0 does not show it" in said
 
 
-def test_an_unknown_play_is_no_answer() -> None:
+def test_an_unknown_play_is_no_answer():
     answers = Answers(lambda _release: None, say=lambda _text: None)
     with pytest.raises(RunUnknown, match=r"2\.0\.0 was unknown"):
         answers.is_bad("2.0.0")
@@ -107,7 +107,7 @@ def test_an_unknown_play_is_no_answer() -> None:
 )
 def test_the_findings_of_a_bug_are_those_that_are_expected_where_it_is(
     name: str, case: str | None, kinds: set[str]
-) -> None:
+):
     assert findings_of_bug(name, case) == kinds
 
 
@@ -129,15 +129,15 @@ DEMOTED, LOSS = found("acknowledged-after-demotion"), found("committed-loss")
 )
 def test_a_run_shows_a_bug_by_its_findings(
     safe: bool | None, findings: list[FindingLine], kinds: set[str], shows: bool | None
-) -> None:
+):
     assert shows_bug(RunLine(safe=safe, findings=tuple(findings)), frozenset(kinds)) is shows
 
 
-def test_releases_with_kraft_alone_are_between_others() -> None:
+def test_releases_with_kraft_alone_are_between_others():
     assert lines_between("3.9.2", "4.1.0") == [["3.9.2"], ["4.0.0", "4.0.1", "4.0.2"], ["4.1.0"]]
 
 
-def test_releases_that_are_not_as_they_are_called_are_refused() -> None:
+def test_releases_that_are_not_as_they_are_called_are_refused():
     answers = Answers(lambda release: release == "1.1.1", say=lambda _text: None)
     lines = [["1.1.1"], ["2.0.0"]]
     answers.require(ReleaseSpan(lines=lines, good="2.0.0", bad="1.1.1"))
@@ -151,14 +151,14 @@ def test_releases_that_are_not_as_they_are_called_are_refused() -> None:
         Answers(lambda _kafka: True, say=lambda _text: None).require(ReleaseSpan(lines=lines))
 
 
-def test_a_scenario_is_of_the_release_that_is_played() -> None:
+def test_a_scenario_is_of_the_release_that_is_played():
     scenario = scenario_for("kafka-6361", "n20", "1.1.1")
     assert {broker.kafka for broker in scenario.cluster.brokers} == {"1.1.1"}
     with pytest.raises(UsageError, match=r"name --case n15"):
         scenario_for("KAFKA-6361", None, "1.1.1")
 
 
-def test_a_file_is_played_on_each_release_and_expects_nothing(tmp_path: Path) -> None:
+def test_a_file_is_played_on_each_release_and_expects_nothing(tmp_path: Path):
     file = tmp_path / "scenario.json"
     file.write_text(json.dumps(scenario_for("KAFKA-6361", "n20", "1.1.1").to_json()))
     scenario = scenario_for(str(tmp_path), None, "2.0.1")
@@ -181,13 +181,13 @@ def test_a_file_is_played_on_each_release_and_expects_nothing(tmp_path: Path) ->
 )
 def test_bad_input_is_refused_before_a_cluster_starts(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+):
     assert run(["bisect", *arguments, "--runs-dir", str(tmp_path)]) == 64
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_entry_says_between_which_releases_it_is_looked_for() -> None:
+def test_an_entry_says_between_which_releases_it_is_looked_for():
     span = span_of_releases("KIP-101-1", "clean-elections", None, good=None, bad=None)
     assert (span.bad, span.good) == ("0.10.2.2", "2.8.2")
     assert (span.lines[0], span.lines[-1][-1]) == (["0.10.2.2"], "2.8.2")
@@ -195,7 +195,7 @@ def test_an_entry_says_between_which_releases_it_is_looked_for() -> None:
     assert span.lines == [["0.10.2.2"], ["0.11.0.0"]]
 
 
-def test_a_scenario_shows_the_bug_on_its_own_release() -> None:
+def test_a_scenario_shows_the_bug_on_its_own_release():
     scenario = scenario_for("KAFKA-6361", "n20", "1.1.1")
     span = span_of_releases("a-file.json", None, scenario, good=None, bad=None)
     assert (span.bad, span.good) == ("1.1.1", RELEASED[-1])
@@ -208,7 +208,7 @@ def folder_of_builds(folder: Path, *names: str) -> Path:
     return folder
 
 
-def test_builds_are_in_the_order_of_their_names_and_numbers(tmp_path: Path) -> None:
+def test_builds_are_in_the_order_of_their_names_and_numbers(tmp_path: Path):
     folder = folder_of_builds(tmp_path, "build-10", "build-9", "build-2")
     (folder / "build-11.tgz").touch()
     order = ["build-2", "build-9", "build-10", "build-11.tgz"]
@@ -224,7 +224,7 @@ def test_builds_are_in_the_order_of_their_names_and_numbers(tmp_path: Path) -> N
         span_of_builds(folder, good="build-2", bad="build-2")
 
 
-def test_a_build_that_is_unpacked_beside_its_archive_is_one_build(tmp_path: Path) -> None:
+def test_a_build_that_is_unpacked_beside_its_archive_is_one_build(tmp_path: Path):
     folder = folder_of_builds(tmp_path, "kafka-3.9.0", "kafka-3.9.1")
     for archive in ("kafka-3.9.0.tgz", "kafka-3.9.1.tgz", "kafka-3.9.2.tgz"):
         (folder / archive).touch()
@@ -236,7 +236,7 @@ def test_a_build_that_is_unpacked_beside_its_archive_is_one_build(tmp_path: Path
         span_of_builds(folder, good="kafka-3.9.0", bad="kafka-3.9.0.tgz")
 
 
-def test_what_comes_before_a_release_is_older_than_it(tmp_path: Path) -> None:
+def test_what_comes_before_a_release_is_older_than_it(tmp_path: Path):
     order = [
         "3.9.1",
         "4.0.0-SNAPSHOT",
@@ -296,7 +296,7 @@ def play_with(monkeypatch: pytest.MonkeyPatch, is_bad: Callable[[str], bool]) ->
 
 def test_each_border_is_told_with_its_first_good_one_and_how_often(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     player = play_with(monkeypatch, bad_until("0.11.0.2", "1.0.1"))
     arguments = ["bisect", "KIP-101-1", "--case", "clean-elections", "--good", "1.1.1"]
 
@@ -315,7 +315,7 @@ def test_each_border_is_told_with_its_first_good_one_and_how_often(
 
 def test_builds_of_a_folder_are_bisected_and_the_first_bad_one_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     player = play_with(monkeypatch, lambda build: build in ("b10", "b11", "b12"))
     names = [f"b{number}" for number in range(1, 13)]
     folder = folder_of_builds(tmp_path, *names)
@@ -331,7 +331,7 @@ def test_builds_of_a_folder_are_bisected_and_the_first_bad_one_is_told(
 
 def test_a_border_that_does_not_hold_is_a_finding(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     answers = {"0.10.2.2": [True, True, False], "0.11.0.0": [False, False, False]}
     play_with(monkeypatch, lambda release: answers[release].pop(0))
 
@@ -344,7 +344,7 @@ def test_a_border_that_does_not_hold_is_a_finding(
 
 def test_a_bisection_that_was_stopped_says_what_it_knows_and_goes_on_from_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     player = play_with(monkeypatch, bad_until("1.0.1"))
     arguments = ["bisect", "KIP-101-1", "--case", "clean-elections", "--good", "1.1.1"]
     arguments += ["--bad", "0.11.0.0", "--runs", "1"]
@@ -371,7 +371,7 @@ def test_a_bisection_that_was_stopped_says_what_it_knows_and_goes_on_from_there(
 
 def test_every_kafka_of_a_bisection_is_fetched_before_the_first_run(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     player = play_with(monkeypatch, bad_until("1.0.1"))
     fetched: list[str] = []
 
@@ -389,7 +389,7 @@ def test_every_kafka_of_a_bisection_is_fetched_before_the_first_run(
 
 def test_what_peers_cannot_read_is_said_once_for_each_kafka(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     player = play_with(monkeypatch, bad_until("0.11.0.0"))
     player.unread = "cannot read it"
 

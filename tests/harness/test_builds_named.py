@@ -33,7 +33,7 @@ def judged(path: Path, build: str, rolled_to: str = "") -> Results:
     return judge(run.seal())
 
 
-def test_results_name_every_build_that_ran(tmp_path: Path) -> None:
+def test_results_name_every_build_that_ran(tmp_path: Path):
     results = judged(tmp_path / "run", ONE, rolled_to=OTHER)
 
     assert results.build == f"{ONE}; {OTHER}"
@@ -43,7 +43,7 @@ def test_results_name_every_build_that_ran(tmp_path: Path) -> None:
     )
 
 
-def test_a_release_that_was_published_needs_no_more_than_its_name(tmp_path: Path) -> None:
+def test_a_release_that_was_published_needs_no_more_than_its_name(tmp_path: Path):
     results = judge(clean_snapshot(clean_run(tmp_path / "run")).seal())
 
     assert results.build == ""
@@ -51,7 +51,7 @@ def test_a_release_that_was_published_needs_no_more_than_its_name(tmp_path: Path
     assert "build" not in table_text([results])
 
 
-def test_two_builds_of_one_name_are_told_apart_in_the_table(tmp_path: Path) -> None:
+def test_two_builds_of_one_name_are_told_apart_in_the_table(tmp_path: Path):
     results = judged(tmp_path / "run", ONE)
 
     text = table_text([results, replace(results, build=OTHER)])
@@ -66,12 +66,12 @@ def test_two_builds_of_one_name_are_told_apart_in_the_table(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("builds", "rows"), [((ONE, ONE), 1), ((ONE, OTHER), 2)])
-def test_rates_put_only_runs_of_one_build_together(builds: tuple[str, str], rows: int) -> None:
+def test_rates_put_only_runs_of_one_build_together(builds: tuple[str, str], rows: int):
     lines = [RunLine(release="1.1.1", entry="chaos", case="mixed", build=each) for each in builds]
     assert len(rates_of(lines)) == rows
 
 
-def test_a_report_s_head_names_what_brokers_were_rolled_to(tmp_path: Path) -> None:
+def test_a_report_s_head_names_what_brokers_were_rolled_to(tmp_path: Path):
     build = clean_snapshot(clean_run(tmp_path / "run"))
 
     def roll(fault: str, **effect: str) -> None:
@@ -86,9 +86,7 @@ def test_a_report_s_head_names_what_brokers_were_rolled_to(tmp_path: Path) -> No
     assert "on Kafka 1.1.1, rolled to 2.0.1 and 2.0.1 (aaaaaaaa), with 2 brokers" in head
 
 
-def test_what_brokers_were_rolled_to_is_named_with_the_outcome_and_in_the_table(
-    tmp_path: Path,
-) -> None:
+def test_what_brokers_were_rolled_to_is_named_with_the_outcome_and_in_the_table(tmp_path: Path):
     build = clean_snapshot(clean_run(tmp_path / "run"))
     effect = {"release": "2.0.1", "build": ""}
     build.observe(
@@ -104,7 +102,7 @@ def test_what_brokers_were_rolled_to_is_named_with_the_outcome_and_in_the_table(
     assert line_of(rolled).ran == "1.1.1, rolled to 2.0.1"
 
 
-def test_a_report_s_head_says_nothing_of_rolls_where_there_was_none(tmp_path: Path) -> None:
+def test_a_report_s_head_says_nothing_of_rolls_where_there_was_none(tmp_path: Path):
     head = summary(load(clean_snapshot(clean_run(tmp_path / "run")).seal()))
 
     assert "on Kafka 1.1.1 with 2 brokers" in head

@@ -47,7 +47,7 @@ def test_an_entry_gives_what_it_says_and_conforms(
     release: str,
     tmp_path: Path,
     played_with_processes: dict[Cell, dict[str, Any]],
-) -> None:
+):
     said: list[str] = []
     scenario = scenario_of(entry_named(name), case, release)
     options = play_options(tmp_path, new_jvms=(name, case, release) in ON_NEW_JVMS)
@@ -68,7 +68,7 @@ def test_an_entry_gives_what_it_says_and_conforms(
 @pytest.mark.parametrize("name", STORED_ENTRIES)
 def test_the_stored_run_is_one_of_the_entry_as_it_stands_and_gives_what_it_says(
     name: str, tmp_path: Path
-) -> None:
+):
     folder = STORED_ENTRIES[name]
     run = stored.unpacked(folder.name, tmp_path, runs=folder.parent)
     of_run = Scenario.from_json(run.read("scenario.json"))
@@ -93,14 +93,14 @@ def _without_words(scenario: Scenario) -> Scenario:
     return replace(scenario, title="", steps=tuple(steps))
 
 
-def test_a_scenario_survives_being_written_and_read() -> None:
+def test_a_scenario_survives_being_written_and_read():
     for entry in CATALOGUE.values():
         for case, release in entry.expectations:
             scenario = scenario_of_cell((entry.name, case, release))
             assert Scenario.from_json(scenario.to_json()) == scenario
 
 
-def test_an_entry_says_its_source_and_its_releases_once() -> None:
+def test_an_entry_says_its_source_and_its_releases_once():
     entry = entry_named("KAFKA-7128")
     assert {expectation.source for expectation in entry.expectations.values()} == {entry.source}
     assert entry.default_releases == ("2.0.0", "2.0.1")
@@ -108,7 +108,7 @@ def test_an_entry_says_its_source_and_its_releases_once() -> None:
         replace(entry, expectations={}, default_releases=())
 
 
-def test_entries_are_in_the_order_of_their_tickets_and_no_two_have_one_name() -> None:
+def test_entries_are_in_the_order_of_their_tickets_and_no_two_have_one_name():
     entry = entry_named("KAFKA-7128")
     later, family = replace(entry, name="KAFKA-10706"), replace(entry, name="KAFKA-7128-again")
     names = [*in_order([later, family, entry, entry])]
@@ -117,14 +117,14 @@ def test_entries_are_in_the_order_of_their_tickets_and_no_two_have_one_name() ->
         in_order([entry, replace(entry, title="another")])
 
 
-def test_an_unknown_entry_is_refused_with_those_that_may_have_been_meant() -> None:
+def test_an_unknown_entry_is_refused_with_those_that_may_have_been_meant():
     with pytest.raises(UsageError, match=r"did you mean KAFKA-6361\b.* kchaos list shows them all"):
         entry_named("KAFKA-636")
     with pytest.raises(UsageError, match=r"^no bug .*'KAFKA-9999' in the catalogue; kchaos list"):
         entry_named("KAFKA-9999")
 
 
-def test_an_unknown_case_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_case_is_refused_with_the_known_ones():
     with pytest.raises(UsageError, match="n15, n20, n25, one-record"):
         scenario_of(entry_named("kafka-6361"), "n16", "1.1.1")
 
@@ -147,6 +147,6 @@ def test_an_unknown_case_is_refused_with_the_known_ones() -> None:
 )
 def test_a_release_that_cannot_show_a_case_is_refused_with_the_nearest_that_can(
     entry: str, case: str, release: str, why: str
-) -> None:
+):
     with pytest.raises(UsageError, match=why):
         scenario_of(entry_named(entry), case, release)

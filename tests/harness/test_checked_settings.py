@@ -44,7 +44,7 @@ def rolled(broker: int, **fields: Any) -> Inject:
     return Inject(name=f"roll-{broker}", fault=RollBroker(broker=broker, **fields))
 
 
-def test_a_roll_without_a_pinned_protocol_is_told_once_before_the_start() -> None:
+def test_a_roll_without_a_pinned_protocol_is_told_once_before_the_start():
     brokers = tuple(BrokerSpec(id=number, kafka="1.1.1") for number in (0, 1, 2))
     unpinned = ClusterSpec(brokers=brokers)
     rolls = tuple(rolled(broker, kafka="2.0.1") for broker in (1, 2))
@@ -114,12 +114,12 @@ def test_a_roll_without_a_pinned_protocol_is_told_once_before_the_start() -> Non
     ],
     ids=lambda first: first if isinstance(first, str) else "",
 )
-def test_a_setting_that_is_refused_names_the_step_and_the_broker(made: Scenario, why: str) -> None:
+def test_a_setting_that_is_refused_names_the_step_and_the_broker(made: Scenario, why: str):
     with pytest.raises(ScenarioError, match=why):
         check_settings(made, RELEASES)
 
 
-def test_what_a_broker_was_restarted_with_counts_for_what_comes_later() -> None:
+def test_what_a_broker_was_restarted_with_counts_for_what_comes_later():
     raised = RollBroker(broker=0, kafka="patched", properties=((PROTOCOL, "2.0"),))
     again = RollBroker(broker=0, properties=((FORMAT, "2.0"),))
     check_settings(scenario(inject(raised), inject(again)), RELEASES)
@@ -127,26 +127,26 @@ def test_what_a_broker_was_restarted_with_counts_for_what_comes_later() -> None:
         check_settings(scenario(inject(again)), RELEASES)
 
 
-def test_a_build_of_somebodys_own_may_have_settings_of_its_own() -> None:
+def test_a_build_of_somebodys_own_may_have_settings_of_its_own():
     made = scenario(properties={"quite.my.own": "1"}, release="patched")
     check_settings(made, RELEASES)
     with pytest.raises(ScenarioError, match="no broker setting is named 'quite"):
         check_settings(scenario(properties={"quite.my.own": "1"}), RELEASES)
 
 
-def test_every_kafka_of_a_scenario_is_known_before_it_starts() -> None:
+def test_every_kafka_of_a_scenario_is_known_before_it_starts():
     upgrade = inject(RollBroker(broker=0, kafka="patched"))
     assert kafkas_of(scenario(upgrade, upgrade)) == ("1.1.1", "2.0.1", "patched")
 
 
-def test_a_scenario_that_is_refused_makes_no_run(tmp_path: Path) -> None:
+def test_a_scenario_that_is_refused_makes_no_run(tmp_path: Path):
     refused = scenario(inject(FormatDowngrade(broker=1, message_format="2.1")), release="1.1.1")
     with pytest.raises(ScenarioError, match=r"which 1\.1\.1 does not know"):
         play(refused, options=RunOptions(runs_directory=tmp_path), say=lambda _text: None)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_topic_made_by_hand_with_a_setting_that_a_broker_lacks_is_not_made() -> None:
+def test_a_topic_made_by_hand_with_a_setting_that_a_broker_lacks_is_not_made():
     cluster = StandInCluster(brokers=(0,))
     cluster.brokers[0].release = "1.1.1"
     play_of = cast(Any, SimpleNamespace(cluster=cluster))
@@ -172,7 +172,7 @@ def test_on_the_command_line_they_are_refused_as_usage_and_make_no_run(
     said: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     topic = CreateTopic(topic="t", assignment=((0, 1),), configuration=configuration)
     file = tmp_path / "scenario.json"
     file.write_text(json.dumps(scenario(topic, properties=properties).to_json()))

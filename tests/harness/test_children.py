@@ -58,7 +58,7 @@ def run_all(
     return campaign.run(SCENARIOS, lambda scenario: scenario, keep, **more)
 
 
-def test_so_many_are_played_at_once_and_each_is_told() -> None:
+def test_so_many_are_played_at_once_and_each_is_told():
     both_play = threading.Barrier(2, timeout=30)
     told: list[tuple[int, Any]] = []
     player = Plays(lambda _: both_play.wait())
@@ -67,7 +67,7 @@ def test_so_many_are_played_at_once_and_each_is_told() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, UsageError("no")])
-def test_after_an_error_what_plays_is_stopped_and_nothing_else_starts(error: Any) -> None:
+def test_after_an_error_what_plays_is_stopped_and_nothing_else_starts(error: Any):
     started: list[int] = []
 
     def played(scenario: Scenario) -> None:
@@ -85,7 +85,7 @@ def test_after_an_error_what_plays_is_stopped_and_nothing_else_starts(error: Any
     assert len(started) <= 3
 
 
-def test_a_lost_play_is_an_unknown_run_and_a_defect_is_raised_when_the_others_are_over() -> None:
+def test_a_lost_play_is_an_unknown_run_and_a_defect_is_raised_when_the_others_are_over():
     kept: dict[int, RunLine] = {}
 
     def played(scenario: Scenario) -> None:
@@ -150,7 +150,7 @@ def test_a_child_that_fails_says_why(
     error: type[BaseException],
     said: str | None,
     child_that_runs: Callable[[str], Children],
-) -> None:
+):
     with pytest.raises(error, match=said):
         child_that_runs(code).play(SCENARIOS[0])
 
@@ -158,7 +158,7 @@ def test_a_child_that_fails_says_why(
 @pytest.mark.slow
 def test_a_childs_line_is_found_among_warnings(
     monkeypatch: pytest.MonkeyPatch, child_that_runs: Callable[[str], Children]
-) -> None:
+):
     monkeypatch.setattr(children, "line_at", lambda path: RunLine(run=str(path), steps=7))
     line = {"run": "runs/x", "report": "x.html"}
     code = f"print('a warning'); print('{json.dumps(line)}'); print('another'); raise SystemExit(1)"
@@ -169,7 +169,7 @@ def test_a_childs_line_is_found_among_warnings(
 @pytest.mark.slow
 def test_children_that_play_are_asked_to_end(
     child_that_runs: Callable[[str], Children], tmp_path: Path
-) -> None:
+):
     code = (
         "import pathlib, signal\n"
         "def end(*_): raise SystemExit(130)\n"
@@ -201,7 +201,7 @@ def test_children_that_play_are_asked_to_end(
 @pytest.mark.slow
 def test_plays_are_all_asked_to_end_before_one_is_waited_for(
     child_that_runs: Callable[[str], Children], tmp_path: Path
-) -> None:
+):
     # Each ends only once both were asked.
     code = (
         "import os, pathlib, signal, time\n"
@@ -228,9 +228,7 @@ def test_plays_are_all_asked_to_end_before_one_is_waited_for(
 
 
 @pytest.mark.slow
-def test_who_interrupts_hears_of_a_play_that_was_killed(
-    child_that_runs: Callable[[str], Children],
-) -> None:
+def test_who_interrupts_hears_of_a_play_that_was_killed(child_that_runs: Callable[[str], Children]):
     player = child_that_runs("import os; os.kill(os.getpid(), 9)")
 
     def interrupt_after_play() -> None:
@@ -254,7 +252,7 @@ def chaos(tmp_path: Path, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
 
 
 @pytest.mark.cluster
-def test_two_schedules_are_played_side_by_side_with_gates(tmp_path: Path) -> None:
+def test_two_schedules_are_played_side_by_side_with_gates(tmp_path: Path):
     results = tmp_path / "chaos.jsonl"
     arguments = ["--kafka", "2.8.2", "--runs", "2", "--seed", "100", "--steps", "4"]
     arguments += ["--side-by-side", "2", "--results", str(results)]
@@ -278,7 +276,7 @@ def test_two_schedules_are_played_side_by_side_with_gates(tmp_path: Path) -> Non
 
 
 @pytest.mark.cluster
-def test_without_gates_a_schedule_is_played_and_judged(tmp_path: Path) -> None:
+def test_without_gates_a_schedule_is_played_and_judged(tmp_path: Path):
     arguments = ["--kafka", "2.8.2", "--seed", "100", "--steps", "4", "--no-gates"]
     code, (line,) = chaos(tmp_path, *arguments)
     assert code in (0, 1, 2)
@@ -290,7 +288,7 @@ def test_without_gates_a_schedule_is_played_and_judged(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-def test_a_real_finding_is_shrunk_to_what_shows_it(tmp_path: Path) -> None:
+def test_a_real_finding_is_shrunk_to_what_shows_it(tmp_path: Path):
     red = unpacked("KAFKA-7601-jira", tmp_path, runs=ENTRIES)
     steps = len(red.read("scenario.json")["steps"])
     command = [*KCHAOS, "shrink", str(red.path), "--runs", "2", "--json"]
@@ -304,7 +302,7 @@ def test_a_real_finding_is_shrunk_to_what_shows_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-def test_ctrl_c_stops_every_cluster(tmp_path: Path) -> None:
+def test_ctrl_c_stops_every_cluster(tmp_path: Path):
     runs = tmp_path / "runs"
     environment = {**os.environ, MARK: str(tmp_path)}
     child = subprocess.Popen(

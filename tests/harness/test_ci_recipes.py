@@ -56,7 +56,7 @@ def kchaos_lines(recipe: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.stem)
-def test_each_recipe_installs_kchaos_from_one_address(recipe: Path) -> None:
+def test_each_recipe_installs_kchaos_from_one_address(recipe: Path):
     assert len(RECIPES) == 2
     install = [line for line in shell_lines(recipe) if "pip install" in line]
     assert install != []
@@ -67,7 +67,7 @@ def test_each_recipe_installs_kchaos_from_one_address(recipe: Path) -> None:
 @pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.stem)
 def test_each_command_of_a_recipe_is_one_of_kchaos(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "baseline.jsonl").touch()
     lines = kchaos_lines(recipe)
@@ -82,7 +82,7 @@ def test_each_command_of_a_recipe_is_one_of_kchaos(
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
-def test_the_parts_of_a_recipe_are_the_shards_and_the_summary_has_all(recipe: Path) -> None:
+def test_the_parts_of_a_recipe_are_the_shards_and_the_summary_has_all(recipe: Path):
     content = yaml.safe_load(recipe.read_text())
     jobs = content.get("jobs", content)
     nightly, summary = kchaos_lines(recipe)

@@ -40,7 +40,7 @@ def checkpoint(play: Play, offset: int) -> None:
 @pytest.mark.parametrize("waited_for", [3, 4])
 def test_the_model_is_told_which_offsets_are_left_below_where_the_cleaner_ended(
     play: Play, waited_for: int
-) -> None:
+):
     directory = play.cluster.brokers[0].log_directory / "t-0"
     (directory / f"{0:020}.log").write_bytes(segment(0, b"a") + segment(2, b"b", b"c"))
     (directory / f"{0:020}.log.deleted").write_bytes(segment(1, b"gone"))
@@ -58,7 +58,7 @@ def test_the_model_is_told_which_offsets_are_left_below_where_the_cleaner_ended(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("came_to", [None, 2])
-def test_a_cleaner_that_did_not_come_there_is_waited_for(play: Play, came_to: int | None) -> None:
+def test_a_cleaner_that_did_not_come_there_is_waited_for(play: Play, came_to: int | None):
     if came_to is not None:
         checkpoint(play, came_to)
 

@@ -66,7 +66,7 @@ def test_bad_input_is_refused_with_the_remedy(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.chdir(tmp_path)
     assert run(arguments) == code
     captured = capsys.readouterr()
@@ -84,7 +84,7 @@ ACKNOWLEDGED = "{:process 0, :type :ok, :f :send, :value [[:send 3 [0 7]] [:send
 )
 def test_a_history_of_clients_is_judged(
     polled: str, code: int, answer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     file = tmp_path / "history.edn"
     poll = f"{{:process 1, :type :ok, :f :poll, :value [[:poll {{3 [{polled}]}}]]}}"
     file.write_text(ACKNOWLEDGED + poll)
@@ -101,7 +101,7 @@ def test_a_history_of_clients_is_judged(
 
 def test_a_broken_distribution_folder_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     (tmp_path / "kafka" / "libs").mkdir(parents=True)
     arguments = ["reproduce", "KAFKA-6361", "--kafka", str(tmp_path / "kafka")]
     assert run([*arguments, "--runs-dir", str(tmp_path / "runs")]) == 64
@@ -110,7 +110,7 @@ def test_a_broken_distribution_folder_is_refused(
 
 def test_an_empty_cache_offline_is_the_machines_fault(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
     arguments = ["reproduce", "KAFKA-6361", "--kafka", "1.1.1", "--offline"]
     assert run([*arguments, "--runs-dir", str(tmp_path / "runs")]) in (64, 69)
@@ -120,7 +120,7 @@ def test_an_empty_cache_offline_is_the_machines_fault(
 @pytest.mark.parametrize("written", [1, 2, 99])
 def test_a_run_of_another_format_is_refused_by_its_number_and_what_to_do(
     written: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     (tmp_path / "run.json").write_text(f'{{"format": {written}}}')
     assert run(["judge", "--no-spark", str(tmp_path)]) == 64
     said = capsys.readouterr().err
@@ -140,7 +140,7 @@ def test_an_interrupt_that_says_more_is_not_said_to_have_left_all_healed(
     said: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     def interrupted(**_options: object) -> None:
         raise error
 
@@ -149,19 +149,19 @@ def test_an_interrupt_that_says_more_is_not_said_to_have_left_all_healed(
     assert capsys.readouterr().err.strip() == said
 
 
-def test_an_interrupted_run_is_judged_unknown(tmp_path: Path) -> None:
+def test_an_interrupted_run_is_judged_unknown(tmp_path: Path):
     fields = {"entry": "x", "case": "", "release": "1.1.1", "driver": "local", "seed": 0}
     RunDirectory.create(tmp_path / "run", run=fields, scenario={"expectation": None})
     assert run(["judge", "--no-spark", str(tmp_path / "run")]) == 2
 
 
-def test_the_catalogue_is_listed_as_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_catalogue_is_listed_as_json_lines(capsys: pytest.CaptureFixture[str]):
     assert run(["list", "--json"]) == 0
     names = [json.loads(line)["entry"] for line in capsys.readouterr().out.splitlines()]
     assert names == list(CATALOGUE)
 
 
-def test_words_search_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_search_the_catalogue(capsys: pytest.CaptureFixture[str]):
     assert run(["list", "leader epoch", "HOLE", "compact", "--json"]) == 0
     found = [json.loads(line)["entry"] for line in capsys.readouterr().out.splitlines()]
     assert found == ["KIP-279-compaction"]
@@ -173,7 +173,7 @@ def test_words_search_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no known bug has committed-loss and no such word" in capsys.readouterr().err
 
 
-def test_the_help_has_the_commands_of_everybody_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_has_the_commands_of_everybody_first(capsys: pytest.CaptureFixture[str]):
     assert run(["--help"]) == 0
     first, rest = capsys.readouterr().out.partition("Commands:")[2].split("More:")
     names = [[line.split()[0] for line in part.split("\n") if line] for part in (first, rest)]
@@ -181,7 +181,7 @@ def test_the_help_has_the_commands_of_everybody_first(capsys: pytest.CaptureFixt
     assert sorted([*names[0], *names[1]]) == cli.list_commands(cli.make_context("kchaos", ["list"]))
 
 
-def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]):
     assert run(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
@@ -190,9 +190,7 @@ def test_the_catalogue_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> No
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
-def test_the_help_fits_80_columns_and_cuts_no_sentence_off(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_help_fits_80_columns_and_cuts_no_sentence_off(capsys: pytest.CaptureFixture[str]):
     for command in ([], *([name] for name in cli.commands)):
         assert run([*command, "--help"]) == 0
         usage, *lines = capsys.readouterr().out.splitlines()
@@ -203,7 +201,7 @@ def test_the_help_fits_80_columns_and_cuts_no_sentence_off(
 
 def test_the_doctor_s_answers_fit_80_columns(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     releases = "Kafka " + ", ".join(CATALOGUE)
     answers = [Examined("cache", True, releases, ""), Examined("Docker", None, releases, "get it")]
     monkeypatch.setattr("kchaos.clusters.front.doctor.examine", lambda: answers)
@@ -214,9 +212,7 @@ def test_the_doctor_s_answers_fit_80_columns(
     assert told == f"yes cache: {releases} - Docker: {releases}; get it"
 
 
-def test_the_list_marks_each_release_line_by_what_shows_there(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_list_marks_each_release_line_by_what_shows_there(capsys: pytest.CaptureFixture[str]):
     assert run(["list"]) == 0
     majors, minors, *rows = capsys.readouterr().out.splitlines()
     marks = next(row for row in rows if row.startswith("KAFKA-6361 "))
@@ -244,7 +240,7 @@ def test_the_list_marks_each_release_line_by_what_shows_there(
 )
 def test_a_shell_completes_words_without_an_error(
     words: str, completed: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     monkeypatch.setenv("_KCHAOS_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
@@ -256,7 +252,7 @@ def test_a_shell_completes_words_without_an_error(
 
 def test_help_has_examples_first_and_what_is_of_the_machine_last(
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     assert run(["reproduce", "--help"]) == 0
     told = capsys.readouterr().out
     order = ["kchaos reproduce KAFKA-6361 --kafka 1.1.1", "Run NAME", "--case", "Machine:"]
@@ -264,7 +260,7 @@ def test_help_has_examples_first_and_what_is_of_the_machine_last(
     assert places == sorted(places)
 
 
-def test_no_tab_imports_the_catalogue(tmp_path: Path) -> None:
+def test_no_tab_imports_the_catalogue(tmp_path: Path):
     words = {"COMP_WORDS": "kchaos reproduce KAFKA-63", "COMP_CWORD": "2"}
     command = [sys.executable, "-X", "importtime", "-m", "kchaos"]
     set_up, tab = (
@@ -285,14 +281,14 @@ def test_no_tab_imports_the_catalogue(tmp_path: Path) -> None:
 
 def test_a_misspelt_bug_is_answered_with_those_that_may_be_meant(
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     assert run(["show", "kafka-636"]) == 64
     assert "did you mean KAFKA-6361?" in capsys.readouterr().err
 
 
 def test_a_run_that_did_not_end_is_listed_as_such(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     fields = {"entry": "x", "case": "", "release": "1.1.1", "driver": "local", "seed": 0}
     scenario = {"expectation": None}
     unsealed, unjudged = (
@@ -312,7 +308,7 @@ def test_a_run_that_did_not_end_is_listed_as_such(
 
 def test_runs_are_listed_and_the_newest_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     older, newer = judged(tmp_path / "older"), judged(tmp_path / "newer")
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn/actions.jsonl").write_text("")
@@ -331,7 +327,7 @@ def test_runs_are_listed_and_the_newest_is_reported(
     assert run(["report", "--runs-dir", str(tmp_path / "none")]) == 64
 
 
-def test_colours_are_for_terminals_whose_user_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_are_for_terminals_whose_user_wants_them(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
@@ -343,7 +339,7 @@ def test_colours_are_for_terminals_whose_user_wants_them(monkeypatch: pytest.Mon
     assert not has_colour()
 
 
-def test_help_imports_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy():
     code = (
         "import sys\n"
         "from kchaos.harness.commands.cli import run\n"
@@ -356,7 +352,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.cluster
-def test_ctrl_c_leaves_an_unsealed_run_and_no_process(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_an_unsealed_run_and_no_process(tmp_path: Path):
     runs = tmp_path / "runs"
     environment = {**os.environ, MARK: str(tmp_path)}
     command = [*KCHAOS, "reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1"]
@@ -384,7 +380,7 @@ def test_ctrl_c_leaves_an_unsealed_run_and_no_process(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.needs("namespaces")
-def test_a_full_disk_is_the_machines_fault_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_the_machines_fault_and_loses_nothing(tmp_path: Path):
     small = tmp_path / "small"
     small.mkdir()
     command = f"mount -t tmpfs -o size=48k tmpfs {small} && exec "

@@ -33,9 +33,7 @@ class Lines:
         (ErrorCode.UNKNOWN_SERVER_ERROR, "info"),
     ],
 )
-def test_a_produce_has_failed_only_where_the_broker_appended_nothing(
-    error: ErrorCode, kind: str
-) -> None:
+def test_a_produce_has_failed_only_where_the_broker_appended_nothing(error: ErrorCode, kind: str):
     lines = Lines()
     clients = Clients(cast(Cluster, None), cast(Recorder, lines))
     request = events.Produce(
@@ -47,16 +45,16 @@ def test_a_produce_has_failed_only_where_the_broker_appended_nothing(
     ]
 
 
-def test_a_broker_that_does_not_lead_appended_nothing_of_what_it_need_not_wait_for() -> None:
+def test_a_broker_that_does_not_lead_appended_nothing_of_what_it_need_not_wait_for():
     assert appended_nothing(ErrorCode.NOT_LEADER_FOR_PARTITION, acks=1)
     assert not appended_nothing(ErrorCode.NOT_LEADER_FOR_PARTITION, acks=-1)
 
 
-def test_an_error_without_a_name_here_is_told_by_its_number() -> None:
+def test_an_error_without_a_name_here_is_told_by_its_number():
     assert error_name(9999) == "error 9999"
 
 
-def test_errors_have_the_numbers_that_a_client_knows_them_by() -> None:
+def test_errors_have_the_numbers_that_a_client_knows_them_by():
     renamed = {"UNKNOWN_SERVER_ERROR", "NONE", "MESSAGE_TOO_LARGE", "INVALID_TOPIC_EXCEPTION"}
     renamed.add("INVALID_REPLICA_ASSIGNMENT")
     assert for_code(ErrorCode.NOT_ENOUGH_REPLICAS) is NotEnoughReplicasError
@@ -73,7 +71,7 @@ def record(
     return ConsumerRecord(offset=offset, key=key, value=value)
 
 
-def test_a_scenarios_record_is_written_down_as_its_text() -> None:
+def test_a_scenarios_record_is_written_down_as_its_text():
     assert _text(record(), offset=3) == "m-0"
 
 
@@ -82,6 +80,6 @@ def test_a_scenarios_record_is_written_down_as_its_text() -> None:
 )
 def test_what_no_scenario_writes_is_refused_and_never_taken_for_something_else(
     strange: ConsumerRecord,
-) -> None:
+):
     with pytest.raises(ScenarioError, match="at offset 3 was to be: read only"):
         _text(strange, offset=3)

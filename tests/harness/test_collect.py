@@ -56,9 +56,7 @@ def copied(play: k.Play, label: str = "s") -> list[str]:
     return written(play.run.path / "snapshots" / label / "broker-0")
 
 
-def test_a_snapshot_has_what_a_live_partition_says_and_nothing_that_only_repeats_it(
-    tmp_path: Path,
-) -> None:
+def test_a_snapshot_has_what_a_live_partition_says_and_nothing_that_only_repeats_it(tmp_path: Path):
     kept = [
         "recovery-point-offset-checkpoint",
         "replication-offset-checkpoint",
@@ -78,7 +76,7 @@ def test_a_snapshot_has_what_a_live_partition_says_and_nothing_that_only_repeats
     assert copied(play_of(tmp_path, {0: broker})) == kept
 
 
-def test_a_broker_without_a_log_directory_is_in_the_snapshot_with_no_file(tmp_path: Path) -> None:
+def test_a_broker_without_a_log_directory_is_in_the_snapshot_with_no_file(tmp_path: Path):
     play = play_of(tmp_path, {0: stopped_broker(tmp_path / "none")})
     assert copied(play) == []
     assert (play.run.path / "snapshots/s/broker-0").is_dir()
@@ -89,7 +87,7 @@ def test_a_broker_without_a_log_directory_is_in_the_snapshot_with_no_file(tmp_pa
     assert (seen["zxid"], seen["is_final"]) == (5, False)
 
 
-def test_each_of_several_log_directories_is_copied_to_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_each_of_several_log_directories_is_copied_to_a_folder_of_its_own(tmp_path: Path):
     broker = stopped_broker(tmp_path / "data", "t-0/00000000000000000000.log", "meta.properties")
     stopped_broker(tmp_path / "data-1", "u-0/00000000000000000000.log", "meta.properties")
     broker.log_directories += (tmp_path / "data-1", tmp_path / "data-2")
@@ -101,9 +99,7 @@ def test_each_of_several_log_directories_is_copied_to_a_folder_of_its_own(tmp_pa
     assert play.run.read("snapshots/s/snapshot.json")["brokers"]["0"]["files"] == 4
 
 
-def test_a_second_snapshot_of_one_name_is_refused_and_leaves_the_first_alone(
-    tmp_path: Path,
-) -> None:
+def test_a_second_snapshot_of_one_name_is_refused_and_leaves_the_first_alone(tmp_path: Path):
     broker = stopped_broker(tmp_path / "data", "t-0/00000000000000000000.log")
     play = play_of(tmp_path, {0: broker})
     before = copied(play)
@@ -115,7 +111,7 @@ def test_a_second_snapshot_of_one_name_is_refused_and_leaves_the_first_alone(
 
 def test_files_that_never_stand_still_are_not_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     file = tmp_path / "data/t-0/00000000000000000000.log"
     stopped_broker(tmp_path / "data", "t-0/00000000000000000000.log")
 
@@ -137,7 +133,7 @@ def test_files_that_never_stand_still_are_not_copied(
     assert play.run.snapshots() == ()
 
 
-def test_a_running_brokers_copy_is_what_was_read_last(tmp_path: Path) -> None:
+def test_a_running_brokers_copy_is_what_was_read_last(tmp_path: Path):
     file = tmp_path / "data/t-0/00000000000000000000.log"
     stopped_broker(tmp_path / "data", "t-0/00000000000000000000.log")
     appends = [b"1", b"2", b"3"]
@@ -160,7 +156,7 @@ def test_a_running_brokers_copy_is_what_was_read_last(tmp_path: Path) -> None:
     assert copy.read_bytes() == b"3"
 
 
-def test_zookeepers_logs_lose_only_the_zeros_they_were_preallocated_with(tmp_path: Path) -> None:
+def test_zookeepers_logs_lose_only_the_zeros_they_were_preallocated_with(tmp_path: Path):
     for member, content in (("zookeeper-1", b"ZKLG\0a\0\0\0"), ("zookeeper-2", b"ZKLG")):
         folder = tmp_path / "work" / member / "data" / "version-2"
         folder.mkdir(parents=True)
@@ -173,7 +169,7 @@ def test_zookeepers_logs_lose_only_the_zeros_they_were_preallocated_with(tmp_pat
     assert (root / "member-1/log.1").read_bytes() == b"ZKLG\0a"
 
 
-def test_each_nodes_metadata_log_is_kept_with_what_its_records_consist_of(tmp_path: Path) -> None:
+def test_each_nodes_metadata_log_is_kept_with_what_its_records_consist_of(tmp_path: Path):
     folders = {node: tmp_path / str(node) / "__cluster_metadata-0" for node in (0, 100, 7)}
     for node in (0, 100):
         folders[node].mkdir(parents=True)
@@ -200,7 +196,7 @@ def test_each_nodes_metadata_log_is_kept_with_what_its_records_consist_of(tmp_pa
     assert (root / f"node-100/{0:020d}.log").read_text() == "100"
 
 
-def test_a_cluster_with_zookeeper_has_no_metadata_log(tmp_path: Path) -> None:
+def test_a_cluster_with_zookeeper_has_no_metadata_log(tmp_path: Path):
     run = k.RunDirectory.create(tmp_path / "run", run={}, scenario={})
 
     collect_metadata(run, {}, {})
@@ -208,7 +204,7 @@ def test_a_cluster_with_zookeeper_has_no_metadata_log(tmp_path: Path) -> None:
     assert not (run.path / "metadata").exists()
 
 
-def test_a_brokers_metadata_log_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_brokers_metadata_log_is_not_waited_for(tmp_path: Path):
     file = tmp_path / "data" / "__cluster_metadata-0" / f"{0:020d}.log"
     file.parent.mkdir(parents=True)
     appends = iter(range(1_000_000))
@@ -225,7 +221,7 @@ def test_a_brokers_metadata_log_is_not_waited_for(tmp_path: Path) -> None:
     assert copied(play_of(tmp_path, {0: Writing()})) == []
 
 
-def test_a_cluster_that_never_came_up_leaves_every_log_there_is(tmp_path: Path) -> None:
+def test_a_cluster_that_never_came_up_leaves_every_log_there_is(tmp_path: Path):
     work = tmp_path / "work"
     present = [
         "broker-0/server.properties",

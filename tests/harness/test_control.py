@@ -102,7 +102,7 @@ KILL = {"fault": "KillBroker", "broker": 0}
 
 def test_a_fault_is_injected_listed_and_healed_by_the_thread_of_the_run(
     chaos: FakeChaos, ask: Asked
-) -> None:
+):
     effect = {"exit_code": -9}
     assert ask("/inject", {"fault": KILL, "name": "down"}) == (
         *(200, {"name": "down", "acts": True, "effect": effect}),
@@ -115,7 +115,7 @@ def test_a_fault_is_injected_listed_and_healed_by_the_thread_of_the_run(
     assert ask("/inject", {"fault": KILL})[1]["name"] == "KillBroker-1"
 
 
-def test_it_says_who_leads_with_the_epoch_and_the_isr(ask: Asked) -> None:
+def test_it_says_who_leads_with_the_epoch_and_the_isr(ask: Asked):
     status, partitions = ask("/leaders")
     assert status == 200
     assert [(each["topic"], each["partition"], each["leader"]) for each in partitions] == [
@@ -150,18 +150,18 @@ def test_it_says_who_leads_with_the_epoch_and_the_isr(ask: Asked) -> None:
 )
 def test_what_cannot_be_done_is_refused_with_the_reason(
     ask: Asked, chaos: FakeChaos, path: str, body: Any, status: int, said: str
-) -> None:
+):
     code, answer = ask(path, body)
     assert (code, said in answer["error"]) == (status, True), answer
     assert chaos.acting == {}
 
 
-def test_a_page_in_a_browser_injects_nothing(ask: Asked, chaos: FakeChaos) -> None:
+def test_a_page_in_a_browser_injects_nothing(ask: Asked, chaos: FakeChaos):
     assert ask("/inject", {"fault": KILL}, Origin="http://example.org")[0] == 403
     assert chaos.acting == {}
 
 
-def test_a_name_that_acts_is_not_given_twice(ask: Asked) -> None:
+def test_a_name_that_acts_is_not_given_twice(ask: Asked):
     ask("/inject", {"fault": KILL, "name": "down"})
     status, answer = ask("/inject", {"fault": {**KILL, "broker": 1}, "name": "down"})
     assert (status, "acts already" in answer["error"]) == (409, True)
@@ -169,7 +169,7 @@ def test_a_name_that_acts_is_not_given_twice(ask: Asked) -> None:
 
 def test_a_step_that_makes_the_run_unknown_ends_it_and_is_answered(
     ask: Asked, chaos: FakeChaos, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def attempt(_step: object) -> str:
         chaos.has_failed = True
         raise k.ScenarioError("nothing goes on")
@@ -202,7 +202,7 @@ def test_a_step_that_makes_the_run_unknown_ends_it_and_is_answered(
 @pytest.mark.parametrize("release", ["2.8.2", "4.1.2"])
 def test_a_seed_draws_the_same_faults_for_a_cluster_of_one_s_own(
     release: str, brokers: int, mix: str
-) -> None:
+):
     spec = k.ClusterSpec(brokers=k.brokers_of(release, tuple(range(brokers))), client_links=True)
     topic = k.CreateTopic(topic="t", assignment=(tuple(range(min(3, brokers))),))
 
@@ -240,7 +240,7 @@ with KafkaProducer(bootstrap_servers=servers, acks="all", enable_idempotence=Fal
 @pytest.mark.cluster
 def test_a_command_injects_beside_a_mix_and_both_are_steps_of_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     command = ("--kafka", "3.9.1", "--brokers", "2", "--judge", "--mix", "restarts", "--seed", "7")
     topic = ("--topic", "mine:1:2", "--runs-dir", str(tmp_path), "--", sys.executable, "-c")
     code = command_line(["up", *command, *topic, _COMMAND])

@@ -55,28 +55,26 @@ def mutant(seed: int, first: Scenario, other: Scenario, mix: str = "mixed") -> S
     return mutated(seed, first, other, mix=mix, steps=10, gated=True, release=release)
 
 
-def test_a_schedule_is_kept_for_a_point_that_is_new_or_rare() -> None:
+def test_a_schedule_is_kept_for_a_point_that_is_new_or_rare():
     corpus = after_runs(a_run("a"), a_run("a", seed=2), a_run("a", seed=3), a_run("a", "b", seed=4))
     assert [kept.scenario["seed"] for kept in corpus.kept] == [1, 2, 4]
     assert corpus.counts(*KEYS).points == {"a": 4, "b": 1}
     assert corpus.counts(*KEYS).runs == 4
 
 
-def test_each_kafka_and_mode_has_points_of_its_own() -> None:
+def test_each_kafka_and_mode_has_points_of_its_own():
     many = [a_run("a", seed=seed) for seed in range(3)]
     corpus = after_runs(*many, a_run("a", mode="kraft"), a_run("a", kafka="3.9.1"))
     assert [kept.is_of for kept in corpus.kept[2:]] == [("2.8.2", "kraft"), ("3.9.1", "zookeeper")]
 
 
-def test_a_full_corpus_drops_what_only_came_to_common_points(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_full_corpus_drops_what_only_came_to_common_points(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("kchaos.harness.campaign.corpus._MOST_KEPT", 2)
     corpus = after_runs(a_run("a"), a_run("a", "b", seed=2), a_run("a", "b", "c", seed=3))
     assert [kept.scenario["seed"] for kept in corpus.kept] == [2, 3]
 
 
-def test_the_same_seed_and_corpus_give_the_same_parents_and_rare_points_come_first() -> None:
+def test_the_same_seed_and_corpus_give_the_same_parents_and_rare_points_come_first():
     common = [a_run("a", seed=seed) for seed in range(2)]
     corpus = after_runs(*common, *[a_run("a")] * (FIRST_RUNS - 3))
     assert {corpus.parents(seed, *KEYS, ["mixed"]) for seed in range(20)} == {None}
@@ -88,7 +86,7 @@ def test_the_same_seed_and_corpus_give_the_same_parents_and_rare_points_come_fir
     assert 200 * MUTANTS - 30 < firsts.total() < 200 * MUTANTS + 30
 
 
-def test_nothing_of_another_kafka_mode_or_mix_is_mutated() -> None:
+def test_nothing_of_another_kafka_mode_or_mix_is_mutated():
     corpus = after_runs(*[a_run("a")] * FIRST_RUNS)
     assert any(corpus.parents(seed, *KEYS, ["mixed"]) for seed in range(20))
     for given in (
@@ -99,7 +97,7 @@ def test_nothing_of_another_kafka_mode_or_mix_is_mutated() -> None:
         assert {corpus.parents(seed, *given) for seed in range(20)} == {None}
 
 
-def test_a_file_keeps_the_corpus_and_nights_add_to_the_same(tmp_path: Path) -> None:
+def test_a_file_keeps_the_corpus_and_nights_add_to_the_same(tmp_path: Path):
     file = tmp_path / "made" / "corpus.json"
     assert read_corpus(file) == Corpus()
     one = add_run(file, a_run("a"))
@@ -117,9 +115,7 @@ def test_a_file_keeps_the_corpus_and_nights_add_to_the_same(tmp_path: Path) -> N
         ('{"version": 1, "covered": 5}', "covered"),
     ],
 )
-def test_another_file_is_refused_by_a_line_that_says_why(
-    content: str, why: str, tmp_path: Path
-) -> None:
+def test_another_file_is_refused_by_a_line_that_says_why(content: str, why: str, tmp_path: Path):
     file = tmp_path / "corpus.json"
     file.write_text(content)
     with pytest.raises(UsageError, match=why) as refused:
@@ -128,13 +124,13 @@ def test_another_file_is_refused_by_a_line_that_says_why(
     assert "--corpus" in str(refused.value)
 
 
-def test_a_schedule_that_cannot_be_read_is_refused_by_name() -> None:
+def test_a_schedule_that_cannot_be_read_is_refused_by_name():
     broken = replace(a_run("a"), scenario={"format": 1, "steps": 7})
     with pytest.raises(UsageError, match=r"a schedule for 2\.8\.2 .*--corpus"):
         [after_runs(*[broken] * FIRST_RUNS).parents(seed, *KEYS, ["mixed"]) for seed in range(9)]
 
 
-def test_coverage_is_of_points_occasions_and_rules_that_decided() -> None:
+def test_coverage_is_of_points_occasions_and_rules_that_decided():
     line = RunLine(
         points=("p",), occasions={"o": 3}, rules={"asked": ("r",), "in_force": ("r", "s")}
     )
@@ -144,7 +140,7 @@ def test_coverage_is_of_points_occasions_and_rules_that_decided() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kafka", ["1.1.1", "2.8.2", "4.1.2"])
 @pytest.mark.parametrize("mix", ["mixed", "rare", "admin", "logs", "topics"])
-def test_a_mutant_is_legal_the_same_again_and_readable(kafka: str, mix: str) -> None:
+def test_a_mutant_is_legal_the_same_again_and_readable(kafka: str, mix: str):
     parents = [drawn(seed, kafka, mix) for seed in range(3)]
     made = [mutant(seed, parents[seed % 3], parents[seed % 2], mix) for seed in range(9)]
     for seed, scenario in enumerate(made):
@@ -157,9 +153,7 @@ def test_a_mutant_is_legal_the_same_again_and_readable(kafka: str, mix: str) -> 
     assert len({str(acts_of(scenario)) for scenario in (*made, *parents)}) > 9
 
 
-def test_a_fault_that_a_mutant_doubles_has_two_names_and_both_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_fault_that_a_mutant_doubles_has_two_names_and_both_end(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mutating, "_CHANGES", (mutating._doubled,))
     for seed in range(20):
         acts = acts_of(mutant(seed, drawn(3), drawn(4)))
@@ -168,7 +162,7 @@ def test_a_fault_that_a_mutant_doubles_has_two_names_and_both_end(
         assert {act.name for act in acts if isinstance(act, Heal)} <= set(names)
 
 
-def test_each_change_is_of_the_parents_acts() -> None:
+def test_each_change_is_of_the_parents_acts():
     acts, others = acts_of(drawn(3)), acts_of(drawn(4))
     lengths = {
         change.__name__: len(change(Random(2), acts, others)) - len(acts)
@@ -182,7 +176,7 @@ def test_each_change_is_of_the_parents_acts() -> None:
     assert any(act in acts for act in spliced)
 
 
-def test_the_case_of_a_mutant_tells_its_parents_and_counts_as_one_kind() -> None:
+def test_the_case_of_a_mutant_tells_its_parents_and_counts_as_one_kind():
     due = Due(seed=5, kafka="2.8.2", release="2.8.2", mix="mixed", parents=(drawn(1), drawn(2)))
     planted = replace(PLAN, planted="acknowledged-early")
     for plan in (PLAN, planted):

@@ -33,7 +33,7 @@ STEPS: tuple[k.Step, ...] = (
 )
 
 
-def test_what_overlaps_heals_one_by_one_and_the_model_follows(tmp_path: Path) -> None:
+def test_what_overlaps_heals_one_by_one_and_the_model_follows(tmp_path: Path):
     scenario = k.Scenario(
         entry="disconnected-over-a-cut",
         case="",

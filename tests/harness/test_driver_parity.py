@@ -52,7 +52,7 @@ def compared(line: Mapping[str, Any]) -> dict[str, Any]:
 )
 def test_both_drivers_give_the_same_verdict_and_findings(
     cell: Cell, tmp_path: Path, played_with_processes: dict[Cell, dict[str, Any]]
-) -> None:
+):
     containers = played_line(cell, RunOptions(runs_directory=tmp_path, driver="docker"))
     # A second try plays both.
     options = play_options(tmp_path, new_jvms=cell in ON_NEW_JVMS)

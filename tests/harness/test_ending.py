@@ -30,7 +30,7 @@ def written_once(name: str, *brokers: k.BrokerSpec, first_broker: int | None = N
 
 def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     copies = []
 
     def bounced(now: k.Play, root: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_leader_that_moves_while_it_is_copied_makes_the_run_settle_again(
 @pytest.mark.parametrize("place", ["settle", "take_snapshot", "collect_decisions", "Produce"])
 def test_a_defect_of_kchaos_leaves_its_run_unknown_and_its_evidence_sealed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
+):
     def fails(*_: object, **__: object) -> None:
         raise KeyError(0)
 
@@ -92,7 +92,7 @@ def test_a_defect_of_kchaos_leaves_its_run_unknown_and_its_evidence_sealed(
 
 def test_what_a_leader_tells_while_the_run_ends_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
 
     def told_once_more(run: k.RunDirectory, cluster: k.Cluster) -> None:
         before = told(run)
@@ -117,7 +117,7 @@ def test_what_a_leader_tells_while_the_run_ends_is_counted(
 
 def test_what_is_decided_after_the_decisions_are_copied_is_not_in_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """A controller tells of it over the links before they are closed."""
     seen = []
 

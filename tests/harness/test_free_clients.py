@@ -52,7 +52,7 @@ def running(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FreeClients:
 
 
 @pytest.mark.slow
-def test_clients_that_reach_nobody_are_no_start_and_leave_no_process(tmp_path: Path) -> None:
+def test_clients_that_reach_nobody_are_no_start_and_leave_no_process(tmp_path: Path):
     with pytest.raises(k.AwaitTimeout, match="every free client"):
         start_free_clients(settings(tmp_path, plain=1), tmp_path, timeout_s=0.5)
 
@@ -64,7 +64,7 @@ def test_clients_that_reach_nobody_are_no_start_and_leave_no_process(tmp_path: P
 @pytest.mark.slow
 def test_clients_end_when_they_are_asked_to_and_say_what_they_did(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     clients = running(tmp_path, monkeypatch)
 
     told = clients.stop()
@@ -80,7 +80,7 @@ def test_clients_end_when_they_are_asked_to_and_say_what_they_did(
 @pytest.mark.slow
 def test_clients_that_end_by_themselves_are_told_and_never_taken_for_quiet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     clients = running(tmp_path, monkeypatch)
     clients.child.kill()
 
@@ -100,9 +100,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
     return Client("mine", "plain", Fleet(settings(tmp_path)))
 
 
-def test_a_client_waits_from_its_first_record_that_failed_to_one_that_did_not(
-    client: Client,
-) -> None:
+def test_a_client_waits_from_its_first_record_that_failed_to_one_that_did_not(client: Client):
     client.note_tried(0)
     client.note_failed(ValueError("no"))
     client.note_tried(0)
@@ -113,7 +111,7 @@ def test_a_client_waits_from_its_first_record_that_failed_to_one_that_did_not(
     assert client.told()["errors"] == {"ValueError: no": 1}
 
 
-def test_a_wait_lasts_until_the_client_ends(client: Client) -> None:
+def test_a_wait_lasts_until_the_client_ends(client: Client):
     client.note_tried(1)
     client.note_failed(ValueError("no"))
     client.end_waits()
@@ -143,7 +141,7 @@ class Refusing:
 @pytest.mark.parametrize(("kind", "sent"), [("idempotent", 1), ("plain", 3)])
 def test_an_idempotent_producer_that_gave_a_record_up_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, sent: int
-) -> None:
+):
     fleet = Fleet(replace(settings(tmp_path), rate=1000.0))
     client = Client("mine", kind, fleet)
     fleet.clients = [client]
@@ -156,7 +154,7 @@ def test_an_idempotent_producer_that_gave_a_record_up_is_made_anew(
     assert (producer.sent, client.failed, producer.is_closed) == (sent, sent, True)
 
 
-def test_producers_have_partitions_of_their_own_if_there_are_enough(tmp_path: Path) -> None:
+def test_producers_have_partitions_of_their_own_if_there_are_enough(tmp_path: Path):
     fleet = Fleet(settings(tmp_path))
     fleet.clients = [Client(name, "plain", fleet) for name in "ab"]
     assert [fleet.partitions_of(each) for each in fleet.clients] == [[0], [1]]
@@ -173,7 +171,7 @@ def scenario(*steps: k.Step, **cluster: Any) -> k.Scenario:
     return k.Scenario(entry="free", case="", release="3.9.1", cluster=spec, steps=steps)
 
 
-def test_clients_that_no_link_would_see_are_refused_before_anything_starts() -> None:
+def test_clients_that_no_link_would_see_are_refused_before_anything_starts():
     steps = (k.StartClients(topic="t", partitions=1), k.StopClients())
 
     with pytest.raises(k.ScenarioError, match="client_links=True"):
@@ -181,7 +179,7 @@ def test_clients_that_no_link_would_see_are_refused_before_anything_starts() -> 
     check_steps(scenario(*steps, client_links=True))
 
 
-def test_the_steps_are_data() -> None:
+def test_the_steps_are_data():
     written = scenario(
         k.StartClients(topic="t", partitions=2, transactional=1, rate=2.5),
         k.LetClientsRun(until_s=3.0),
@@ -192,7 +190,7 @@ def test_the_steps_are_data() -> None:
     assert k.Scenario.from_json(json.loads(json.dumps(written.to_json()))) == written
 
 
-def test_steps_of_clients_that_do_not_run_say_who_does(tmp_path: Path) -> None:
+def test_steps_of_clients_that_do_not_run_say_who_does(tmp_path: Path):
     from kchaos.checkers.run_directory import RunDirectory
     from tests.support.stand_ins import StandInCluster
 
@@ -213,7 +211,7 @@ def test_steps_of_clients_that_do_not_run_say_who_does(tmp_path: Path) -> None:
 @pytest.mark.cluster
 def test_answers_are_lost_and_a_leader_dies_and_all_that_clients_were_promised_is_there(
     tmp_path: Path,
-) -> None:
+):
     properties = {**k.QUICK, "replica.lag.time.max.ms": "10000", "min.insync.replicas": "2"}
     steps = (
         k.CreateTopic(topic="t", assignment=((0, 1, 2), (1, 2, 0))),

@@ -77,7 +77,7 @@ def ended(play: Play) -> dict[str, Any]:
     return end
 
 
-def test_a_refusal_is_asked_again_while_the_partitions_state_stays(tmp_path: Path) -> None:
+def test_a_refusal_is_asked_again_while_the_partitions_state_stays(tmp_path: Path):
     play = play_of(tmp_path, Metadata(state(0, 1)))
     assert produced(play, NOT_LEADER, NOT_LEADER, DONE) == DONE
     assert (ended(play)["type"], ended(play)["base_offset"]) == ("ok", 7)
@@ -86,7 +86,7 @@ def test_a_refusal_is_asked_again_while_the_partitions_state_stays(tmp_path: Pat
 @pytest.mark.parametrize("after", [state(1, 2), state(0, 2), None], ids=["leader", "epoch", "none"])
 def test_a_state_that_changes_between_two_refusals_makes_the_run_unknown(
     tmp_path: Path, after: LeaderAndIsr | None
-) -> None:
+):
     play = play_of(tmp_path, Metadata(state(0, 1), after))
     with pytest.raises(ScenarioError, match="while broker 0 refused produce p") as error:
         produced(play, NOT_LEADER, DONE)
@@ -96,9 +96,7 @@ def test_a_state_that_changes_between_two_refusals_makes_the_run_unknown(
     assert ended(play)["type"] == "info"
 
 
-def test_where_links_tell_when_it_heard_of_the_change_the_refusal_is_the_answer(
-    tmp_path: Path,
-) -> None:
+def test_where_links_tell_when_it_heard_of_the_change_the_refusal_is_the_answer(tmp_path: Path):
     play = play_of(tmp_path, Metadata(state(0, 1), state(1, 2)), linked=True)
     assert produced(play, NOT_LEADER, DONE) == NOT_LEADER
     # A leader that is deposed while acks=all is waited for has the record.
@@ -107,7 +105,7 @@ def test_where_links_tell_when_it_heard_of_the_change_the_refusal_is_the_answer(
 
 def test_an_election_during_a_produce_makes_the_run_unknown_only_without_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     step = Produce(operation="p", topic="t", partition=0, records=1, acks=1, broker=0)
     monkeypatch.setattr(clients, "produce", lambda *_, **__: DONE)
     # Seen when the step begins, when the client does, and when the answer is there.
@@ -118,7 +116,7 @@ def test_an_election_during_a_produce_makes_the_run_unknown_only_without_links(
     step.perform(play_of(tmp_path, Metadata(*states), linked=True))
 
 
-def test_an_isr_that_changes_alone_is_no_change_of_the_term(tmp_path: Path) -> None:
+def test_an_isr_that_changes_alone_is_no_change_of_the_term(tmp_path: Path):
     play = play_of(tmp_path, Metadata(state(0, 1, (0, 1)), state(0, 1, (0,))))
     assert produced(play, NOT_LEADER, DONE) == DONE
 
@@ -127,7 +125,7 @@ def test_an_isr_that_changes_alone_is_no_change_of_the_term(tmp_path: Path) -> N
 @pytest.mark.parametrize(("acks", "kind"), [(-1, "info"), (1, "fail")])
 def test_a_broker_that_refuses_until_the_time_is_up_has_the_last_word(
     tmp_path: Path, acks: int, kind: str
-) -> None:
+):
     play = play_of(tmp_path, Metadata(state(0, 1)))
     assert produced(play, NOT_LEADER, acks=acks) == NOT_LEADER
     assert (ended(play)["type"], ended(play)["error_code"]) == (kind, 6)
@@ -146,7 +144,7 @@ def test_a_broker_that_refuses_until_the_time_is_up_has_the_last_word(
 )
 def test_what_may_have_been_appended_is_never_called_failed(
     tmp_path: Path, answer: Produced | Exception, kind: str
-) -> None:
+):
     play = play_of(tmp_path, Metadata(state(0, 1)))
     assert produced(play, answer) == answer
     assert ended(play)["type"] == kind
@@ -154,9 +152,7 @@ def test_what_may_have_been_appended_is_never_called_failed(
     assert "error_code" in ended(play)
 
 
-def test_a_write_that_may_be_refused_ends_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_may_be_refused_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     play = play_of(tmp_path, Metadata(state(0, 1)))
     refused = Produced(error_code=18, base_offset=-1)
     monkeypatch.setattr(clients, "produce", lambda *_, **__: refused)
@@ -165,13 +161,13 @@ def test_a_write_that_may_be_refused_ends_no_run(
     assert play.why_not == f"produce p was not acknowledged: {refused}"
 
 
-def test_a_defect_in_a_client_is_raised_and_not_taken_for_an_answer(tmp_path: Path) -> None:
+def test_a_defect_in_a_client_is_raised_and_not_taken_for_an_answer(tmp_path: Path):
     play = play_of(tmp_path, Metadata(state(0, 1)))
     with pytest.raises(ValueError, match="cannot be decoded"):
         produced(play, ValueError("cannot be decoded"))
 
 
-def test_a_state_that_never_comes_is_named_with_the_one_last_seen(tmp_path: Path) -> None:
+def test_a_state_that_never_comes_is_named_with_the_one_last_seen(tmp_path: Path):
     play = play_of(tmp_path, Metadata(state(0, 1), state(0, 4, (0,))))
     expected = "waited 0.1 s for t-0 to have leader 0 and ISR [0, 1]; last seen: "
     with pytest.raises(AwaitTimeout, match=re.escape(expected)) as error:
@@ -179,12 +175,12 @@ def test_a_state_that_never_comes_is_named_with_the_one_last_seen(tmp_path: Path
     assert error.value.last_seen == str(state(0, 4, (0,)))
 
 
-def test_an_isr_is_awaited_in_any_order(tmp_path: Path) -> None:
+def test_an_isr_is_awaited_in_any_order(tmp_path: Path):
     play = play_of(tmp_path, Metadata(state(1, 1, (1, 0))))
     assert gates.await_state(play, ABOUT, isr=[0, 1], timeout_s=0.1).isr == (1, 0)
 
 
-def test_a_leader_epoch_is_awaited_that_is_as_late_or_later(tmp_path: Path) -> None:
+def test_a_leader_epoch_is_awaited_that_is_as_late_or_later(tmp_path: Path):
     play = play_of(tmp_path, Metadata(state(0, 1), state(0, 3)))
     reached = gates.await_state(play, ABOUT, leader=0, leader_epoch=2, timeout_s=5)
     assert reached.leader_epoch == 3
@@ -192,7 +188,7 @@ def test_a_leader_epoch_is_awaited_that_is_as_late_or_later(tmp_path: Path) -> N
         gates.await_state(play, ABOUT, leader_epoch=4, timeout_s=0.1)
 
 
-def test_a_broker_that_ends_by_itself_ends_the_wait(tmp_path: Path) -> None:
+def test_a_broker_that_ends_by_itself_ends_the_wait(tmp_path: Path):
     play = play_of(tmp_path, Metadata(state(0, 1)))
     cast(Any, play.cluster.brokers[0]).exit_code = 1
     with pytest.raises(BrokerExited, match="broker 0 exited with code 1"):
@@ -222,7 +218,7 @@ def delivered(*records: LinkRecord, since: int = 0) -> bool:
     return gates.is_delivered(play, ABOUT, 1, state(0, 3))
 
 
-def test_a_state_is_delivered_once_the_broker_has_answered_the_request_that_names_it() -> None:
+def test_a_state_is_delivered_once_the_broker_has_answered_the_request_that_names_it():
     request, answer = record(1, "request", ASKED), record(2, "response", ANSWERED)
     assert delivered(request, answer)
     assert not delivered(request)
@@ -243,7 +239,7 @@ def test_a_state_is_delivered_once_the_broker_has_answered_the_request_that_name
     ],
     ids=["epoch", "leader", "partition", "topic", "broker", "correlation", "connection", "api"],
 )
-def test_an_answer_to_any_other_request_delivers_nothing(request_changed: dict[str, Any]) -> None:
+def test_an_answer_to_any_other_request_delivers_nothing(request_changed: dict[str, Any]):
     request = record(1, "request", **request_changed)
     assert not delivered(request, record(2, "response", ANSWERED))
 
@@ -259,7 +255,7 @@ def test_an_answer_to_any_other_request_delivers_nothing(request_changed: dict[s
     ],
     ids=["unknown-partition", "stale-controller", "stale-broker-epoch", "held", "cut"],
 )
-def test_a_refusing_or_withheld_answer_delivers_nothing(answer: LinkRecord) -> None:
+def test_a_refusing_or_withheld_answer_delivers_nothing(answer: LinkRecord):
     assert not delivered(record(1, "request", ASKED), answer)
 
 
@@ -271,23 +267,21 @@ def test_a_refusing_or_withheld_answer_delivers_nothing(answer: LinkRecord) -> N
     ],
     ids=["too late for the controller", "to a controller that asked again"],
 )
-def test_a_broker_that_has_handled_a_request_which_timed_out_has_the_state(
-    answer: LinkRecord,
-) -> None:
+def test_a_broker_that_has_handled_a_request_which_timed_out_has_the_state(answer: LinkRecord):
     assert delivered(record(1, "request", ASKED), answer)
 
 
-def test_a_state_that_was_replaced_before_it_was_sent_is_delivered_with_the_next_one() -> None:
+def test_a_state_that_was_replaced_before_it_was_sent_is_delivered_with_the_next_one():
     later = record(1, "request", ASKED | {"leader": 1, "leader_epoch": 4})
     assert delivered(later, record(2, "response", ANSWERED))
 
 
-def test_what_an_earlier_process_answered_was_not_delivered_to_this_one() -> None:
+def test_what_an_earlier_process_answered_was_not_delivered_to_this_one():
     exchange = record(1, "request", ASKED), record(2, "response", ANSWERED)
     assert not delivered(*exchange, since=3)
 
 
-def test_a_cluster_without_links_delivers_unseen() -> None:
+def test_a_cluster_without_links_delivers_unseen():
     play = Play(
         cluster=cast(Any, SimpleNamespace(links=None, is_kraft=False)),
         run=cast(Any, None),
@@ -306,7 +300,7 @@ def test_a_cluster_without_links_delivers_unseen() -> None:
 )
 def test_what_nobody_can_send_is_refused_before_it_is_written_down(
     changes: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setitem(client._PACKAGES, "snappy", (lambda: False, "python-snappy"))
     play = play_of(tmp_path, Metadata(state(0, 1)))
     fields = {"operation": "a", "broker": 0, "topic": "t", "partition": 0, "records": ("a-0",)}
@@ -322,7 +316,7 @@ def test_what_nobody_can_send_is_refused_before_it_is_written_down(
 @pytest.mark.parametrize(("lost", "is_read"), [(0, True), (1, True), (19, True), (20, False)])
 def test_a_segment_that_is_deleted_while_the_disk_is_read_lets_it_be_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, is_read: bool
-) -> None:
+):
     """A broker deletes the local segments of a tiered log, and those behind a truncation."""
     cluster = StandInCluster(folder=tmp_path)
     segments = cluster.brokers[0].log_directory / "t-0"

@@ -45,7 +45,7 @@ def play() -> Play:
 @pytest.mark.parametrize(
     "error", [NotAvailable("is down"), MetadataRefused("goes on"), MetadataUnavailable("silent")]
 )
-def test_it_is_passed_over_and_noted_whatever_the_refusal(play: Any, error: Exception) -> None:
+def test_it_is_passed_over_and_noted_whatever_the_refusal(play: Any, error: Exception):
     IfPossible(do=Inject(name="h", fault=cast(Any, Impossible(error)))).perform(play)
     Heal(name="h").perform(play)
 
@@ -55,7 +55,7 @@ def test_it_is_passed_over_and_noted_whatever_the_refusal(play: Any, error: Exce
     ]
 
 
-def test_a_heal_of_what_nobody_tried_to_inject_is_refused(play: Play) -> None:
+def test_a_heal_of_what_nobody_tried_to_inject_is_refused(play: Play):
     with pytest.raises(NotPossible, match="no fault named 'h' acts"):
         Heal(name="h").perform(play)
 
@@ -73,7 +73,7 @@ class Acting:
         yield Injection(fault="Acting")
 
 
-def test_a_broker_is_started_once_nothing_of_it_is_held(play: Any) -> None:
+def test_a_broker_is_started_once_nothing_of_it_is_held(play: Any):
     inject: Callable[[str, Any], Injection] = play.faults.inject
     for name, like in (
         ("cut", CutLink),

@@ -77,22 +77,20 @@ def unsealed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("end", ["| true", "| head -c 1", ">&-", "2>&- >&-", "2>&1 | true"])
-def test_a_reader_that_goes_away_does_not_change_the_code(
-    unsealed: Path, tmp_path: Path, end: str
-) -> None:
+def test_a_reader_that_goes_away_does_not_change_the_code(unsealed: Path, tmp_path: Path, end: str):
     command = f"{' '.join(KCHAOS)} judge --no-spark --json {unsealed} {end}"
     assert _shell(command, tmp_path) == 2
     assert len(RunDirectory.open(unsealed).judgements()) == 1
 
 
-def test_an_output_that_takes_no_more_is_the_machines_fault(tmp_path: Path) -> None:
+def test_an_output_that_takes_no_more_is_the_machines_fault(tmp_path: Path):
     done = _done(["sh", "-c", f"{' '.join(KCHAOS)} --version > /dev/full"], tmp_path)
     assert done.returncode == 69, done.stderr
     assert done.stderr.count("No space left on device") == 1
     assert "Traceback" not in done.stderr
 
 
-def test_json_tells_why_and_progress_goes_beside_it(unsealed: Path, tmp_path: Path) -> None:
+def test_json_tells_why_and_progress_goes_beside_it(unsealed: Path, tmp_path: Path):
     """Nor are warnings that are errors any of the command's."""
     command = ["judge", "--no-spark", "--json", str(unsealed)]
     done = _run(command, tmp_path, PYTHONWARNINGS="error")
@@ -184,7 +182,7 @@ BAD_SCENARIOS = {
 @pytest.mark.parametrize("what", BAD_SCENARIOS)
 def test_a_scenario_that_cannot_be_played_is_refused_by_name(
     what: str, tmp_path: Path, refusal: Callable[..., str]
-) -> None:
+):
     text, said = BAD_SCENARIOS[what]
     (tmp_path / "scenario.json").write_text(text, encoding="latin-1")
     told = refusal("replay", "scenario.json")
@@ -195,7 +193,7 @@ def test_a_scenario_that_cannot_be_played_is_refused_by_name(
 
 
 @pytest.mark.parametrize("what", ["an unknown field", "lists in lists"])
-def test_a_process_that_refuses_a_scenario_ends_with_64(what: str, tmp_path: Path) -> None:
+def test_a_process_that_refuses_a_scenario_ends_with_64(what: str, tmp_path: Path):
     text, said = BAD_SCENARIOS[what]
     (tmp_path / "scenario.json").write_text(text)
     done = _run(["replay", "scenario.json"], tmp_path)
@@ -229,7 +227,7 @@ def _a_huge_file(file: Path) -> None:
 )
 def test_what_is_no_scenario_s_file_is_neither_followed_nor_read(
     place: Callable[[Path], None], said: str, tmp_path: Path, refusal: Callable[..., str]
-) -> None:
+):
     (tmp_path / "run").mkdir()
     place(tmp_path / "run" / "scenario.json")
     told = refusal("replay", "run")
@@ -237,7 +235,7 @@ def test_what_is_no_scenario_s_file_is_neither_followed_nor_read(
     assert said in told
 
 
-def test_replaying_says_whose_kafka_it_starts_before_it_does(tmp_path: Path) -> None:
+def test_replaying_says_whose_kafka_it_starts_before_it_does(tmp_path: Path):
     brokers = [{**broker, "kafka": "/somebody/elses/kafka"} for broker in _CLUSTER["brokers"]]
     (tmp_path / "scenario.json").write_text(_changed(cluster={**_CLUSTER, "brokers": brokers}))
     done = _run(["replay", "scenario.json"], tmp_path)
@@ -268,7 +266,7 @@ _ATTACKS: dict[str, Any] = {
 @pytest.mark.parametrize("command", ["replay", "shrink"])
 def test_a_strangers_settings_are_not_played_unless_they_are_trusted(
     command: str, what: str, tmp_path: Path, refusal: Callable[..., str]
-) -> None:
+):
     run = tmp_path / "run"
     run.mkdir()
     (run / "scenario.json").write_text(_changed(**_ATTACKS[what]))
@@ -279,7 +277,7 @@ def test_a_strangers_settings_are_not_played_unless_they_are_trusted(
     assert "--trust runs it all the same" in told
 
 
-def test_trusted_settings_are_played(tmp_path: Path) -> None:
+def test_trusted_settings_are_played(tmp_path: Path):
     brokers = [
         {**broker, "kafka": "/nobodys/kafka", "properties": {"metric.reporters": "Mine"}}
         for broker in _CLUSTER["brokers"]
@@ -290,15 +288,13 @@ def test_trusted_settings_are_played(tmp_path: Path) -> None:
     assert "settings" not in done.stderr
 
 
-def test_a_clusters_description_has_typed_fields(
-    tmp_path: Path, refusal: Callable[..., str]
-) -> None:
+def test_a_clusters_description_has_typed_fields(tmp_path: Path, refusal: Callable[..., str]):
     injected = {**_CLUSTER, "tick_time_ms": "500\nauthProvider.1=Evil"}
     (tmp_path / "scenario.json").write_text(_changed(cluster=injected))
     assert "tick_time_ms is no whole number" in refusal("replay", "scenario.json")
 
 
-def test_a_working_directory_that_is_gone_is_the_callers_to_know(tmp_path: Path) -> None:
+def test_a_working_directory_that_is_gone_is_the_callers_to_know(tmp_path: Path):
     line = f"mkdir x && cd x && rmdir ../x && exec {' '.join(KCHAOS)} list"
     done = _done(["bash", "-c", line], tmp_path)
     assert done.returncode == 64, done.stderr
@@ -327,12 +323,12 @@ def test_a_working_directory_that_is_gone_is_the_callers_to_know(tmp_path: Path)
 )
 def test_what_is_not_there_is_the_callers_to_know(
     command: str, said: str, tmp_path: Path, refusal: Callable[..., str]
-) -> None:
+):
     (tmp_path / "results.jsonl").write_text("[]\n")
     assert said in refusal(*shlex.split(command))
 
 
-def test_a_process_that_may_have_no_more_memory_says_so(tmp_path: Path) -> None:
+def test_a_process_that_may_have_no_more_memory_says_so(tmp_path: Path):
     run = unpacked("1.1.1", tmp_path).path
     line = f"ulimit -v 150000; exec {' '.join(KCHAOS)} judge --no-spark {run}"
     done = _done(["bash", "-c", line], tmp_path)
@@ -341,7 +337,7 @@ def test_a_process_that_may_have_no_more_memory_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_second_signal_changes_nothing(sent: signal.Signals, tmp_path: Path) -> None:
+def test_a_second_signal_changes_nothing(sent: signal.Signals, tmp_path: Path):
     code = (
         "import signal, threading\n"
         "from kchaos.harness.commands import cli, process\n"
@@ -377,7 +373,7 @@ def test_a_second_signal_changes_nothing(sent: signal.Signals, tmp_path: Path) -
     assert (child.returncode, said) == (130, "")
 
 
-def test_what_heals_is_not_interrupted_by_a_second_signal() -> None:
+def test_what_heals_is_not_interrupted_by_a_second_signal():
     """A signal to a whole process group reaches a play twice: from outside, and from its parent."""
     with interrupts_at_gates():
         signal.raise_signal(signal.SIGTERM)
@@ -393,7 +389,7 @@ def test_what_heals_is_not_interrupted_by_a_second_signal() -> None:
             check_interrupt()
 
 
-def test_a_run_without_zookeepers_log_does_not_conform_nor_fail_to(tmp_path: Path) -> None:
+def test_a_run_without_zookeepers_log_does_not_conform_nor_fail_to(tmp_path: Path):
     run = unpacked("1.1.1", tmp_path)
     for log in run.path.glob("zookeeper/member-*/log.*"):
         log.unlink()
@@ -405,9 +401,7 @@ def test_a_run_without_zookeepers_log_does_not_conform_nor_fail_to(tmp_path: Pat
 
 
 @pytest.mark.cluster
-def test_any_path_that_the_file_system_takes_works_and_latest_may_be_a_folder(
-    tmp_path: Path,
-) -> None:
+def test_any_path_that_the_file_system_takes_works_and_latest_may_be_a_folder(tmp_path: Path):
     odd = tmp_path / os.fsdecode("ö a:b,c\\d%20\n*".encode() + b"\xff")
     cache, runs = odd / "cache", odd / "runs"
     cache.mkdir(parents=True)

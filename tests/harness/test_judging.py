@@ -36,7 +36,7 @@ def judged(*paths: Path) -> tuple[list[RunLine], list[str]]:
 # -- which runs ---------------------------------------------------------------------------------
 
 
-def test_a_folder_gives_its_runs_by_name_each_once_and_nothing_else(tmp_path: Path) -> None:
+def test_a_folder_gives_its_runs_by_name_each_once_and_nothing_else(tmp_path: Path):
     for name in ("b", "a"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.json").write_text("{}")
@@ -49,14 +49,14 @@ def test_a_folder_gives_its_runs_by_name_each_once_and_nothing_else(tmp_path: Pa
 
 
 @pytest.mark.parametrize("mark", ["run.json", "scenario.json", "actions.jsonl", "manifest.json"])
-def test_a_torn_run_counts_by_whatever_file_is_left(tmp_path: Path, mark: str) -> None:
+def test_a_torn_run_counts_by_whatever_file_is_left(tmp_path: Path, mark: str):
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / mark).write_text("")
     assert find_runs([tmp_path]) == find_runs([tmp_path / "torn"]) == [tmp_path / "torn"]
 
 
 @pytest.mark.parametrize("name", ["empty", "none", "file"])
-def test_a_path_without_runs_is_refused_by_name(tmp_path: Path, name: str) -> None:
+def test_a_path_without_runs_is_refused_by_name(tmp_path: Path, name: str):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
     (tmp_path / "good").mkdir()
@@ -69,9 +69,7 @@ def test_a_path_without_runs_is_refused_by_name(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.slow
-def test_a_damaged_run_among_good_ones_is_an_unknown_line_and_hides_no_other(
-    tmp_path: Path,
-) -> None:
+def test_a_damaged_run_among_good_ones_is_an_unknown_line_and_hides_no_other(tmp_path: Path):
     finished_run(tmp_path / "a")
     finished_run(tmp_path / "b")
     finished_run(tmp_path / "c")
@@ -86,7 +84,7 @@ def test_a_damaged_run_among_good_ones_is_an_unknown_line_and_hides_no_other(
     assert exit_code_for_lines(lines) == 2
 
 
-def test_the_verdict_is_said_once_by_the_line_of_the_run(tmp_path: Path) -> None:
+def test_the_verdict_is_said_once_by_the_line_of_the_run(tmp_path: Path):
     lines, said = judged(finished_run(tmp_path / "run"))
 
     assert (lines[0].conforms, lines[0].safe) == (True, True)
@@ -96,7 +94,7 @@ def test_the_verdict_is_said_once_by_the_line_of_the_run(tmp_path: Path) -> None
 
 def test_a_judgement_that_the_machine_refuses_to_keep_makes_no_run_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     run = finished_run(tmp_path / "run")
 
     def refuse(*_: object) -> None:
@@ -117,7 +115,7 @@ def test_a_judgement_that_the_machine_refuses_to_keep_makes_no_run_unknown(
 @pytest.mark.slow
 def test_each_run_is_told_before_the_next_is_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     for name in ("a", "b"):
         finished_run(tmp_path / name)
     begun: list[str] = []
@@ -135,7 +133,7 @@ def test_each_run_is_told_before_the_next_is_judged(
     assert next(lines, None) is None
 
 
-def test_evidence_that_changed_after_the_seal_is_unknown(tmp_path: Path) -> None:
+def test_evidence_that_changed_after_the_seal_is_unknown(tmp_path: Path):
     finished_run(tmp_path / "a")
     segment = tmp_path / "a/snapshots/final/broker-0/t-0/00000000000000000000.log"
     segment.write_bytes(segment.read_bytes()[:-1])
@@ -145,7 +143,7 @@ def test_evidence_that_changed_after_the_seal_is_unknown(tmp_path: Path) -> None
     assert any("unknown: " in each for each in said)
 
 
-def test_one_damaged_run_alone_is_refused(tmp_path: Path) -> None:
+def test_one_damaged_run_alone_is_refused(tmp_path: Path):
     finished_run(tmp_path / "a")
     (tmp_path / "a" / "run.json").unlink()
     with pytest.raises(RunDirectoryError, match=r"run\.json is missing"):
@@ -185,7 +183,7 @@ def agreement(
 )
 def test_spark_that_says_anything_else_does_not_agree_and_the_run_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
-) -> None:
+):
     finished_run(tmp_path / "a")
     finished_run(tmp_path / "b")
     agrees, said = agreement(tmp_path, monkeypatch, {"b": changed})
@@ -195,7 +193,7 @@ def test_spark_that_says_anything_else_does_not_agree_and_the_run_is_named(
     assert count == "Spark agrees with plain Python on 1 of 2 runs"
 
 
-def test_spark_that_says_the_same_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_that_says_the_same_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     finished_run(tmp_path / "a")
     agrees, said = agreement(tmp_path, monkeypatch, {})
     assert (agrees, said) == (True, ["Spark agrees with plain Python on 1 of 1 runs"])
@@ -203,7 +201,7 @@ def test_spark_that_says_the_same_agrees(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_findings_are_the_same_in_any_order_and_other_ones_in_no_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     finished_run(tmp_path / "a")
     first, other = found("divergence"), found("divergence", first_offset=7)
     judged(tmp_path)
@@ -250,7 +248,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 )
 def test_every_error_has_the_exit_code_of_its_kind_and_a_defect_has_none(
     error: BaseException, code: int | None
-) -> None:
+):
     assert exit_code_of(error) == code
 
 
@@ -263,7 +261,7 @@ def chained(error: Exception, cause: Exception, *, explicit: bool) -> Exception:
 
 
 @pytest.mark.parametrize("explicit", [True, False], ids=["cause", "context"])
-def test_a_full_disk_is_found_behind_the_errors_that_it_caused(explicit: bool) -> None:
+def test_a_full_disk_is_found_behind_the_errors_that_it_caused(explicit: bool):
     full = OSError(errno.ENOSPC, "No space left on device")
     first = chained(RunDirectoryError("cannot write"), full, explicit=explicit)
     second = chained(k.HarnessError("cannot go on"), first, explicit=explicit)
@@ -280,16 +278,14 @@ def test_a_full_disk_is_found_behind_the_errors_that_it_caused(explicit: bool) -
         (errno.EMFILE, "limits"),
     ],
 )
-def test_what_the_machine_refuses_is_told_with_its_place_and_a_remedy(
-    number: int, remedy: str
-) -> None:
+def test_what_the_machine_refuses_is_told_with_its_place_and_a_remedy(number: int, remedy: str):
     said = refusal_text(OSError(number, os.strerror(number), "/runs/x"))
     assert said.startswith(f"{os.strerror(number)} at /runs/x: ")
     assert remedy in said
     assert ("free some" in said) is (number == errno.ENOSPC)
 
 
-def test_no_machine_error_is_seen_where_there_is_none() -> None:
+def test_no_machine_error_is_seen_where_there_is_none():
     missing = OSError(errno.ENOENT, "No such file")
     error = chained(k.CheckError("cannot read"), missing, explicit=True)
     assert machine_error_in(error) is None
@@ -299,7 +295,7 @@ def test_no_machine_error_is_seen_where_there_is_none() -> None:
 
 def test_few_runs_are_judged_in_plain_python_and_many_or_when_asked_by_spark(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     said: list[str] = []
     required: list[bool] = []
 

@@ -11,7 +11,7 @@ PLAY = ("reproduce", "KIP-890", "--case", "late", "--kafka", "1.1.1", "--no-spar
 
 
 @pytest.mark.cluster
-def test_a_killed_kchaos_leaves_nothing_and_no_run_that_is_judged_wrong(tmp_path: Path) -> None:
+def test_a_killed_kchaos_leaves_nothing_and_no_run_that_is_judged_wrong(tmp_path: Path):
     counts = kills(
         [*PLAY, "--runs-dir", "runs"],
         count=4,

@@ -39,7 +39,7 @@ def play_of(**cluster: Any) -> k.Play:
 )
 def test_a_broker_has_a_decision_once_its_replica_has_the_leader_epoch(
     answer: int | None, has: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     asked: list[int] = []
 
     def list_offset(_address: str, **how: Any) -> ListedOffset:
@@ -60,7 +60,7 @@ def test_a_broker_has_a_decision_once_its_replica_has_the_leader_epoch(
 
 
 @pytest.mark.parametrize("is_paused", [False, True])
-def test_a_paused_controller_can_decide_nothing(is_paused: bool) -> None:
+def test_a_paused_controller_can_decide_nothing(is_paused: bool):
     controller = SimpleNamespace(
         id=100, is_running=True, is_paused=is_paused, pause=print, resume=print
     )
@@ -74,7 +74,7 @@ def test_a_paused_controller_can_decide_nothing(is_paused: bool) -> None:
 )
 def test_a_broker_hears_of_decisions_where_it_fetches_them(
     kept_back: list[tuple[int, int | None]], is_off: bool
-) -> None:
+):
     links = SimpleNamespace(may_keep_back=lambda *pair: pair in kept_back)
     metadata = SimpleNamespace(registered=lambda: {0}, controller=lambda: 100)
     look = look_at(play_of(controllers={}, metadata=metadata, links=links))
@@ -82,6 +82,6 @@ def test_a_broker_hears_of_decisions_where_it_fetches_them(
     assert look.able == (frozenset() if is_off else {0})
 
 
-def test_nobody_tells_a_broker_of_kraft_anything_so_none_is_untold() -> None:
+def test_nobody_tells_a_broker_of_kraft_anything_so_none_is_untold():
     links = SimpleNamespace(log=lambda _since: [])
     assert uninitialised(play_of(links=links), [0]) == {}

@@ -54,13 +54,13 @@ def said_of(
 ROLLS = (k.RollBroker(broker=1, kafka="2.0.1"), k.RollBroker(broker=0, kafka="2.0.1"))
 
 
-def test_a_roll_without_a_pinned_protocol_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_roll_without_a_pinned_protocol_is_told_once(monkeypatch: pytest.MonkeyPatch):
     (told,) = said_of((ROLLS[0], k.FastBounce(broker=1), ROLLS[1]), monkeypatch)
     assert told.startswith(f"broker 1 (2.0.1) speaks {PROTOCOL} 2.0, its own, since none is set, ")
     assert "which broker 0 (1.1.1) cannot read" in told
 
 
-def test_a_roll_at_the_older_protocol_is_not_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_roll_at_the_older_protocol_is_not_told_of(monkeypatch: pytest.MonkeyPatch):
     raised = k.RollBroker(broker=1, properties=((PROTOCOL, "2.0"),))
     assert said_of((*ROLLS, raised), monkeypatch, **{PROTOCOL: "1.1"}) == []
     (told,) = said_of((ROLLS[0], raised), monkeypatch, **{PROTOCOL: "1.1"})

@@ -37,7 +37,7 @@ def loop(records: list[LinkRecord] | None) -> str:
     return fetch_loop(play, 1, 0, ABOUT)
 
 
-def test_a_follower_that_is_out_of_range_again_and_again_is_in_a_loop() -> None:
+def test_a_follower_that_is_out_of_range_again_and_again_is_in_a_loop():
     said = loop(answers(*[0] * 5, *[1] * ANSWERS))
     assert said == (
         f"its last {ANSWERS} fetches from broker 0, 10 a second, were all answered with "
@@ -45,12 +45,12 @@ def test_a_follower_that_is_out_of_range_again_and_again_is_in_a_loop() -> None:
     )
 
 
-def test_a_follower_that_was_answered_once_is_in_no_loop() -> None:
+def test_a_follower_that_was_answered_once_is_in_no_loop():
     assert loop(answers(*[1] * (ANSWERS - 1))) == ""
     assert loop(answers(*[1] * 50, 0, *[1] * (ANSWERS - 1))) == ""
 
 
-def test_answers_of_others_and_about_other_partitions_do_not_count() -> None:
+def test_answers_of_others_and_about_other_partitions_do_not_count():
     refused = answers(*[1] * ANSWERS)
     assert loop([replace(refusal, target=2) for refusal in refused]) == ""
     assert loop([replace(refusal, source=2) for refusal in refused]) == ""
@@ -59,5 +59,5 @@ def test_answers_of_others_and_about_other_partitions_do_not_count() -> None:
     assert loop([replace(refusal, detail=None) for refusal in refused]) == ""
 
 
-def test_without_links_nobody_can_tell() -> None:
+def test_without_links_nobody_can_tell():
     assert loop(None) == ""

@@ -52,7 +52,7 @@ def play_and_zookeeper(folder: Path, *releases: str) -> tuple[Play, LosesTheFirs
 @pytest.mark.parametrize("releases", [("2.3.1", "2.3.1"), ("2.4.1", "2.3.1")])
 def test_a_request_that_was_deleted_unread_is_written_again_and_the_run_tells_it(
     releases: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     play, zookeeper = play_and_zookeeper(tmp_path, *releases)
     monkeypatch.setattr(gates, "await_state", lambda *_, **__: SimpleNamespace())
     monkeypatch.setattr(gates, "await_delivered", lambda *_, **__: None)
@@ -71,7 +71,7 @@ def test_a_request_that_was_deleted_unread_is_written_again_and_the_run_tells_it
 
 
 @pytest.mark.slow
-def test_a_request_that_a_release_from_2_4_on_dropped_is_not_written_again(tmp_path: Path) -> None:
+def test_a_request_that_a_release_from_2_4_on_dropped_is_not_written_again(tmp_path: Path):
     play, zookeeper = play_and_zookeeper(tmp_path, "2.4.0", "2.4.1")
     with pytest.raises(AwaitTimeout, match="t-0 to have the replicas"):
         ReorderReplicas(topic="t", partition=0, replicas=(1, 0), timeout_s=0.5).perform(play)

@@ -33,27 +33,27 @@ def lines_of(file: Path) -> list[RunLine]:
     return ResultsFile(file).lines
 
 
-def test_a_line_survives_and_loses_the_machines_path(tmp_path: Path) -> None:
+def test_a_line_survives_and_loses_the_machines_path(tmp_path: Path):
     file = tmp_path / "results.jsonl"
     assert lines_of(file) == []
     ResultsFile(file).append(replace(RED, run="/somewhere/kchaos-runs/one", report="/page"))
     assert lines_of(file) == [RED]
 
 
-def test_a_lost_play_is_among_the_lines_and_not_in_the_file(tmp_path: Path) -> None:
+def test_a_lost_play_is_among_the_lines_and_not_in_the_file(tmp_path: Path):
     file = ResultsFile(tmp_path / "results.jsonl")
     file.append(replace(UNKNOWN, run=""))
     assert (len(file.lines), lines_of(file.path)) == (1, [])
 
 
 @pytest.mark.parametrize("line", ["[]", "5", '{"entry": "x"}'])
-def test_a_line_that_is_no_runs_is_named(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_no_runs_is_named(tmp_path: Path, line: str):
     (tmp_path / "results.jsonl").write_text(line + "\n")
     with pytest.raises(UsageError, match=r"results\.jsonl:1 is no line of a run.*safe"):
         lines_of(tmp_path / "results.jsonl")
 
 
-def test_the_table_counts_what_was_expected_and_hides_nothing() -> None:
+def test_the_table_counts_what_was_expected_and_hides_nothing():
     table = table_of([RED, RED, UNKNOWN])
     row = next(line for line in table.splitlines() if line.startswith("| KAFKA-6361"))
     assert "| n20 | 1.1.1 | no/unknown | 2 of 3 | 2 of 3 |" in row
@@ -62,7 +62,7 @@ def test_the_table_counts_what_was_expected_and_hides_nothing() -> None:
 
 def test_the_list_says_when_an_entry_was_last_seen_as_expected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     file = ResultsFile(tmp_path / "results.jsonl")
     day = 86_400.0
     for line in (

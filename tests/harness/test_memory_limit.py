@@ -40,7 +40,7 @@ class ExhaustMemory:
         api.close()
 
 
-def test_a_run_whose_broker_is_killed_for_memory_is_unknown_and_says_why(tmp_path: Path) -> None:
+def test_a_run_whose_broker_is_killed_for_memory_is_unknown_and_says_why(tmp_path: Path):
     """No gate waits for this broker, which is no replica of anything."""
     scenario = k.Scenario(
         entry="memory-limit",

@@ -80,7 +80,7 @@ def kept(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("run-*"))
 
 
-def test_a_night_has_seeds_lines_a_summary_and_an_answer(play: Any) -> None:
+def test_a_night_has_seeds_lines_a_summary_and_an_answer(play: Any):
     summary = play()
     assert [line.seed for line in play.stored.played] == [7, 8, 9, 10]
     assert summary.answer == "fails"
@@ -97,7 +97,7 @@ def test_a_night_has_seeds_lines_a_summary_and_an_answer(play: Any) -> None:
 
 def test_a_night_with_a_corpus_runs_mutants_of_what_it_kept(
     play: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr("kchaos.harness.campaign.corpus.FIRST_RUNS", 1)
     corpus, said = tmp_path / "corpus.json", list[str]()
     limits = Limits(for_s=None, runs=8, keep=None, max_bytes=None)
@@ -117,7 +117,7 @@ def test_a_night_with_a_corpus_runs_mutants_of_what_it_kept(
 
 def test_a_night_with_another_version_of_a_corpus_ends_before_its_first_run(
     play: Any, tmp_path: Path
-) -> None:
+):
     corpus = tmp_path / "corpus.json"
     corpus.write_text('{"version": 9}')
     with pytest.raises(UsageError, match="version 9"):
@@ -127,7 +127,7 @@ def test_a_night_with_another_version_of_a_corpus_ends_before_its_first_run(
 
 def test_the_time_of_drawing_is_told_apart_and_counts_for_the_budget(
     play: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     now = [0.0]
 
     def drawn(*arguments: Any, **named: Any) -> Scenario:
@@ -147,7 +147,7 @@ def test_the_time_of_drawing_is_told_apart_and_counts_for_the_budget(
     assert [(line.wall_s, line.drawn_s) for line in lines] == [(50, 13)] * 2
 
 
-def test_the_same_values_give_the_same_schedules_and_each_kafka_every_seed() -> None:
+def test_the_same_values_give_the_same_schedules_and_each_kafka_every_seed():
     plan = replace(PLAN, kafkas=("a", "b"), seed=3, mixes={"x": 1, "y": 2})
     releases = {"a": "2.8.2", "b": "3.9.1"}
     first, again = plan.due(releases), plan.due(releases)
@@ -162,7 +162,7 @@ def test_the_same_values_give_the_same_schedules_and_each_kafka_every_seed() -> 
     assert 20 < [each.mix for each in drawn].count("y") < 60
 
 
-def test_a_night_with_kraft_has_the_mixes_that_are_drawn_there() -> None:
+def test_a_night_with_kraft_has_the_mixes_that_are_drawn_there():
     mixes = {"formats": 1.0, "mixed": 1.0}
     with_kraft = replace(PLAN, kafkas=("a",), mixes=mixes, mode="kraft").due({"a": "3.9.1"})
     either = replace(PLAN, mixes=mixes).due({"2.8.2": "2.4.1"})
@@ -173,7 +173,7 @@ def test_a_night_with_kraft_has_the_mixes_that_are_drawn_there() -> None:
         replace(PLAN, mixes={"formats": 1.0}).mixes_of("4.4.0")
 
 
-def test_shards_share_all_seeds_and_no_seed() -> None:
+def test_shards_share_all_seeds_and_no_seed():
     seeds = []
     for part in (1, 2, 3):
         due = replace(PLAN, seed=10, shard=(part, 3)).due({"2.8.2": "2.8.2"})
@@ -181,14 +181,14 @@ def test_shards_share_all_seeds_and_no_seed() -> None:
     assert sorted(seed for part in seeds for seed in part) == list(range(10, 22))
 
 
-def test_only_runs_in_which_something_is_wrong_stay(play: Any) -> None:
+def test_only_runs_in_which_something_is_wrong_stay(play: Any):
     play(limits=Limits(for_s=None, runs=4, keep=0, max_bytes=None))
     assert kept(play.folder) == ["run-1", "run-3"]
     told = json.loads((play.folder / "summary.json").read_text())
     assert [line["run"] for line in told["lines"]] == ["run-1", "run-2", "run-3", "run-4"]
 
 
-def test_a_nights_tables_have_also_the_runs_that_were_deleted(play: Any, tmp_path: Path) -> None:
+def test_a_nights_tables_have_also_the_runs_that_were_deleted(play: Any, tmp_path: Path):
     parquet = pytest.importorskip("pyarrow.parquet")
     limits = Limits(for_s=None, runs=4, keep=0, max_bytes=None)
     play(limits=limits, tables=tmp_path / "tables")
@@ -196,12 +196,12 @@ def test_a_nights_tables_have_also_the_runs_that_were_deleted(play: Any, tmp_pat
     assert sum(parquet.ParquetFile(file).metadata.num_rows for file in files) == 4
 
 
-def test_the_newest_good_runs_stay_as_many_as_asked(play: Any) -> None:
+def test_the_newest_good_runs_stay_as_many_as_asked(play: Any):
     play(limits=Limits(for_s=None, runs=6, keep=1, max_bytes=None))
     assert kept(play.folder) == ["run-1", "run-3", "run-5", "run-6"]
 
 
-def test_latest_leads_to_a_run_that_is_there(play: Any) -> None:
+def test_latest_leads_to_a_run_that_is_there(play: Any):
     play(limits=Limits(for_s=None, runs=4, keep=None, max_bytes=None))
     link_latest(play.folder, play.folder / "run-4")
     delete_run(play.folder / "run-2")
@@ -213,15 +213,13 @@ def test_latest_leads_to_a_run_that_is_there(play: Any) -> None:
     assert not (play.folder / "latest").is_symlink()
 
 
-def test_what_is_too_large_goes_but_for_the_last_that_shows_a_bug(play: Any) -> None:
+def test_what_is_too_large_goes_but_for_the_last_that_shows_a_bug(play: Any):
     summary = play(limits=Limits(for_s=None, runs=9, keep=None, max_bytes=1))
     assert kept(play.folder) == ["run-1"]
     assert "more than --max-size" in summary.warnings[0]
 
 
-def test_a_play_that_could_not_end_in_time_is_not_begun(
-    play: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_play_that_could_not_end_in_time_is_not_begun(play: Any, monkeypatch: pytest.MonkeyPatch):
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
 
@@ -233,9 +231,7 @@ def test_a_play_that_could_not_end_in_time_is_not_begun(
     assert len(play.stored.played) == 2
 
 
-def test_what_plays_when_the_budget_is_used_up_is_ended(
-    play: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_plays_when_the_budget_is_used_up_is_ended(play: Any, monkeypatch: pytest.MonkeyPatch):
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr(campaign, "_LOOK_S", 0.01)
@@ -261,7 +257,7 @@ def test_what_plays_when_the_budget_is_used_up_is_ended(
     assert left == {"run-1", "killed-before"}
 
 
-def test_a_night_that_goes_on_says_so_until_it_ends(play: Any) -> None:
+def test_a_night_that_goes_on_says_so_until_it_ends(play: Any):
     seen: list[tuple[bool, bool]] = []
 
     def look(_number: int) -> None:
@@ -282,7 +278,7 @@ def test_a_night_that_goes_on_says_so_until_it_ends(play: Any) -> None:
         OSError(errno.ENOSPC, "No space left on device"),
     ],
 )
-def test_what_ends_a_night_leaves_what_there_is(play: Any, error: BaseException) -> None:
+def test_what_ends_a_night_leaves_what_there_is(play: Any, error: BaseException):
     def fail(number: int) -> None:
         if number == 3:
             raise error
@@ -318,7 +314,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.needs("namespaces")
 def test_a_disk_that_is_full_in_the_middle_of_a_night_ends_it_and_no_run_that_ended_is_lost(
     play: Any, small_disk: Path
-) -> None:
+):
     limits = Limits(for_s=None, runs=20, keep=None, max_bytes=None)
     with pytest.raises(OSError, match="No space left on device"):
         play(limits=limits)
@@ -338,7 +334,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_night_ends_it_and_no_run_that_en
     assert seeds == [7 + number for number in range(len(ended) + 1)]
 
 
-def test_a_full_disk_for_tables_leaves_the_summary_and_all_rows(play: Any, tmp_path: Path) -> None:
+def test_a_full_disk_for_tables_leaves_the_summary_and_all_rows(play: Any, tmp_path: Path):
     parquet = pytest.importorskip("pyarrow.parquet")
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "runs").write_text("where a folder belongs")
@@ -359,13 +355,13 @@ def test_a_full_disk_for_tables_leaves_the_summary_and_all_rows(play: Any, tmp_p
     assert not (play.folder / ".rows").exists()
 
 
-def test_a_night_notes_the_rules_of_the_model_in_force(play: Any) -> None:
+def test_a_night_notes_the_rules_of_the_model_in_force(play: Any):
     play(limits=Limits(for_s=None, runs=1, keep=None, max_bytes=None))
     (line,) = read_lines(play.folder / LINES)
     assert "KIP-101" in (line.rules or {})["in_force"]
 
 
-def test_what_a_baseline_found_is_due_before_anything_else(play: Any, tmp_path: Path) -> None:
+def test_what_a_baseline_found_is_due_before_anything_else(play: Any, tmp_path: Path):
     bug = found("divergence", fingerprint="f1")
     red = PLAN.line_of(Due(seed=99, kafka="2.8.2", release="2.8.2", mix="cuts"))
     red = replace(red, run="red", safe=False, findings=(bug,), played_by=own_version())
@@ -383,7 +379,7 @@ def test_what_a_baseline_found_is_due_before_anything_else(play: Any, tmp_path: 
     assert [line.seed for line in play.stored.played] == [99, 7, 8, 9]
 
 
-def test_a_night_goes_on_where_it_ended(play: Any) -> None:
+def test_a_night_goes_on_where_it_ended(play: Any):
     play(limits=Limits(for_s=None, runs=2, keep=None, max_bytes=None))
     summary = play(limits=Limits(for_s=None, runs=4, keep=None, max_bytes=None))
     assert [line.seed for line in play.stored.played] == [7, 8, 9, 10]
@@ -391,7 +387,7 @@ def test_a_night_goes_on_where_it_ended(play: Any) -> None:
     assert seed_in(play.folder) == 7
 
 
-def test_a_play_that_fails_is_unknown_and_the_night_goes_on(play: Any) -> None:
+def test_a_play_that_fails_is_unknown_and_the_night_goes_on(play: Any):
     def fail(number: int) -> None:
         if number == 2:
             raise RuntimeError("a run ended with exit code 70")
@@ -405,7 +401,7 @@ def test_a_play_that_fails_is_unknown_and_the_night_goes_on(play: Any) -> None:
     assert len(summary.lines) == 4
 
 
-def test_another_night_in_the_folder_is_refused_and_stays(play: Any) -> None:
+def test_another_night_in_the_folder_is_refused_and_stays(play: Any):
     play()
     before = (play.folder / "night.json").read_bytes()
     other = replace(PLAN, kafkas=("3.9.1",))
@@ -414,7 +410,7 @@ def test_another_night_in_the_folder_is_refused_and_stays(play: Any) -> None:
     assert (play.folder / "night.json").read_bytes() == before
 
 
-def test_two_nights_at_once_in_a_folder_are_refused(play: Any) -> None:
+def test_two_nights_at_once_in_a_folder_are_refused(play: Any):
     play.folder.mkdir()
     with (play.folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -423,7 +419,7 @@ def test_two_nights_at_once_in_a_folder_are_refused(play: Any) -> None:
     assert play.stored.played == []
 
 
-def test_a_budget_that_is_too_short_for_one_run_is_refused(play: Any) -> None:
+def test_a_budget_that_is_too_short_for_one_run_is_refused(play: Any):
     with pytest.raises(UsageError, match="--for 10s is too short"):
         play(limits=Limits(for_s=10, runs=None, keep=None, max_bytes=None))
     assert not play.folder.exists()
@@ -431,14 +427,14 @@ def test_a_budget_that_is_too_short_for_one_run_is_refused(play: Any) -> None:
 
 def test_slow_disks_are_refused_before_the_first_play_where_no_disk_can_be_slow(
     play: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(mounting, "_DEVICE", play.folder / "no-fuse")
     with pytest.raises(MachineError, match=r"the mix slow-disks cannot be run here: .*no-fuse"):
         play(plan=replace(PLAN, mixes={"cuts": 1000.0, "slow-disks": 1.0}))
     assert not play.folder.exists()
 
 
-def test_a_mix_that_is_not_drawn_for_a_release_is_named_before_the_first_play() -> None:
+def test_a_mix_that_is_not_drawn_for_a_release_is_named_before_the_first_play():
     plan = replace(PLAN, kafkas=("0.10.2.2",), mixes={"cuts": 1000.0, "upgrades": 1.0})
     assert [*plan.begins(["0.10.2.2"])] == [
         "0.10.2.2: the mix upgrades is left out: it begins on the release line before, and none "
@@ -462,14 +458,12 @@ def test_a_mix_that_is_not_drawn_for_a_release_is_named_before_the_first_play() 
         ["--runs", "1", "--fail-on", "new"],
     ],
 )
-def test_bad_options_are_refused_before_anything_is_made(
-    options: list[str], tmp_path: Path
-) -> None:
+def test_bad_options_are_refused_before_anything_is_made(options: list[str], tmp_path: Path):
     folder = tmp_path / "night"
     assert kchaos(["nightly", "--kafka", "2.8.2", "--output", str(folder), *options]) == USAGE
     assert not folder.exists()
 
 
-def test_durations_and_sizes_are_read() -> None:
+def test_durations_and_sizes_are_read():
     assert [seconds_in(text) for text in ("2h", "1h30m", "45s")] == [7200, 5400, 45]
     assert [bytes_in(text) for text in ("3K", "500M", "2G")] == [3 << 10, 500 << 20, 2 << 30]

@@ -83,7 +83,7 @@ def without_place(line: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_pack_on_the_store_is_judged_as_the_run_is_and_comes_back(
     runs: list[RunDirectory], place: StoredPlace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     before = packed(runs[0])
     for run in runs:
         assert kchaos(["pack", str(run.path), "--output", f"{place}/"]) == AS_EXPECTED
@@ -109,7 +109,7 @@ def test_each_task_of_spark_fetches_its_packs_and_the_driver_none(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     night = place / "night"
     output: Place = place / "judged" if tables == "on-the-store" else tmp_path / "judged"
     packs = put(runs, night)
@@ -144,7 +144,7 @@ def test_a_task_that_the_store_refuses_says_so(
     server: ObjectStore,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     others = {**server.environment, "AWS_SECRET_ACCESS_KEY": "another"}
     for name, value in others.items():
         monkeypatch.setitem(spark.sparkContext.environment, name, value)
@@ -170,7 +170,7 @@ SPOILT: dict[str, Callable[[bytes], bytes]] = {
 
 def test_what_is_no_whole_pack_is_unknown_and_the_others_are_judged(
     runs: list[RunDirectory], place: StoredPlace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     whole = put(runs, place)[1]
     bad = {f"{how}-bad": place / f"{how}-bad.tar.xz" for how in SPOILT}
     for how, file in zip(SPOILT, bad.values(), strict=True):
@@ -200,7 +200,7 @@ def test_a_download_that_breaks_off_is_unknown_and_ends_what_would_tell_it_as_a_
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     (there,) = put(runs[:1], place)
     assert there.size() > 10_000
     with cutting_off(server.port, 8_000) as port:
@@ -245,7 +245,7 @@ def test_what_is_wrong_with_the_store_is_told_before_anything_is_judged_or_playe
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     monkeypatch.setenv("HOME", str(tmp_path))
     for name, value in changes.items():
         if value is None:
@@ -270,7 +270,7 @@ def test_what_goes_to_a_disk_alone_is_not_written_to_a_folder_named_s3(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     monkeypatch.chdir(tmp_path)
     there = [] if "nightly" in command else ["s3://nights/run.tar.xz"]
     assert kchaos([*command, *there, "--output", "s3://nights/out"]) == USAGE
@@ -280,7 +280,7 @@ def test_what_goes_to_a_disk_alone_is_not_written_to_a_folder_named_s3(
 
 def test_nothing_on_the_store_is_written_over(
     runs: list[RunDirectory], place: StoredPlace, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     (there,) = put(runs[:1], place)
     before = there.read_bytes()
     assert kchaos(["pack", str(runs[1].path), "--output", str(there)]) == USAGE
@@ -308,7 +308,7 @@ DAY = "2026-01-31"
 @pytest.mark.parametrize("number", [1, 2, len(TABLES)])
 def test_two_jobs_that_add_the_same_run_at_once_lose_no_rows_and_leave_none_twice(
     number: int, runs: list[RunDirectory], place: StoredPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """One job does all of its work just before the other writes one of its files."""
     first, second = ((DAY, rows_at(run.path)[1]) for run in runs)
     puts: list[Place] = []
@@ -331,7 +331,7 @@ def test_two_jobs_that_add_the_same_run_at_once_lose_no_rows_and_leave_none_twic
 
 def test_rows_of_a_call_that_ends_before_all_are_there_are_not_shown(
     runs: list[RunDirectory], place: StoredPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def refusing(file: Place, content: bytes) -> None:
         if "/runs/" in str(file):
             raise StoreError("the store refuses")
@@ -355,7 +355,7 @@ def test_rows_of_a_call_that_ends_before_all_are_there_are_not_shown(
 
 def test_tables_on_the_store_have_the_rows_of_those_on_a_disk_and_none_twice(
     runs: list[RunDirectory], place: StoredPlace, tmp_path: Path
-) -> None:
+):
     packs = put(runs, place / "packs")
     here, there = tmp_path / "tables", place / "tables"
     assert kchaos(["tables", f"{place}/packs", "--output", str(there)]) == AS_EXPECTED
@@ -420,7 +420,7 @@ def summary_in(folder: Path) -> dict[str, Any]:
 
 def test_a_night_on_the_store_is_summarised_judged_and_compared_from_there(
     play: Any, place: StoredPlace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     made = play("night", store=place / "monday", tables=place / "tables")
     names = {str(each).removeprefix(f"{place}/monday/") for each in (place / "monday").objects()}
     # What is not safe is kept, the first and the third.
@@ -444,7 +444,7 @@ def test_a_night_on_the_store_is_summarised_judged_and_compared_from_there(
 
 def test_a_second_night_in_the_same_place_is_refused_before_it_is_played(
     play: Any, place: StoredPlace
-) -> None:
+):
     play("night", store=place)
     before = {each: each.read_bytes() for each in place.objects()}
     with pytest.raises(UsageError, match="has a night already"):
@@ -455,7 +455,7 @@ def test_a_second_night_in_the_same_place_is_refused_before_it_is_played(
 
 def test_a_night_that_the_store_does_not_take_is_put_there_by_the_same_command(
     play: Any, place: StoredPlace, server: ObjectStore, tmp_path: Path
-) -> None:
+):
     def in_the_way(number: int) -> None:
         if number == 4:
             (place / "run-3.tar.xz").write_new(b"of somebody else")

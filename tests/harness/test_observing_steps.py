@@ -61,12 +61,12 @@ def answer(error_code: int, **changed: Any) -> LinkRecord:
     return link_record(ApiKey.ALTER_PARTITION, 0, 2, **fields | changed)
 
 
-def test_a_line_of_the_present_process_is_found(broker: Broker) -> None:
+def test_a_line_of_the_present_process_is_found(broker: Broker):
     broker.server_log.write_text("INFO truncating t-0 to 1\n")
     k.AwaitLog(broker=0, pattern=r"t-0 to \d", timeout_s=0.1).perform(play_of(broker))
 
 
-def test_a_line_of_an_earlier_process_does_not_count(broker: Broker) -> None:
+def test_a_line_of_an_earlier_process_does_not_count(broker: Broker):
     broker.server_log.write_text("INFO truncating t-0 to 1\n")
     play = play_of(broker)
     play.observer.log_started[0] = broker.server_log.stat().st_size
@@ -74,13 +74,13 @@ def test_a_line_of_an_earlier_process_does_not_count(broker: Broker) -> None:
         k.AwaitLog(broker=0, pattern="t-0", timeout_s=0.1).perform(play)
 
 
-def test_one_line_of_two_is_not_enough(broker: Broker) -> None:
+def test_one_line_of_two_is_not_enough(broker: Broker):
     broker.server_log.write_text("INFO truncating t-0 to 1\n")
     with pytest.raises(k.AwaitTimeout, match="INFO truncating"):
         k.AwaitLog(broker=0, pattern="t-0", count=2, timeout_s=0.1).perform(play_of(broker))
 
 
-def test_a_message_is_recognised_by_what_it_says_of_the_partition(broker: Broker) -> None:
+def test_a_message_is_recognised_by_what_it_says_of_the_partition(broker: Broker):
     wanted = k.AwaitMessage(
         api="AlterPartition",
         source=0,
@@ -105,7 +105,7 @@ def test_a_message_is_recognised_by_what_it_says_of_the_partition(broker: Broker
     ],
     ids=["error", "source", "target", "direction", "fate", "api", "unread"],
 )
-def test_another_message_is_none(broker: Broker, other: LinkRecord) -> None:
+def test_another_message_is_none(broker: Broker, other: LinkRecord):
     wanted = k.AwaitMessage(
         api="AlterPartition",
         source=0,
@@ -118,16 +118,14 @@ def test_another_message_is_none(broker: Broker, other: LinkRecord) -> None:
         wanted.perform(play_of(broker, other))
 
 
-def test_without_a_partition_the_message_itself_is_asked(broker: Broker) -> None:
+def test_without_a_partition_the_message_itself_is_asked(broker: Broker):
     wanted = k.AwaitMessage(
         api="AlterPartition", direction="response", says=(("error_code", 0),), count=2
     )
     wanted.perform(play_of(broker, answer(50), answer(50)))
 
 
-def test_a_high_watermark_that_is_written_again_is_kept_and_told_to_the_model(
-    broker: Broker,
-) -> None:
+def test_a_high_watermark_that_is_written_again_is_kept_and_told_to_the_model(broker: Broker):
     # What the file held before, and the first new one, may be from before the step.
     broker.writes = [1, 2, 3, 3]
     play = play_of(broker)
@@ -137,7 +135,7 @@ def test_a_high_watermark_that_is_written_again_is_kept_and_told_to_the_model(
 
 
 @pytest.mark.slow
-def test_a_high_watermark_that_moves_is_not_kept(broker: Broker) -> None:
+def test_a_high_watermark_that_moves_is_not_kept(broker: Broker):
     broker.writes = [3, 3, 3, 4, 3]
     kept = k.AwaitHighWatermarkKept(
         topic="t", partition=0, brokers=(0,), high_watermark=3, writes=3, timeout_s=0.3
@@ -147,7 +145,7 @@ def test_a_high_watermark_that_moves_is_not_kept(broker: Broker) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_that_nobody_writes_again_says_nothing(broker: Broker) -> None:
+def test_a_file_that_nobody_writes_again_says_nothing(broker: Broker):
     broker.writes = [3]
     with pytest.raises(k.AwaitTimeout, match="to be checkpointed 2 times"):
         KEPT.perform(play_of(broker))
@@ -174,13 +172,13 @@ def at_a_point(gate: Gate | None, folder: Path) -> k.Play:
     return play_on(cluster, folder)
 
 
-def test_a_point_is_awaited_so_often_from_now_on(tmp_path: Path) -> None:
+def test_a_point_is_awaited_so_often_from_now_on(tmp_path: Path):
     gate = Gate()
     k.AwaitPoint(broker=0, point="isr-check", times=3).perform(at_a_point(gate, tmp_path))
     assert gate.asked == 4
 
 
-def test_a_point_that_the_broker_does_not_have_is_refused(tmp_path: Path) -> None:
+def test_a_point_that_the_broker_does_not_have_is_refused(tmp_path: Path):
     without = at_a_point(None, tmp_path / "none"), at_a_point(Gate(), tmp_path / "other")
     for play, point in zip(without, ("isr-check", "x"), strict=True):
         with pytest.raises(k.ScenarioError, match=rf"broker 0 runs without the point {point}"):
@@ -204,7 +202,7 @@ def heartbeat(offset: int, source: int = 0) -> LinkRecord:
 )
 def test_a_broker_has_read_what_was_decided_once_three_offsets_beyond_were_told(
     broker: Broker, records: list[LinkRecord], is_read: bool
-) -> None:
+):
     play = play_of(broker, *records)
     play.cluster.spec = k.ClusterSpec(brokers=(k.BrokerSpec(id=0, kafka="4.1.2"),))  # type: ignore[misc]
     play.cluster.metadata = SimpleNamespace(position=lambda: 5)  # type: ignore[misc]
@@ -217,7 +215,7 @@ def test_a_broker_has_read_what_was_decided_once_three_offsets_beyond_were_told(
 @pytest.mark.parametrize(("end", "holds"), [(6, True), (5, True), (4, False)])
 def test_the_newest_snapshot_of_every_node_counts(
     broker: Broker, tmp_path: Path, end: int, holds: bool
-) -> None:
+):
     folders = {0: tmp_path / "0", 100: tmp_path / "100"}
     for node, newest in ((0, end), (100, 7)):
         folders[node].mkdir()
@@ -234,6 +232,6 @@ def test_the_newest_snapshot_of_every_node_counts(
 
 
 @pytest.mark.parametrize("step", [k.AwaitMetadataRead(broker=0), k.AwaitMetadataSnapshots()])
-def test_with_zookeeper_there_is_no_metadata_log(broker: Broker, step: Any) -> None:
+def test_with_zookeeper_there_is_no_metadata_log(broker: Broker, step: Any):
     with pytest.raises(k.ScenarioError, match="with KRaft alone"):
         step.perform(play_of(broker))

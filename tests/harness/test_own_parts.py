@@ -69,7 +69,7 @@ def written(tmp_path: Path, scenario: Scenario) -> Path:
     return file
 
 
-def test_the_entry_of_the_tutorial_can_be_played(tutorial: Path) -> None:
+def test_the_entry_of_the_tutorial_can_be_played(tutorial: Path):
     scenario = of_tutorial(tutorial)
 
     check_steps(scenario)
@@ -79,7 +79,7 @@ def test_the_entry_of_the_tutorial_can_be_played(tutorial: Path) -> None:
 
 def test_a_file_is_shown_and_listed_as_an_entry_of_kchaos(
     tutorial: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert run(["show", str(tutorial)]) == 0
     assert "MY-BUG: A leader that is bounced" in capsys.readouterr().out
 
@@ -89,16 +89,14 @@ def test_a_file_is_shown_and_listed_as_an_entry_of_kchaos(
     assert "KAFKA-6361" in listed
 
 
-def test_an_entry_that_leaves_all_to_the_model_is_measured_on_its_default_releases(
-    tutorial: Path,
-) -> None:
+def test_an_entry_that_leaves_all_to_the_model_is_measured_on_its_default_releases(tutorial: Path):
     entry = entry_named(str(tutorial))
     assert [*cells([entry])] == [(entry, "bounced", "2.8.2")]
 
 
 def test_a_run_carries_the_text_and_gives_the_same_scenario_to_whoever_trusts_it(
     tutorial: Path, tmp_path: Path
-) -> None:
+):
     scenario = of_tutorial(tutorial)
     file = written(tmp_path, scenario)
     tutorial.unlink()
@@ -110,7 +108,7 @@ def test_a_run_carries_the_text_and_gives_the_same_scenario_to_whoever_trusts_it
     assert read.to_json()["parts"][0]["source"] == TUTORIAL
 
 
-def test_code_that_a_run_carries_is_not_run_without_trust(tmp_path: Path) -> None:
+def test_code_that_a_run_carries_is_not_run_without_trust(tmp_path: Path):
     ran = tmp_path / "ran"
     source = f"open({str(ran)!r}, 'w').close()\n{STEP}"
     (tmp_path / "my_bug.py").write_text(source)
@@ -137,7 +135,7 @@ def of_tutorial_cluster(tmp_path: Path) -> Any:
 
 def test_replay_and_shrink_refuse_carried_code_before_anything_starts(
     tutorial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     file = written(tmp_path, of_tutorial(tutorial))
     own_parts._LOADED.clear()
 
@@ -147,9 +145,7 @@ def test_replay_and_shrink_refuse_carried_code_before_anything_starts(
     assert not (tmp_path / "runs").exists()
 
 
-def test_carried_code_hidden_in_an_if_possible_is_refused_as_well(
-    tutorial: Path, tmp_path: Path
-) -> None:
+def test_carried_code_hidden_in_an_if_possible_is_refused_as_well(tutorial: Path, tmp_path: Path):
     scenario = of_tutorial(tutorial)
     data = json.loads(json.dumps(scenario.to_json()))
     data["steps"] = [{"step": "IfPossible", "do": step} for step in data["steps"]]
@@ -175,7 +171,7 @@ def test_carried_code_hidden_in_an_if_possible_is_refused_as_well(
         [{"name": "a", "version": "1; reboot"}],
     ],
 )
-def test_parts_of_another_shape_are_refused(parts: Any) -> None:
+def test_parts_of_another_shape_are_refused(parts: Any):
     with pytest.raises(ScenarioError, match="parts"):
         carried_parts(parts, trusted=True)
 
@@ -231,7 +227,7 @@ def test_parts_of_another_shape_are_refused(parts: Any) -> None:
 )
 def test_a_file_that_cannot_be_used_is_refused_with_its_line_and_the_remedy(
     source: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     file = tmp_path / "my_bug.py"
     file.write_text(source)
 
@@ -243,7 +239,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_line_and_the_remedy(
     assert "Traceback" not in told
 
 
-def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         entry_named(str(tmp_path / "none.py"))
     (tmp_path / "bytes.py").write_bytes(b"\xff")
@@ -251,7 +247,7 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
         entry_named(str(tmp_path / "bytes.py"))
 
 
-def test_a_file_with_several_entries_wants_one_named(tutorial: Path) -> None:
+def test_a_file_with_several_entries_wants_one_named(tutorial: Path):
     more = 'from dataclasses import replace\nOTHER = replace(MY_BUG, name="OTHER")\n'
     tutorial.write_text(TUTORIAL + more)
 
@@ -262,7 +258,7 @@ def test_a_file_with_several_entries_wants_one_named(tutorial: Path) -> None:
 
 def test_an_error_in_a_function_of_a_file_is_told_with_its_line(
     tutorial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     tutorial.write_text(TUTORIAL.replace("kchaos.brokers_of", "kchaos.nothing_of"))
     line = TUTORIAL[: TUTORIAL.index("kchaos.brokers_of")].count("\n") + 1
 
@@ -275,7 +271,7 @@ def test_an_error_in_a_function_of_a_file_is_told_with_its_line(
 
 
 @pytest.mark.slow
-def test_own_kinds_are_drawn_and_the_same_seed_gives_the_same_schedule(tutorial: Path) -> None:
+def test_own_kinds_are_drawn_and_the_same_seed_gives_the_same_schedule(tutorial: Path):
     own = (parts_of_file(tutorial),)
     plain = draw(3, kafka="2.8.2", steps=40)
 
@@ -302,14 +298,14 @@ def test_own_kinds_are_drawn_and_the_same_seed_gives_the_same_schedule(tutorial:
         ("DRAWN = {'kill': (1, print)}", "there is a kind 'kill' already"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(written_as: str, said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_drawn_is_refused(written_as: str, said: str, tmp_path: Path):
     file = tmp_path / "mine.py"
     file.write_text(written_as)
     with pytest.raises(UsageError, match=said):
         draw(3, kafka="2.8.2", steps=4, own=(parts_of_file(file),))
 
 
-def test_two_files_with_steps_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_files_with_steps_of_one_name_are_refused(tmp_path: Path):
     drawn = "\ndef odd(view, draw):\n    yield WriteOdd()\n\nDRAWN = {'%s': (9.0, odd)}\n"
     parts = []
     for name in ("first", "second"):
@@ -328,16 +324,14 @@ def test_two_files_with_steps_of_one_name_are_refused(tmp_path: Path) -> None:
         mixed.to_json()
 
 
-def test_walks_and_free_clients_take_no_parts(
-    tutorial: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_walks_and_free_clients_take_no_parts(tutorial: Path, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(UsageError, match="walks has only acts that the model says are possible"):
         draw(3, kafka="2.8.2", steps=4, mix="walks", own=(parts_of_file(tutorial),))
     assert run(["chaos", "--kafka", "2.8.2", "--free", "--parts", str(tutorial)]) == 64
     assert "leave --parts or --free out" in capsys.readouterr().err
 
 
-def test_a_field_that_whoever_judges_takes_for_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_field_that_whoever_judges_takes_for_something_else_is_refused(tmp_path: Path):
     file = tmp_path / "odd.py"
     file.write_text(STEP.replace("    def", "    broker: str = 'all'\n\n    def"))
     step = parts_of_file(file).steps["WriteOdd"]
@@ -346,7 +340,7 @@ def test_a_field_that_whoever_judges_takes_for_something_else_is_refused(tmp_pat
         check_steps(Scenario(entry="x", case="", release="2.8.2", cluster=cluster, steps=(step(),)))
 
 
-def test_an_error_in_a_step_of_ones_own_ends_the_run_and_names_its_line(tmp_path: Path) -> None:
+def test_an_error_in_a_step_of_ones_own_ends_the_run_and_names_its_line(tmp_path: Path):
     file = tmp_path / "odd.py"
     file.write_text(STEP)
     step = parts_of_file(file).steps["WriteOdd"]()
@@ -355,7 +349,7 @@ def test_an_error_in_a_step_of_ones_own_ends_the_run_and_names_its_line(tmp_path
         perform(cast(Any, play), 0, step)
 
 
-def test_an_error_of_kchaos_itself_is_not_told_as_one_of_the_step(tmp_path: Path) -> None:
+def test_an_error_of_kchaos_itself_is_not_told_as_one_of_the_step(tmp_path: Path):
     file = tmp_path / "calls.py"
     called = "from kchaos.harness.run.own_parts import own_place as asks\n"
     file.write_text(called + STEP.replace('raise KeyError("odd")', "asks(play)"))
@@ -365,7 +359,7 @@ def test_an_error_of_kchaos_itself_is_not_told_as_one_of_the_step(tmp_path: Path
         perform(cast(Any, play), 0, step)
 
 
-def test_a_fault_that_yields_no_injection_is_healed_and_named() -> None:
+def test_a_fault_that_yields_no_injection_is_healed_and_named():
     healed = []
 
     class Odd:
@@ -400,7 +394,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_entries_of_a_package_are_there_as_those_of_kchaos(
     installed: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert isinstance(entry_named("my-bug"), Entry)
     assert run(["list", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["entry"] == "MY-BUG"
@@ -408,7 +402,7 @@ def test_entries_of_a_package_are_there_as_those_of_kchaos(
 
 def test_a_run_with_steps_of_a_package_needs_the_package_and_no_trust(
     installed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     scenario = scenario_of(entry_named("MY-BUG"), "bounced", "2.8.2")
     file = written(tmp_path, scenario)
     assert read_scenario(file) == scenario
@@ -423,7 +417,7 @@ def test_a_run_with_steps_of_a_package_needs_the_package_and_no_trust(
 
 def test_a_run_with_steps_of_a_package_is_not_played_with_another_version_of_it(
     installed: str, tmp_path: Path
-) -> None:
+):
     made = scenario_of(entry_named("MY-BUG"), "bounced", "2.8.2").to_json()
     (part,) = made["parts"]
     assert part["version"] == "2.0"
@@ -439,7 +433,7 @@ def test_a_run_with_steps_of_a_package_is_not_played_with_another_version_of_it(
 
 def test_a_package_that_cannot_be_imported_is_named_and_the_others_are_there(
     installed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     good = EntryPoint(name=installed, value="my_bugs_for_tests", group=own_parts.GROUP)
     point = EntryPoint(name="gone", value="no_such_module", group=own_parts.GROUP)
     monkeypatch.setattr(own_parts, "entry_points", lambda group: [point, good])

@@ -17,7 +17,7 @@ def read(folder: Path, text: str, release: str = "4.0.2", *, is_kraft: bool = Tr
     return own_settings(file, release_of(release), is_kraft=is_kraft, brokers=3)
 
 
-def test_what_a_test_has_to_set_and_what_names_files_or_classes_is_left_out(tmp_path: Path) -> None:
+def test_what_a_test_has_to_set_and_what_names_files_or_classes_is_left_out(tmp_path: Path):
     own = read(
         tmp_path,
         "# production\nprocess.roles=broker,controller\nnode.id=4\nlisteners=PLAINTEXT://:9092,\\\n"
@@ -46,7 +46,7 @@ def test_what_a_test_has_to_set_and_what_names_files_or_classes_is_left_out(tmp_
     ClusterSpec(brokers=(BrokerSpec(id=0, kafka="4.0.2"),), properties=dict(own.taken))
 
 
-def test_the_settings_that_somebody_made_are_taken_from_a_description(tmp_path: Path) -> None:
+def test_the_settings_that_somebody_made_are_taken_from_a_description(tmp_path: Path):
     own = read(
         tmp_path,
         "All configs for broker 1 are:\n"
@@ -63,13 +63,13 @@ def test_the_settings_that_somebody_made_are_taken_from_a_description(tmp_path: 
 @pytest.mark.parametrize("codec", ["lz4", "producer"])
 def test_what_no_client_of_a_test_could_read_is_left_out(
     codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(settings_module, "why_not_compressed", lambda name, _magic: f"no {name}")
     own = read(tmp_path, f"compression.type={codec}\n")
     assert own.left_out == ((("compression.type", "no lz4"),) if codec == "lz4" else ())
 
 
-def test_other_settings_make_another_case(tmp_path: Path) -> None:
+def test_other_settings_make_another_case(tmp_path: Path):
     first, other = (read(tmp_path, f"num.io.threads={count}\n") for count in (8, 16))
     assert first.case != other.case
     assert first.case == read(tmp_path, "node.id=3\nnum.io.threads=8\n").case
@@ -86,11 +86,11 @@ def test_other_settings_make_another_case(tmp_path: Path) -> None:
 )
 def test_a_file_of_another_role_or_mode_is_refused(
     text: str, is_kraft: bool, why: str, tmp_path: Path
-) -> None:
+):
     with pytest.raises(UsageError, match=why):
         read(tmp_path, text, "3.9.1", is_kraft=is_kraft)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="none is no server"):
         own_settings(tmp_path / "none", release_of("4.0.2"), is_kraft=True, brokers=3)

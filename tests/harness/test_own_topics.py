@@ -24,9 +24,7 @@ def read(folder: Path, text: str, release: str = "4.1.2") -> OwnTopics:
     return own_topics(file, release_of(release), (0, 1, 2, 3, 4))
 
 
-def test_topics_are_made_with_the_partitions_replicas_and_settings_of_a_file(
-    tmp_path: Path,
-) -> None:
+def test_topics_are_made_with_the_partitions_replicas_and_settings_of_a_file(tmp_path: Path):
     own = read(tmp_path, _NEW)
     orders, alone = own.topics
     assert (orders.topic, orders.assignment) == ("orders", ((0, 1), (1, 2), (2, 3), (3, 4)))
@@ -43,7 +41,7 @@ def test_topics_are_made_with_the_partitions_replicas_and_settings_of_a_file(
     ]
 
 
-def test_the_output_of_old_releases_is_read_too(tmp_path: Path) -> None:
+def test_the_output_of_old_releases_is_read_too(tmp_path: Path):
     (orders,) = read(tmp_path, _OLD, "1.1.1").topics
     assert (orders.assignment, orders.configuration) == (
         ((0, 1, 2),),
@@ -51,7 +49,7 @@ def test_the_output_of_old_releases_is_read_too(tmp_path: Path) -> None:
     )
 
 
-def test_other_topics_make_another_case(tmp_path: Path) -> None:
+def test_other_topics_make_another_case(tmp_path: Path):
     assert read(tmp_path, _NEW).case != read(tmp_path, _OLD).case
 
 
@@ -64,6 +62,6 @@ def test_other_topics_make_another_case(tmp_path: Path) -> None:
 )
 def test_a_file_without_topics_or_with_more_replicas_than_brokers_is_refused(
     text: str, refused: str, tmp_path: Path
-) -> None:
+):
     with pytest.raises(UsageError, match=refused):
         read(tmp_path, text)

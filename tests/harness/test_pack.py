@@ -35,7 +35,7 @@ def size_of(folder: Path) -> int:
 
 def test_a_packed_run_is_small_and_judged_reported_and_replayed_elsewhere(
     run: RunDirectory, tmp_path: Path
-) -> None:
+):
     archive = pack(run.path)
     assert len(archive.read_bytes()) < size_of(run.path) / 5
     there = unpack(archive, tmp_path / "there")
@@ -47,12 +47,12 @@ def test_a_packed_run_is_small_and_judged_reported_and_replayed_elsewhere(
     read_scenario(there.path / "scenario.json")
 
 
-def test_the_same_run_is_packed_into_the_same_bytes(run: RunDirectory, tmp_path: Path) -> None:
+def test_the_same_run_is_packed_into_the_same_bytes(run: RunDirectory, tmp_path: Path):
     first, again = (pack(run.path, tmp_path / name) for name in ("a.tar.xz", "b.tar.xz"))
     assert first.read_bytes() == again.read_bytes()
 
 
-def test_a_second_judgement_adds_little_to_a_run(run: RunDirectory) -> None:
+def test_a_second_judgement_adds_little_to_a_run(run: RunDirectory):
     before = size_of(run.path)
     write_judgement(run, judge(run))
     write_report(run)
@@ -64,7 +64,7 @@ def test_the_printed_commands_are_those_of_kchaos(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     archive = tmp_path / "elsewhere/it.tar.xz"
     assert kchaos(["pack", str(run.path), "--output", str(archive)]) == 0
     unpacking, judging, reporting, replaying = capsys.readouterr().out.splitlines()[2:]
@@ -75,7 +75,7 @@ def test_the_printed_commands_are_those_of_kchaos(
     assert replaying == f"kchaos replay {run.path.name}"
 
 
-def test_nothing_is_overwritten(run: RunDirectory, tmp_path: Path) -> None:
+def test_nothing_is_overwritten(run: RunDirectory, tmp_path: Path):
     archive = pack(run.path)
     with pytest.raises(RunDirectoryError, match="exists"):
         pack(run.path)
@@ -85,7 +85,7 @@ def test_nothing_is_overwritten(run: RunDirectory, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_an_archive_with_changed_evidence_is_refused(run: RunDirectory, tmp_path: Path) -> None:
+def test_an_archive_with_changed_evidence_is_refused(run: RunDirectory, tmp_path: Path):
     with (run.path / "history.jsonl").open("a") as file:
         file.write("{}\n")
     archive = pack(run.path)
@@ -95,7 +95,7 @@ def test_an_archive_with_changed_evidence_is_refused(run: RunDirectory, tmp_path
 
 
 @pytest.mark.parametrize("name", ["../outside", "a/x", "/outside"])
-def test_an_archive_of_something_else_is_refused(name: str, tmp_path: Path) -> None:
+def test_an_archive_of_something_else_is_refused(name: str, tmp_path: Path):
     file = tmp_path / "odd.tar.xz"
     with tarfile.open(file, "w:xz") as archive:
         archive.addfile(tarfile.TarInfo(name), io.BytesIO())
@@ -104,9 +104,7 @@ def test_an_archive_of_something_else_is_refused(name: str, tmp_path: Path) -> N
     assert not (tmp_path / "outside").exists()
 
 
-def test_a_pack_with_one_changed_bit_is_refused_wherever_that_is(
-    run: RunDirectory, tmp_path: Path
-) -> None:
+def test_a_pack_with_one_changed_bit_is_refused_wherever_that_is(run: RunDirectory, tmp_path: Path):
     """Where a header is hit the list of members just ends; the checksum comes behind it."""
     content = pack(run.path, tmp_path / "whole.tar.xz").read_bytes()
     file = tmp_path / "changed.tar.xz"
@@ -116,7 +114,7 @@ def test_a_pack_with_one_changed_bit_is_refused_wherever_that_is(
             unpack(file, tmp_path / "there")
 
 
-def test_no_archive_is_a_usage_error(tmp_path: Path) -> None:
+def test_no_archive_is_a_usage_error(tmp_path: Path):
     file = tmp_path / "text"
     file.write_text("no archive")
     assert kchaos(["unpack", str(file)]) == USAGE

@@ -39,9 +39,7 @@ def written(play: Play, act: Act) -> Any:
     return timed.event
 
 
-def test_an_act_of_the_models_is_written_when_it_is_done_with_the_moment_when_it_began(
-    play: Play,
-) -> None:
+def test_an_act_of_the_models_is_written_when_it_is_done_with_the_moment_when_it_began(play: Play):
     before = time.time()
     with play.acting(CUT):
         inside = time.time()
@@ -55,20 +53,20 @@ def test_an_act_of_the_models_is_written_when_it_is_done_with_the_moment_when_it
     assert before <= observed["time"] <= timed.began
 
 
-def test_what_acts_on_zookeeper_alone_is_observed_and_is_no_action(play: Play) -> None:
+def test_what_acts_on_zookeeper_alone_is_observed_and_is_no_action(play: Play):
     with play.acting(ExpireSession(broker=1)):
         pass
     assert [line["act"] for line in play.run.read_lines("observations.jsonl")] == ["ExpireSession"]
     assert not (play.run.path / "actions.jsonl").exists()
 
 
-def test_an_act_that_fails_is_no_action(play: Play) -> None:
+def test_an_act_that_fails_is_no_action(play: Play):
     with pytest.raises(LookupError), play.acting(CUT):
         raise LookupError
     assert not (play.run.path / "actions.jsonl").exists()
 
 
-def test_a_stop_is_written_with_the_checkpoint_that_the_process_left(play: Play) -> None:
+def test_a_stop_is_written_with_the_checkpoint_that_the_process_left(play: Play):
     checkpoint = play.cluster.brokers[1].log_directory / "replication-offset-checkpoint"
     checkpoint.write_text("0\n1\nt 0 7\n")
     assert written(play, StopBroker(broker=1, clean=False)) == StopBroker(
@@ -76,26 +74,26 @@ def test_a_stop_is_written_with_the_checkpoint_that_the_process_left(play: Play)
     )
 
 
-def test_a_start_is_written_with_the_configuration_that_the_process_has(play: Play) -> None:
+def test_a_start_is_written_with_the_configuration_that_the_process_has(play: Play):
     assert written(play, StartBroker(broker=1, release="another")) == StartBroker(
         broker=1, release="1.1.1", min_insync_replicas=2
     )
 
 
-def test_an_action_that_takes_place_at_once_begins_when_it_is_written(play: Play) -> None:
+def test_an_action_that_takes_place_at_once_begins_when_it_is_written(play: Play):
     play.action(Snapshot(label="s"))
     (timed,) = RunEvidence(play.run).events
     assert timed.began == timed.time
 
 
-def test_an_action_of_an_old_run_has_no_beginning(play: Play) -> None:
+def test_an_action_of_an_old_run_has_no_beginning(play: Play):
     old = {"event": "HealLink", "source": 0, "target": 1}
     play.run.append("actions.jsonl", {"time": 3.0, "zxid": 5, "step": 1, "action": old})
     (timed,) = RunEvidence(play.run).events
     assert (timed.began, timed.time) == (None, 3.0)
 
 
-def test_a_step_that_injects_a_cut_keeps_its_name_and_one_without_gets_it_from_the_pair() -> None:
+def test_a_step_that_injects_a_cut_keeps_its_name_and_one_without_gets_it_from_the_pair():
     named = Inject(name="A-B", fault=CutLinkFault(source=0, target=1, name="rack"))
     assert step_from_json(step_to_json(named)) == named
     old = {"fault": "CutLink", "source": 0, "target": 1, "one_way": True, "style": "silent"}
@@ -111,6 +109,6 @@ class Odd:
     performs: tuple[type, ...] = (PauseBroker,)
 
 
-def test_a_field_that_is_no_json_is_named_with_the_remedy() -> None:
+def test_a_field_that_is_no_json_is_named_with_the_remedy():
     with pytest.raises(ScenarioError, match=r"Odd\.performs is .*PauseBroker.* is a ClassVar"):
         step_to_json(Inject(name="odd", fault=cast(Any, Odd())))

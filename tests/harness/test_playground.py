@@ -31,7 +31,7 @@ from kchaos.harness.run.runner import RunOptions
 )
 def test_what_was_judged_comes_before_what_the_command_says(
     safe: bool | None, conforms: bool | None, status: int | None, code: int
-) -> None:
+):
     results = cast(Any, SimpleNamespace(safe=safe, conforms=conforms))
 
     assert exit_code_beside(results, status) == code
@@ -39,7 +39,7 @@ def test_what_was_judged_comes_before_what_the_command_says(
 
 def test_a_cluster_to_try_gets_the_settings_of_a_file_beneath_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     monkeypatch.setattr(own_settings, "fetch", lambda kafka, **_: SimpleNamespace(release=kafka))
     file = tmp_path / "server.properties"
     file.write_text("process.roles=broker\nnum.io.threads=16\nmin.insync.replicas=3\n")
@@ -62,7 +62,7 @@ _PARENT = f"import subprocess; subprocess.Popen([{sys.executable!r}, '-c', {_CHI
 
 def test_what_a_stopped_command_has_started_ends_too_though_it_ignores_sigterm(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.setattr(playground, "_ENDING_S", 0.1)
     command = [sys.executable, "-c", _PARENT]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as child:

@@ -15,5 +15,5 @@ from kchaos.harness.printable import printable
         ("back\r", "back\\x0d"),
     ],
 )
-def test_what_a_terminal_would_act_upon_is_spelt_out(text: str, shown: str) -> None:
+def test_what_a_terminal_would_act_upon_is_spelt_out(text: str, shown: str):
     assert printable(text) == shown

@@ -125,7 +125,7 @@ def _unseen(
     return "".join(line["detail"] for line in now.run.read_lines("observations.jsonl"))
 
 
-def test_all_have_heard_and_the_follower_fetches(unseen: Unseen) -> None:
+def test_all_have_heard_and_the_follower_fetches(unseen: Unseen):
     links = at_links(*heard(0), *heard(1), FETCH)
     assert unseen(links) == ""
 
@@ -161,7 +161,7 @@ def test_what_is_still_to_come_is_awaited_and_named(
     registered: Sequence[int],
     state: Mapping[str, Any],
     missing: str,
-) -> None:
+):
     detail = unseen(links, registered=registered, state=state)
     assert missing in detail
 
@@ -178,7 +178,7 @@ def test_what_is_still_to_come_is_awaited_and_named(
 )
 def test_what_a_fault_keeps_back_is_not_awaited(
     unseen: Unseen, links: Mapping[str, Any], registered: Sequence[int]
-) -> None:
+):
     assert unseen(links, registered=registered) == ""
 
 
@@ -194,7 +194,7 @@ def test_what_a_fault_keeps_back_is_not_awaited(
 )
 def test_of_a_broker_that_nobody_tells_anything_nothing_is_awaited(
     unseen: Unseen, links: Mapping[str, Any], untold: Sequence[int], missing: str
-) -> None:
+):
     detail = unseen(links, untold=untold)
     assert missing in detail
     assert bool(missing) == bool(detail)
@@ -210,7 +210,7 @@ def test_of_a_broker_that_nobody_tells_anything_nothing_is_awaited(
 )
 def test_a_follower_is_not_awaited_before_its_leader_has_heard(
     unseen: Unseen, links: Mapping[str, Any], missing: str
-) -> None:
+):
     detail = unseen(links)
     assert missing in detail
     assert "has not fetched" not in detail
@@ -252,7 +252,7 @@ def test_the_controllers_last_request_is_awaited_which_it_would_send_to_the_next
     kept_back: Sequence[tuple[int, int | None]],
     untold: Sequence[int],
     missing: str,
-) -> None:
+):
     links = at_links(*heard(0), *heard(1), FETCH, *later, kept_back=kept_back)
     detail = unseen(links, untold=untold)
     assert missing in detail
@@ -261,7 +261,7 @@ def test_the_controllers_last_request_is_awaited_which_it_would_send_to_the_next
 
 def test_what_the_controller_sends_while_a_broker_is_looked_at_is_awaited(
     unseen: Unseen, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """After a LeaderAndIsr comes an UpdateMetadata, which a broker has as soon as it has heard."""
 
     def is_delivered(play: k.Play, *_: object) -> bool:
@@ -285,7 +285,7 @@ def test_what_the_controller_sends_while_a_broker_is_looked_at_is_awaited(
 )
 def test_a_log_that_is_shorter_than_its_leaders_is_awaited_where_this_is_asked(
     unseen: Unseen, level: bool, ends: Mapping[int, int], missing: str
-) -> None:
+):
     links = at_links(*heard(0), *heard(1), FETCH)
     detail = unseen(links, level=level, ends=ends)
     assert missing in detail
@@ -328,7 +328,7 @@ def told(sequence: int, *, alive: Sequence[int], isr: Sequence[int], of: int) ->
 )
 def test_who_was_taken_out_and_is_in_the_isr_again_was_taken_in_by_the_leader(
     unseen: Unseen, said: Sequence[LinkRecord], is_awaited: bool
-) -> None:
+):
     links = at_links(*heard(0), *said)
     detail = unseen(links, registered=(0, 2))
     assert ("[1] are gone" in detail) is is_awaited
@@ -341,7 +341,7 @@ def test_who_was_taken_out_and_is_in_the_isr_again_was_taken_in_by_the_leader(
 )
 def test_what_a_former_controller_wrote_behind_the_present_one_is_not_awaited(
     unseen: Unseen, written_in: int, told_of: int | None, is_awaited: bool
-) -> None:
+):
     state = {**LED_BY_0, "controller_epoch": written_in}
     partition = {"topic": "t", "partition": 0, "leader_epoch": told_of}
     update = replace(
@@ -363,14 +363,14 @@ def test_what_a_former_controller_wrote_behind_the_present_one_is_not_awaited(
 )
 def test_up_to_2_2_a_controller_leaves_who_was_gone_before_it_in_the_isr(
     unseen: Unseen, release: str, registered_before: Sequence[int], is_awaited: bool
-) -> None:
+):
     detail = unseen(
         at_links(*heard(0)), registered=(0, 2), release=release, registered_before=registered_before
     )
     assert ("[1] are gone" in detail) is is_awaited
 
 
-def test_a_leader_that_a_follower_was_told_of_in_vain_ends_no_fetching(unseen: Unseen) -> None:
+def test_a_leader_that_a_follower_was_told_of_in_vain_ends_no_fetching(unseen: Unseen):
     in_vain = {"topic": "t", "partition": 0, "leader": 1, "leader_epoch": 2}
     asked, answered = record(4, ApiKey.LEADER_AND_ISR, 0, 1, "request"), heard(1)[1]
     refused = (
@@ -387,7 +387,7 @@ def test_a_leader_that_a_follower_was_told_of_in_vain_ends_no_fetching(unseen: U
 @pytest.mark.cluster
 def test_ended_sessions_a_rolling_bounce_and_a_snapshot_without_a_follower_are_as_predicted(
     tmp_path: Path,
-) -> None:
+):
     """Records are written right after a session ended and a broker died.
 
     The snapshot is taken once the followers that are left have what the leader has.

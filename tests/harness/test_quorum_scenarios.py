@@ -18,7 +18,7 @@ from tests.golden.kraft_scenarios import kraft_scenario
 )
 def test_a_quorum_that_changes_and_combined_nodes_are_played_and_safe(
     name: str, conforms: bool | None, tmp_path: Path
-) -> None:
+):
     options = k.RunOptions(runs_directory=tmp_path)
     results = judge(play(kraft_scenario(name), options=options, say=print))
     assert (results.conforms, results.safe, results.crashes) == (conforms, True, ())
@@ -34,7 +34,7 @@ def test_a_quorum_that_changes_and_combined_nodes_are_played_and_safe(
 @pytest.mark.parametrize("fault", [k.AddController, k.RemoveController])
 def test_a_change_that_no_quorum_can_take_is_refused_before_a_cluster_starts(
     controller: int, features: dict[str, int], why: str, fault: type, tmp_path: Path
-) -> None:
+):
     given = kraft_scenario("3.9.1-voters-changed")
     cluster = replace(given.cluster, observers=len(features), features=features)
     steps = (k.Inject(name="change", fault=fault(controller=controller)),)

@@ -48,7 +48,7 @@ def performed(monkeypatch: pytest.MonkeyPatch, answers: dict[int, Answer]) -> li
     return told
 
 
-def test_each_version_is_asked_and_its_answer_kept_with_its_formats(monkeypatch) -> None:
+def test_each_version_is_asked_and_its_answer_kept_with_its_formats(monkeypatch):
     old, new = message(0, 1), message(1, 2)
     answers = dict.fromkeys((0, 1, 3), (0, 2, old)) | {2: (0, 2, old + new), 4: (0, 2, new)}
     told = performed(monkeypatch, answers)
@@ -66,7 +66,7 @@ def test_each_version_is_asked_and_its_answer_kept_with_its_formats(monkeypatch)
     assert {each["readable"] for each in kept.values()} == {2}
 
 
-def test_an_error_is_kept_too_and_is_no_answer_in_a_wrong_format(monkeypatch) -> None:
+def test_an_error_is_kept_too_and_is_no_answer_in_a_wrong_format(monkeypatch):
     told = performed(monkeypatch, {**dict.fromkeys(range(4), (35, -1, b"")), 4: (0, 2, b"")})
     last = [each for each in told if each["outcome"] == "fail"]
     assert [(each["error_code"], each["readable"], each["magics"]) for each in last] == [
@@ -74,12 +74,12 @@ def test_an_error_is_kept_too_and_is_no_answer_in_a_wrong_format(monkeypatch) ->
     ] * 4
 
 
-def test_a_version_without_any_answer_ends_the_run(monkeypatch) -> None:
+def test_a_version_without_any_answer_ends_the_run(monkeypatch):
     with pytest.raises(NoAnswer, match=r"127\.0\.0\.1:0 gave none"):
         performed(monkeypatch, {0: (0, 2, b""), 4: (0, 2, b"")})
 
 
 @pytest.mark.slow
-def test_nothing_is_asked_before_consumers_are_given_enough(monkeypatch) -> None:
+def test_nothing_is_asked_before_consumers_are_given_enough(monkeypatch):
     with pytest.raises(k.AwaitTimeout, match="the high watermark 2 on broker 0"):
         performed(monkeypatch, {4: (0, 1, b"")})

@@ -22,7 +22,7 @@ def recorder(tmp_path: Path) -> Recorder:
     return Recorder(RunDirectory.create(tmp_path / "run", run={}, scenario={}))
 
 
-def test_an_operation_is_read_as_it_was_written(recorder: Recorder) -> None:
+def test_an_operation_is_read_as_it_was_written(recorder: Recorder):
     asked = {"probe": False, "timestamp_ms": 5, "records": ["n-0"]}
     recorder.history("n", "invoke", **DETAIL, **asked)
     recorder.history("n", "ok", **DETAIL, probe=False, base_offset=3, promised=True)
@@ -34,14 +34,14 @@ def test_an_operation_is_read_as_it_was_written(recorder: Recorder) -> None:
     assert "records" not in last
 
 
-def test_an_action_is_read_as_it_was_written(recorder: Recorder) -> None:
+def test_an_action_is_read_as_it_was_written(recorder: Recorder):
     recorder.step = 2
     recorder.action(TAKEN, 7, began=1.0)
     (timed,) = read_actions(EvidenceFiles(recorder.run))
     assert (timed.event, timed.zxid, timed.step, timed.began) == (TAKEN, 7, 2, 1.0)
 
 
-def test_an_observation_is_read_as_it_was_written(recorder: Recorder) -> None:
+def test_an_observation_is_read_as_it_was_written(recorder: Recorder):
     recorder.step = 3
     recorder.observed(AwaitedState(topic="t", partition=0, state=None))
     (seen,) = read_observed(EvidenceFiles(recorder.run))
@@ -57,6 +57,6 @@ def test_an_observation_is_read_as_it_was_written(recorder: Recorder) -> None:
     }
 
 
-def test_a_field_that_nobody_reads_is_not_written(recorder: Recorder) -> None:
+def test_a_field_that_nobody_reads_is_not_written(recorder: Recorder):
     with pytest.raises(TypeError, match="colour"):
         recorder.history("n", "invoke", colour="red")

@@ -43,18 +43,18 @@ from tests.support.processes import MARK, command_line, descendants, marked
 )
 def test_the_time_left_is_told_once_something_is_done(
     spent_s: float, done: int, wanted: int, told: str
-) -> None:
+):
     assert time_left(spent_s, done, wanted) == told
 
 
-def test_of_plays_at_once_no_time_is_told_until_so_many_are_over() -> None:
+def test_of_plays_at_once_no_time_is_told_until_so_many_are_over():
     assert time_left(20.0, 1, 4, at_once=2) == ""
     assert time_left(22.0, 2, 4, at_once=2) == " (about 22 s left)"
 
 
 def test_an_unknown_release_is_refused_before_the_first_cluster_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     def refuse(*_arguments: object, **_named: object) -> None:
         raise AssertionError("a cluster was started")
 
@@ -64,7 +64,7 @@ def test_an_unknown_release_is_refused_before_the_first_cluster_starts(
     assert "7.0.0" in capsys.readouterr().err
 
 
-def test_single_brokers_of_an_entry_may_run_another_release() -> None:
+def test_single_brokers_of_an_entry_may_run_another_release():
     plain = scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1")
     assert plain.expectation is not None
     mixed = with_brokers(plain, {1: "2.0.1"})
@@ -86,7 +86,7 @@ def test_single_brokers_of_an_entry_may_run_another_release() -> None:
 )
 def test_a_mixed_cluster_that_cannot_be_is_refused_before_one_starts(
     tmp_path: Path, named: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     brokers = [word for value in named for word in ("--broker", value)]
     command = ["reproduce", "KAFKA-6361", "--case", "n20", "--kafka", "1.1.1", *brokers]
     assert run([*command, "--runs-dir", str(tmp_path / "runs")]) == 64
@@ -164,7 +164,7 @@ def played_at_once() -> tuple[list[RunLine], list[str]]:
 @pytest.mark.slow
 def test_plays_at_once_are_told_as_they_end_and_returned_in_the_order_asked_for(
     stored: type[StoredRuns],
-) -> None:
+):
     lines, said = played_at_once()
     expected = [stored.lines[release] for release in ("1.1.1", "1.1.1", "2.0.1", "2.0.1")]
     assert lines == expected
@@ -174,9 +174,7 @@ def test_plays_at_once_are_told_as_they_end_and_returned_in_the_order_asked_for(
 
 
 @pytest.mark.slow
-def test_a_play_that_was_killed_is_an_unknown_run_among_the_others(
-    stored: type[StoredRuns],
-) -> None:
+def test_a_play_that_was_killed_is_an_unknown_run_among_the_others(stored: type[StoredRuns]):
     stored.errors = {"n15": RunUnknown("a run was killed by signal 9")}
     lines, _ = played_at_once()
     whole, killed = lines[0], lines[1]
@@ -188,7 +186,7 @@ def test_a_play_that_was_killed_is_an_unknown_run_among_the_others(
 
 def test_settings_of_a_file_come_beneath_those_of_a_bug_and_leave_the_end_to_the_model(
     tmp_path: Path,
-) -> None:
+):
     file = tmp_path / "server.properties"
     file.write_text("num.io.threads=16\nreplica.lag.time.max.ms=5\n")
     plain, own = (
@@ -212,7 +210,7 @@ def test_settings_of_a_file_come_beneath_those_of_a_bug_and_leave_the_end_to_the
 
 def test_a_killed_play_of_a_measurement_is_unknown_and_is_played_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     entry = entry_named("KIP-279-2")
     StoredRuns.errors = dict.fromkeys(entry.cases, RunUnknown("a run was killed by signal 9"))
     monkeypatch.setattr(children, "Children", StoredRuns)
@@ -236,7 +234,7 @@ def test_a_killed_play_of_a_measurement_is_unknown_and_is_played_again(
 )
 def test_a_play_that_is_refused_ends_the_others(
     error: Exception, raised: type[Exception], stored: type[StoredRuns]
-) -> None:
+):
     stored.errors = {"n15": error}
     stored.others_ended.set()
     with pytest.raises(raised):
@@ -245,9 +243,7 @@ def test_a_play_that_is_refused_ends_the_others(
 
 
 @pytest.mark.cluster
-def test_of_two_plays_at_once_the_killed_one_is_unknown_and_the_other_as_expected(
-    tmp_path: Path,
-) -> None:
+def test_of_two_plays_at_once_the_killed_one_is_unknown_and_the_other_as_expected(tmp_path: Path):
     runs = tmp_path / "runs"
     command = [sys.executable, "-m", "kchaos", "reproduce", "KAFKA-6361", "--case", "n20", "--json"]
     command += ["--kafka", "1.1.1", "--kafka", "2.0.1", "--side-by-side", "2"]
@@ -291,7 +287,7 @@ def _plays_release(pid: int, release: str) -> bool:
 
 def test_of_plays_that_were_all_killed_spark_has_none_to_judge(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     entry = entry_named("KIP-279-2")
     StoredRuns.errors = dict.fromkeys(entry.cases, RunUnknown("a run was killed by signal 9"))
     monkeypatch.setattr(children, "Children", StoredRuns)

@@ -51,9 +51,7 @@ def lines_of(run: k.RunDirectory, file: str, /, **wanted: Any) -> list[dict[str,
     return [line for line in run.read_lines(file) if wanted.items() <= line.items()]
 
 
-def test_a_gate_that_times_out_is_unknown_and_says_what_was_awaited_and_seen(
-    tmp_path: Path,
-) -> None:
+def test_a_gate_that_times_out_is_unknown_and_says_what_was_awaited_and_seen(tmp_path: Path):
     acknowledged = k.Produce(operation="p", topic="t", partition=0, records=2, acks=-1)
     awaited = k.AwaitState(topic="t", partition=0, leader_epoch=7, timeout_s=2)
     reason, _ = unknown_of(run := played(tmp_path, TOPIC, acknowledged, awaited))
@@ -69,7 +67,7 @@ def test_a_gate_that_times_out_is_unknown_and_says_what_was_awaited_and_seen(
     assert (run.path / "brokers/0/server.log").stat().st_size > 0
 
 
-def test_a_scenario_that_writes_nothing_is_never_a_pass(tmp_path: Path) -> None:
+def test_a_scenario_that_writes_nothing_is_never_a_pass(tmp_path: Path):
     run = played(tmp_path, TOPIC)
     assert run.verify() == ()
     outcome = run.read("outcome.json")
@@ -83,7 +81,7 @@ def test_a_scenario_that_writes_nothing_is_never_a_pass(tmp_path: Path) -> None:
 
 def test_an_answer_that_a_hold_delays_comes_once_it_is_healed_and_what_is_read_then_is_promised(
     tmp_path: Path,
-) -> None:
+):
     run = played(
         tmp_path,
         k.CreateTopic(topic="t", assignment=((0, 1),)),
@@ -111,7 +109,7 @@ def test_an_answer_that_a_hold_delays_comes_once_it_is_healed_and_what_is_read_t
 
 def test_a_question_that_is_asked_again_because_its_answer_came_too_late_counts_once(
     tmp_path: Path,
-) -> None:
+):
     answers = k.HoldRequests(
         name="answers", api="OffsetForLeaderEpoch", source=1, target=0, direction="response"
     )
@@ -133,7 +131,7 @@ def test_a_question_that_is_asked_again_because_its_answer_came_too_late_counts_
     assert (results.unknown, results.conforms, results.safe) == (None, True, True)
 
 
-def test_a_consumer_gets_nothing_above_the_high_watermark(tmp_path: Path) -> None:
+def test_a_consumer_gets_nothing_above_the_high_watermark(tmp_path: Path):
     read = k.Read(operation="r", topic="t", partition=0, records=1, timeout_s=2)
     run = played(tmp_path, *ONE_IS_HELD, read, brokers=(0, 1), properties=PATIENT)
     reason, _ = unknown_of(run)
@@ -143,9 +141,7 @@ def test_a_consumer_gets_nothing_above_the_high_watermark(tmp_path: Path) -> Non
     assert ended["error"] in reason
 
 
-def test_a_cluster_that_never_comes_up_leaves_a_sealed_unknown_run_with_its_logs(
-    tmp_path: Path,
-) -> None:
+def test_a_cluster_that_never_comes_up_leaves_a_sealed_unknown_run_with_its_logs(tmp_path: Path):
     run = played(tmp_path, TOPIC, properties={"log.cleanup.policy": "nonsense"})
     reason, results = unknown_of(run)
     assert reason.startswith("the cluster never came up: broker 0 exited with code 1")
@@ -158,9 +154,7 @@ def test_a_cluster_that_never_comes_up_leaves_a_sealed_unknown_run_with_its_logs
     assert [*(run.path / "zookeeper").iterdir()]
 
 
-def test_a_hold_to_which_nothing_came_makes_the_run_unknown_and_its_hits_are_kept(
-    tmp_path: Path,
-) -> None:
+def test_a_hold_to_which_nothing_came_makes_the_run_unknown_and_its_hits_are_kept(tmp_path: Path):
     hold = k.HoldPoint(name="idle", broker=0, point="registered")
     run = played(tmp_path, k.Inject(name="idle", fault=hold), k.Heal(name="idle"))
     reason, _ = unknown_of(run)

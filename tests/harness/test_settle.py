@@ -70,19 +70,17 @@ def failure(tmp_path: Path, *lines: str, leader: int = 0, since: int = 0) -> str
 @pytest.mark.parametrize("died", [DIED_0_10, DIED_0_11, DIED_1_0], ids=["0.10", "0.11", "1.0"])
 def test_the_line_with_which_a_fetcher_thread_died_is_found_in_every_form(
     tmp_path: Path, died: str
-) -> None:
+):
     assert failure(tmp_path, died, "\tat kafka.server.AbstractFetcherThread") == died
 
 
 @pytest.mark.parametrize("died", [DIED_0_10, DIED_0_11, DIED_1_0], ids=["0.10", "0.11", "1.0"])
 @pytest.mark.parametrize("leader", [1, 2, 10])
-def test_a_dead_thread_is_not_charged_to_another_leader(
-    tmp_path: Path, died: str, leader: int
-) -> None:
+def test_a_dead_thread_is_not_charged_to_another_leader(tmp_path: Path, died: str, leader: int):
     assert failure(tmp_path, died, leader=leader) == ""
 
 
-def test_a_leader_of_two_digits_is_not_mistaken_for_one_of_its_digits(tmp_path: Path) -> None:
+def test_a_leader_of_two_digits_is_not_mistaken_for_one_of_its_digits(tmp_path: Path):
     of_ten = [
         DIED_0_11.replace("Thread-0-0", "Thread-0-10"),
         DIED_1_0.replace("leaderId=0", "leaderId=10"),
@@ -98,18 +96,18 @@ def test_a_leader_of_two_digits_is_not_mistaken_for_one_of_its_digits(tmp_path: 
 )
 def test_a_thread_that_starts_after_the_death_clears_it_and_one_before_does_not(
     tmp_path: Path, died: str, starting: str
-) -> None:
+):
     assert failure(tmp_path, died, starting) == ""
     assert failure(tmp_path, starting, died) == died
     assert failure(tmp_path, died, starting, died) == died
 
 
-def test_a_thread_to_another_leader_that_starts_clears_nothing(tmp_path: Path) -> None:
+def test_a_thread_to_another_leader_that_starts_clears_nothing(tmp_path: Path):
     other = STARTING_1_0.replace("leaderId=0", "leaderId=2")
     assert failure(tmp_path, DIED_1_0, other) == DIED_1_0
 
 
-def test_a_failed_partition_counts_until_a_fetcher_is_added_for_it(tmp_path: Path) -> None:
+def test_a_failed_partition_counts_until_a_fetcher_is_added_for_it(tmp_path: Path):
     assert failure(tmp_path, FAILED) == FAILED
     assert failure(tmp_path, FAILED, ADDED) == ""
     assert failure(tmp_path, ADDED, FAILED) == FAILED
@@ -118,23 +116,23 @@ def test_a_failed_partition_counts_until_a_fetcher_is_added_for_it(tmp_path: Pat
 @pytest.mark.parametrize("other", ["t-1", "t-01", "tt-0", "a-t-0", "a.t-0", "t-0-0", "t-0.b-0"])
 def test_another_partition_that_fails_or_is_added_says_nothing_about_this_one(
     tmp_path: Path, other: str
-) -> None:
+):
     assert failure(tmp_path, FAILED.replace("t-0", other)) == ""
     assert failure(tmp_path, FAILED, ADDED.replace("t-0", other)) == FAILED
 
 
-def test_a_fetcher_added_for_several_partitions_clears_each_of_them(tmp_path: Path) -> None:
+def test_a_fetcher_added_for_several_partitions_clears_each_of_them(tmp_path: Path):
     several = ADDED.replace("Map(t-0", "HashMap(a-t-0 -> (offset=1, leaderEpoch=0), t-0")
     assert failure(tmp_path, FAILED, several) == ""
 
 
-def test_lines_from_before_the_process_started_do_not_count(tmp_path: Path) -> None:
+def test_lines_from_before_the_process_started_do_not_count(tmp_path: Path):
     started = len((DIED_1_0 + "\n" + FAILED + "\n").encode())
     assert failure(tmp_path, DIED_1_0, FAILED, since=started) == ""
     assert failure(tmp_path, DIED_1_0, FAILED, DIED_1_0, since=started) == DIED_1_0
 
 
-def test_a_broker_without_a_log_has_no_failed_fetcher(tmp_path: Path) -> None:
+def test_a_broker_without_a_log_has_no_failed_fetcher(tmp_path: Path):
     play = play_on(StandInCluster(folder=tmp_path), tmp_path)
     assert fetcher_failure(play, 1, 0, ABOUT) == ""
 
@@ -149,14 +147,14 @@ def test_a_broker_without_a_log_has_no_failed_fetcher(tmp_path: Path) -> None:
         (["failed", "stalled"], "stalled"),
     ],
 )
-def test_the_worst_state_of_all_partitions_stays(states: list[str], worst: str) -> None:
+def test_the_worst_state_of_all_partitions_stays(states: list[str], worst: str):
     settled = Settled()
     for state in states:
         settled.worsen(state)
     assert settled.state == worst
 
 
-def test_a_reason_names_kind_broker_partition_and_what_was_seen() -> None:
+def test_a_reason_names_kind_broker_partition_and_what_was_seen():
     settled = Settled(bound_s=3.0)
     settled.add("replication-stopped", TopicPartition("t", 4), 1, "its fetcher died")
     reason = {
@@ -182,7 +180,7 @@ def exited(name: str) -> BrokerExited:
 
 def test_a_broker_that_exits_by_itself_while_others_settle_is_looked_at_again(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     looks = iter([exited("broker 0"), True])
 
     def look(_play: Play, _about: TopicPartition, _untold: object, tried: Settled) -> bool:
@@ -205,7 +203,7 @@ def test_a_broker_that_exits_by_itself_while_others_settle_is_looked_at_again(
 
 def test_a_wait_ends_when_the_partition_s_state_is_another_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     play = disks(tmp_path, [(0, 0, ["a"])], [])
     states = iter([SEEN, SEEN, replace(SEEN, isr=(0,))])
     cast(Any, play.cluster).metadata = SimpleNamespace(state=lambda *_: next(states))
@@ -246,14 +244,14 @@ def different(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> dict[s
     return first_difference(play, ABOUT, list(play.cluster.brokers))
 
 
-def test_equal_logs_and_a_single_log_do_not_differ(tmp_path: Path) -> None:
+def test_equal_logs_and_a_single_log_do_not_differ(tmp_path: Path):
     log = [(0, 0, ["a"]), (1, 1, ["b", "c"])]
     assert different(tmp_path / "three", log, log, log) is None
     assert different(tmp_path / "one", log) is None
     assert different(tmp_path / "empty", [], []) is None
 
 
-def test_the_first_batch_in_which_two_logs_differ_is_named(tmp_path: Path) -> None:
+def test_the_first_batch_in_which_two_logs_differ_is_named(tmp_path: Path):
     seen = different(
         tmp_path,
         [(0, 0, ["a"]), (1, 0, ["b"]), (2, 2, ["d"])],
@@ -266,7 +264,7 @@ def test_the_first_batch_in_which_two_logs_differ_is_named(tmp_path: Path) -> No
     assert (mine[:3], theirs[:3]) == ((1, 1, 0), (1, 1, 1))
 
 
-def test_equal_offsets_and_epochs_with_other_bytes_differ(tmp_path: Path) -> None:
+def test_equal_offsets_and_epochs_with_other_bytes_differ(tmp_path: Path):
     seen = different(tmp_path, [(0, 0, ["a"])], [(0, 0, ["b"])])
     assert seen is not None
     mine, theirs = seen["batches"]
@@ -274,12 +272,12 @@ def test_equal_offsets_and_epochs_with_other_bytes_differ(tmp_path: Path) -> Non
     assert mine != theirs
 
 
-def test_a_log_that_only_ends_earlier_differs_by_its_length(tmp_path: Path) -> None:
+def test_a_log_that_only_ends_earlier_differs_by_its_length(tmp_path: Path):
     seen = different(tmp_path, [(0, 0, ["a"]), (1, 0, ["b"])], [(0, 0, ["a"])])
     assert seen == {"brokers": [0, 1], "lengths": [2, 1]}
 
 
-def test_what_others_write_behind_the_shortest_log_is_no_difference(tmp_path: Path) -> None:
+def test_what_others_write_behind_the_shortest_log_is_no_difference(tmp_path: Path):
     longer = [(0, 0, ["a"]), (1, 0, ["b"])]
     play = disks(tmp_path / "growing", longer, longer[:1])
     parted = disks(tmp_path / "parted", longer, [(0, 0, ["c"])])
@@ -293,7 +291,7 @@ def test_what_others_write_behind_the_shortest_log_is_no_difference(tmp_path: Pa
 @pytest.mark.parametrize("is_open", [False, True])
 def test_a_log_that_ends_behind_the_probe_is_replicated_where_others_may_write(
     is_open: bool, tmp_path: Path
-) -> None:
+):
     log = [(0, 0, ["probe"]), (1, 0, ["mine"])]
     play = disks(tmp_path, log, log)
     play.cluster.has_given_addresses = is_open  # type: ignore[misc]
@@ -309,7 +307,7 @@ def test_a_log_that_ends_behind_the_probe_is_replicated_where_others_may_write(
 
 def test_a_log_that_ends_there_by_chance_and_is_truncated_then_does_not_differ(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """As on 2.8.0, where a diverging follower counts for the high watermark (KAFKA-13141)."""
     leaders = [(0, 0, ["a"]), (1, 2, ["b"]), (2, 2, ["probe"])]
     play = disks(tmp_path, leaders, [(0, 0, ["a"]), (1, 1, ["c"]), (2, 1, ["d"])])
@@ -328,7 +326,7 @@ def test_a_log_that_ends_there_by_chance_and_is_truncated_then_does_not_differ(
 
 def test_a_log_that_stays_different_is_named_after_its_follower_has_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     play = disks(tmp_path, [(0, 0, ["a"])], [(0, 0, ["b"])])
     asked = []
     monkeypatch.setattr(fetching, "await_fetches", lambda *what, **_: asked.append(what[1:]))
@@ -372,7 +370,7 @@ def observed(run: RunDirectory, kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.cluster
-def test_replicas_that_are_in_sync_converge_and_the_probe_tells(play: Play) -> None:
+def test_replicas_that_are_in_sync_converge_and_the_probe_tells(play: Play):
     CreateTopic(topic="good", assignment=((0, 1),)).perform(play)
     settled = settle(play, [TopicPartition("good", 0)], bound_s=20)
     assert (settled.state, settled.reasons) == ("converged", [])
@@ -392,7 +390,7 @@ def test_replicas_that_are_in_sync_converge_and_the_probe_tells(play: Play) -> N
 )
 def test_a_topic_that_takes_no_record_has_not_stopped_to_replicate(
     play: Play, configuration: tuple[tuple[str, str], ...], error: int
-) -> None:
+):
     topic = f"small-{error}"
     CreateTopic(topic=topic, assignment=((0, 1),), configuration=configuration).perform(play)
     settled = settle(play, [TopicPartition(topic, 0)], bound_s=20)
@@ -401,7 +399,7 @@ def test_a_topic_that_takes_no_record_has_not_stopped_to_replicate(
 
 
 @pytest.mark.cluster
-def test_a_topic_that_wants_more_replicas_than_it_has_converges(play: Play) -> None:
+def test_a_topic_that_wants_more_replicas_than_it_has_converges(play: Play):
     CreateTopic(topic="short", assignment=((0, 1),)).perform(play)
     wanted = ConfigureTopic(topic="short", configuration=(("min.insync.replicas", "3"),))
     Inject(name="wants-3", fault=wanted).perform(play)
@@ -416,7 +414,7 @@ def test_a_topic_that_wants_more_replicas_than_it_has_converges(play: Play) -> N
 
 
 @pytest.mark.cluster
-def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Play) -> None:
+def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Play):
     topic_partition = TopicPartition("held", 0)
     CreateTopic(topic="held", assignment=((0, 1),)).perform(play)
     links = play.cluster.links
@@ -452,9 +450,7 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
 
 
 @pytest.mark.cluster
-def test_a_follower_that_is_only_slow_has_not_stopped(
-    play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_follower_that_is_only_slow_has_not_stopped(play: Play, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("kchaos.harness.gates.probe._PROBE_S", 0.5)
     topic_partition = TopicPartition("slow", 0)
     CreateTopic(topic="slow", assignment=((0, 1),)).perform(play)
@@ -495,7 +491,7 @@ def test_a_follower_that_is_only_slow_has_not_stopped(
 @pytest.mark.cluster
 def test_a_partition_whose_only_replica_was_killed_is_offline_while_the_controller_works(
     play: Play,
-) -> None:
+):
     topic_partition = TopicPartition("lonely", 0)
     CreateTopic(topic="lonely", assignment=((1,),)).perform(play)
     play.cluster.brokers[1].kill()
@@ -518,9 +514,7 @@ def test_a_partition_whose_only_replica_was_killed_is_offline_while_the_controll
 
 
 @pytest.mark.cluster
-def test_what_a_former_leader_answers_is_no_finding(
-    play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_former_leader_answers_is_no_finding(play: Play, monkeypatch: pytest.MonkeyPatch):
     topic_partition = TopicPartition("moved", 0)
     CreateTopic(topic="moved", assignment=((0, 1),)).perform(play)
     seen: list[dict[str, Any]] = []
@@ -543,7 +537,7 @@ def test_what_a_former_leader_answers_is_no_finding(
 
 
 @pytest.mark.cluster
-def test_a_broker_whose_session_has_ended_is_awaited(play: Play) -> None:
+def test_a_broker_whose_session_has_ended_is_awaited(play: Play):
     topic_partition = TopicPartition("expired", 0)
     CreateTopic(topic="expired", assignment=((1, 0),)).perform(play)
     Inject(name="e", fault=ExpireSession(broker=1, await_return=False)).perform(play)
@@ -559,7 +553,7 @@ def test_a_broker_whose_session_has_ended_is_awaited(play: Play) -> None:
 @pytest.mark.cluster
 def test_a_partition_that_moves_while_others_settle_is_settled_again(
     play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     topic_partition = TopicPartition("late", 0)
     CreateTopic(topic="late", assignment=((0, 1),)).perform(play)
     answers = iter([False, True])

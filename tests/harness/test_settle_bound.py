@@ -18,7 +18,7 @@ QUICK = {
 }
 
 
-def test_the_bound_outlasts_the_longest_time_out_of_any_broker() -> None:
+def test_the_bound_outlasts_the_longest_time_out_of_any_broker():
     slow = QUICK | {"controller.socket.timeout.ms": "40000"}
     bound = settle_bound([QUICK, slow])
     assert (bound.seconds, bound.needed_s) == (60, 60)
@@ -26,18 +26,18 @@ def test_the_bound_outlasts_the_longest_time_out_of_any_broker() -> None:
 
 
 @pytest.mark.parametrize("name", list(QUICK))
-def test_every_time_out_counts_and_so_does_kafka_s_default_of_it(name: str) -> None:
+def test_every_time_out_counts_and_so_does_kafka_s_default_of_it(name: str):
     others = {key: value for key, value in QUICK.items() if key != name}
     assert settle_bound([others]).seconds > settle_bound([QUICK]).seconds
     assert settle_bound([others | {name: "80000"}]).seconds == 120
 
 
-def test_with_short_time_outs_there_is_a_least_bound() -> None:
+def test_with_short_time_outs_there_is_a_least_bound():
     bound = settle_bound([QUICK])
     assert (bound.seconds, bound.source[:18]) == (20, "the least there is")
 
 
-def test_a_bound_that_was_set_says_what_the_time_outs_need() -> None:
+def test_a_bound_that_was_set_says_what_the_time_outs_need():
     bound = settle_bound([{}], 5)
     assert (bound.seconds, bound.needed_s) == (5, 45)
     assert bound.source == "set for this run; its brokers' time-outs need 45 s"
@@ -56,7 +56,7 @@ def test_a_bound_that_was_set_says_what_the_time_outs_need() -> None:
 )
 def test_every_command_that_plays_takes_a_bound_and_refuses_nonsense(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     for seconds in ("0", "-3", "nan", "inf", "soon"):
         assert run([*command, f"--settle-bound={seconds}"]) == 64, seconds
         assert "--settle-bound" in capsys.readouterr().err, seconds
@@ -64,7 +64,7 @@ def test_every_command_that_plays_takes_a_bound_and_refuses_nonsense(
 
 def test_a_bound_that_was_set_reaches_the_scenario_and_the_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     taken: list[RunOptions] = []
 
     def play(_scenario: Any, *, options: RunOptions, **_said: Any) -> None:

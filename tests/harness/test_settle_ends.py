@@ -91,7 +91,7 @@ def kinds(settled: Settled) -> list[tuple[str, str]]:
 
 def test_without_a_controller_for_the_bound_nobody_decides(
     play: Play, metadata: Metadata, at_rest: list[TopicPartition]
-) -> None:
+):
     metadata.leads = None
 
     settled = settle(play, bound_s=BOUND_S)
@@ -102,7 +102,7 @@ def test_without_a_controller_for_the_bound_nobody_decides(
 
 def test_a_controller_that_gives_no_topic_a_leader_does_not_decide(
     play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def never(*_: Any, **__: Any) -> None:
         raise AwaitTimeout(waited_for="a leader", last_seen="none", remedy="", timeout_s=20)
 
@@ -114,7 +114,7 @@ def test_a_controller_that_gives_no_topic_a_leader_does_not_decide(
 
 def test_a_topic_that_stays_though_its_replicas_live_is_a_reason_and_is_not_probed(
     play: Play, metadata: Metadata, at_rest: list[TopicPartition]
-) -> None:
+):
     metadata.deleting = {"t"}
 
     settled = settle(play, bound_s=BOUND_S)
@@ -125,7 +125,7 @@ def test_a_topic_that_stays_though_its_replicas_live_is_a_reason_and_is_not_prob
 
 def test_a_topic_of_which_a_replica_does_not_live_may_stay(
     play: Play, metadata: Metadata, at_rest: list[TopicPartition]
-) -> None:
+):
     metadata.deleting, metadata.alive = {"t"}, frozenset({0})
 
     assert kinds(settle(play, bound_s=BOUND_S)) == []
@@ -133,7 +133,7 @@ def test_a_topic_of_which_a_replica_does_not_live_may_stay(
 
 def test_a_reassignment_that_goes_on_while_all_is_at_rest_is_a_reason(
     play: Play, metadata: Metadata, at_rest: list[TopicPartition]
-) -> None:
+):
     metadata.moving = frozenset({T0})
 
     settled = settle(play, bound_s=BOUND_S)
@@ -143,7 +143,7 @@ def test_a_reassignment_that_goes_on_while_all_is_at_rest_is_a_reason(
 
 def test_what_ends_in_time_is_no_reason(
     play: Play, metadata: Metadata, at_rest: list[TopicPartition]
-) -> None:
+):
     settled = settle(play, bound_s=BOUND_S)
 
     assert (settled.state, kinds(settled), at_rest) == ("converged", [], [T0])
@@ -151,7 +151,7 @@ def test_what_ends_in_time_is_no_reason(
 
 def test_a_topic_that_is_deleted_while_others_settle_has_settled_for_good(
     play: Play, metadata: Metadata, at_rest: list[TopicPartition]
-) -> None:
+):
     settled = settle(play, bound_s=BOUND_S)
     metadata.there = []
 
@@ -182,15 +182,11 @@ def play_of(folder: Path, metadata: Metadata) -> Play:
 
 @pytest.mark.parametrize("there", range(6))
 @pytest.mark.parametrize("deleting", range(4))
-def test_a_topic_that_somebody_deletes_needs_no_settling(
-    tmp_path: Path, there: int, deleting: int
-) -> None:
+def test_a_topic_that_somebody_deletes_needs_no_settling(tmp_path: Path, there: int, deleting: int):
     settled = settle(play_of(tmp_path, Deletion(there, deleting)), bound_s=60)
     assert (settled.state, kinds(settled)) == ("converged", [])
 
 
-def test_a_deletion_that_begins_while_others_settle_and_does_not_end_is_named_once(
-    tmp_path: Path,
-) -> None:
+def test_a_deletion_that_begins_while_others_settle_and_does_not_end_is_named_once(tmp_path: Path):
     settled = settle(play_of(tmp_path, Deletion(5, 10**6)), bound_s=BOUND_S)
     assert (settled.state, kinds(settled)) == ("stalled", [("deletion-does-not-end", "t")])

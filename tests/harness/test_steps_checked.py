@@ -72,7 +72,7 @@ def scenario(*steps: Step) -> Scenario:
 )
 def test_a_step_that_no_cluster_could_take_is_refused_with_its_place(
     steps: list[Step], said: str, tmp_path: Path
-) -> None:
+):
     with pytest.raises(ScenarioError, match=said):
         play(scenario(*steps), options=RunOptions(runs_directory=tmp_path / "runs"), say=print)
     assert [*tmp_path.iterdir()] == []
@@ -85,7 +85,7 @@ def test_what_is_healed_may_be_injected_again_and_what_may_be_impossible_is_left
     check_steps(scenario(TOPIC, NOBODY, HOLD, Heal(name="fetches"), HOLD, BOUNCE, BOUNCE, possible))
 
 
-def test_what_was_injected_only_if_possible_may_be_healed() -> None:
+def test_what_was_injected_only_if_possible_may_be_healed():
     check_steps(scenario(TOPIC, IfPossible(do=HOLD), Heal(name="fetches")))
 
 
@@ -108,7 +108,7 @@ def test_what_was_injected_only_if_possible_may_be_healed() -> None:
 )
 def test_a_witness_that_no_run_could_have_is_refused_before_one_is_played(
     witness: object, said: str, tmp_path: Path
-) -> None:
+):
     expectation = {"safe": False, "findings": [], "witness": [witness]}
     made = replace(scenario(TOPIC), expectation=expectation)
     with pytest.raises(ScenarioError, match=rf"expectation: witness\[0\]: .*{said}"):
@@ -116,7 +116,7 @@ def test_a_witness_that_no_run_could_have_is_refused_before_one_is_played(
     assert [*tmp_path.iterdir()] == []
 
 
-def test_an_expectation_of_the_catalogue_needs_a_witness_that_there_can_be() -> None:
+def test_an_expectation_of_the_catalogue_needs_a_witness_that_there_can_be():
     with pytest.raises(ValueError, match="needs a witness"):
         Expectation(safe=False, findings=(("divergence", (0, 1), 0, 0),))
     with pytest.raises(ValueError, match="needs a witness"):
@@ -130,7 +130,7 @@ def kraft_scenario(*steps: Step) -> Scenario:
     return Scenario(entry="e", case="", release="4.1.2", cluster=cluster, steps=steps)
 
 
-def test_a_fault_of_the_other_mode_is_refused_and_names_its_counterpart() -> None:
+def test_a_fault_of_the_other_mode_is_refused_and_names_its_counterpart():
     expire = Inject(name="expire", fault=ExpireSession(broker=0))
     fence = Inject(name="fence", fault=FenceBroker(broker=0))
 
@@ -142,7 +142,7 @@ def test_a_fault_of_the_other_mode_is_refused_and_names_its_counterpart() -> Non
     check_modes(scenario(expire), OWN)
 
 
-def test_no_entry_is_refused_on_the_releases_that_it_speaks_of() -> None:
+def test_no_entry_is_refused_on_the_releases_that_it_speaks_of():
     for entry in CATALOGUE.values():
         for case, release in entry.expectations:
             drawn = scenario_of_cell((entry.name, case, release))
@@ -150,7 +150,7 @@ def test_no_entry_is_refused_on_the_releases_that_it_speaks_of() -> None:
             check_modes(drawn, {kafka: kafka for kafka in drawn.cluster.kafkas})
 
 
-def test_a_fault_may_mean_a_controller_of_a_kraft_cluster() -> None:
+def test_a_fault_may_mean_a_controller_of_a_kraft_cluster():
     check_steps(kraft_scenario(Inject(name="kill", fault=KillBroker(broker=100))))
     with pytest.raises(ScenarioError, match="the cluster has no broker 101"):
         check_steps(kraft_scenario(Inject(name="kill", fault=KillBroker(broker=101))))

@@ -28,7 +28,7 @@ EARLIEST, EARLIEST_LOCAL, LATEST_TIERED = "-2", "-4", "-5"
 @pytest.mark.parametrize("release", ["3.9.1"])
 def test_a_partition_moves_to_another_broker_which_then_says_where_its_log_begins(
     release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
-) -> None:
+):
     cluster = release_cluster(release)
     topic = Topic(cluster, "moved", [0])
     topic.produce(0, b"first", acks=-1)
@@ -49,7 +49,7 @@ def test_a_partition_moves_to_another_broker_which_then_says_where_its_log_begin
 @pytest.mark.parametrize("release", ["2.1.1"])
 def test_a_client_reads_and_writes_at_the_broker_that_another_one_names(
     release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
-) -> None:
+):
     cluster = release_cluster(release)
     topic = Topic(cluster, "named", [0, 1])
     play = play_on(cluster, tmp_path)
@@ -67,7 +67,7 @@ def test_a_client_reads_and_writes_at_the_broker_that_another_one_names(
 @pytest.mark.parametrize("release", ["3.9.1"])
 def test_an_answer_is_awaited_and_that_the_high_watermark_stays_and_a_logger_says_more(
     release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
-) -> None:
+):
     cluster = release_cluster(release)
     Topic(cluster, "kept", [0, 1])
     play = play_on(cluster, tmp_path)
@@ -107,7 +107,7 @@ def test_an_answer_is_awaited_and_that_the_high_watermark_stays_and_a_logger_say
 @pytest.mark.parametrize("release", ["3.9.1"])
 def test_a_reader_at_an_offset_of_the_leaders_epoch_gets_the_record_there_in_each_way(
     release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
-) -> None:
+):
     cluster = release_cluster(release)
     topic = Topic(cluster, "asked", [0, 1])
     topic.produce(0, b"first", acks=-1)
@@ -149,7 +149,7 @@ def test_a_reader_at_an_offset_of_the_leaders_epoch_gets_the_record_there_in_eac
 @pytest.mark.parametrize("release", ["3.9.1"])
 def test_records_are_gone_below_the_offset_and_then_the_topic_from_all_disks(
     release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
-) -> None:
+):
     cluster = release_cluster(release)
     topic = Topic(cluster, "deleted", [0, 1])
     for value in (b"first", b"second"):

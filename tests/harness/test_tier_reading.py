@@ -26,7 +26,7 @@ BEYOND = Fetched(error_code=0, high_watermark=3, records=())
 )
 def test_a_fetch_that_brings_nothing_below_the_high_watermark_is_asked_again(
     answers: tuple[Fetched, ...], asked: int, empty: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     to_come: Iterator[Fetched] = iter(answers)
     given: list[Fetched] = []
 

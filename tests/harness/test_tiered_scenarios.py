@@ -88,24 +88,24 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("made", "why"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_tiered_is_refused_with_the_reason(made: Scenario, why: str) -> None:
+def test_what_cannot_be_tiered_is_refused_with_the_reason(made: Scenario, why: str):
     with pytest.raises(ScenarioError, match=why):
         check_settings(made, {broker.kafka: broker.kafka for broker in made.cluster.brokers})
 
 
-def test_a_tiered_topic_on_a_tiered_cluster_is_taken() -> None:
+def test_a_tiered_topic_on_a_tiered_cluster_is_taken():
     check_settings(scenario(created(*REMOTE)), {"3.9.1": "3.9.1"})
 
 
 def test_a_missing_test_jar_is_named_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
     with pytest.raises(MachineError, match=r"kafka-storage:3\.9\.1:test is not in the cache"):
         tiered.tiered_storage_jar(release_of("3.9.1"), offline=True)
 
 
-def test_the_kafka_of_an_image_cannot_be_tiered() -> None:
+def test_the_kafka_of_an_image_cannot_be_tiered():
     distribution = Distribution(release="3.9.1", class_path=(), source="image:apache/kafka:3.9.1")
     with pytest.raises(ReleaseError, match="its class path is its own"):
         tiered.with_tiered_storage(distribution)
@@ -117,7 +117,7 @@ def at_link(spec: ClusterSpec, *ports: int) -> Mapping[str, tuple[str, str]]:
     return tiered.listeners_with_tiering(spec, place, known)
 
 
-def test_an_untiered_cluster_has_no_setting_of_tiering(tmp_path: Path) -> None:
+def test_an_untiered_cluster_has_no_setting_of_tiering(tmp_path: Path):
     spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),))
     assert tiered.properties_of_tiering(spec, tmp_path, at_link(spec, 9091, 9093)) == {}
     assert "METADATA" not in at_link(spec, 9091, 9093)
@@ -125,7 +125,7 @@ def test_an_untiered_cluster_has_no_setting_of_tiering(tmp_path: Path) -> None:
 
 def test_brokers_that_do_not_reach_each_other_as_clients_do_have_a_listener_for_metadata(
     tmp_path: Path,
-) -> None:
+):
     spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),), tiered=True)
     alone, apart = at_link(spec, 9091), at_link(spec, 9091, 9093)
     named = "remote.log.metadata.manager.listener.name"
@@ -143,11 +143,11 @@ def test_brokers_that_do_not_reach_each_other_as_clients_do_have_a_listener_for_
     ],
     ids=lambda step: type(step).__name__,
 )
-def test_steps_about_tiers_are_read_back_as_they_were(step: Step) -> None:
+def test_steps_about_tiers_are_read_back_as_they_were(step: Step):
     assert step_from_json(step_to_json(step)) == step
 
 
-def test_without_tiering_only_what_is_about_the_remote_tier_is_left_out() -> None:
+def test_without_tiering_only_what_is_about_the_remote_tier_is_left_out():
     kept = Tell(text="kept")
     steps = (
         created(*REMOTE, ("segment.bytes", "168"), ("local.retention.bytes", "84")),
@@ -162,7 +162,7 @@ def test_without_tiering_only_what_is_about_the_remote_tier_is_left_out() -> Non
     assert list(without_tiering(steps)) == [created(("segment.bytes", "168")), kept]
 
 
-def test_of_the_cases_those_that_a_release_can_show_are_played_and_the_others_are_named() -> None:
+def test_of_the_cases_those_that_a_release_can_show_are_played_and_the_others_are_named():
     said: list[str] = []
     assert cases_shown(entry_named("KIP-405-4"), "3.6.2", said.append) == ["never-uploaded"]
     assert cases_shown(entry_named("KIP-405-4"), "3.9.1", said.append) == ["uploaded"]
@@ -172,7 +172,7 @@ def test_of_the_cases_those_that_a_release_can_show_are_played_and_the_others_ar
     ]
 
 
-def test_where_a_release_can_show_no_case_all_are_tried_so_that_it_says_why() -> None:
+def test_where_a_release_can_show_no_case_all_are_tried_so_that_it_says_why():
     entry = replace(entry_named("KIP-405-4"), cannot_show=lambda case, release: "never")
     assert cases_shown(entry, "3.9.1", print) == list(entry.cases)
 
@@ -186,6 +186,6 @@ def test_where_a_release_can_show_no_case_all_are_tried_so_that_it_says_why() ->
 )
 def test_a_case_that_a_release_cannot_show_says_which_can(
     name: str, case: str, release: str, why: str
-) -> None:
+):
     with pytest.raises(UsageError, match=why):
         scenario_of(CATALOGUE[name], case, release)

@@ -38,11 +38,11 @@ def _a_controller_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_QUIET_S", 0.0)
 
 
-def test_a_broker_that_got_a_leader_and_isr_is_told() -> None:
+def test_a_broker_that_got_a_leader_and_isr_is_told():
     assert uninitialised(play_of([TOLD_0, TOLD_1]), [0, 1]) == {}
 
 
-def test_a_broker_that_got_none_is_not_and_what_it_got_is_said() -> None:
+def test_a_broker_that_got_none_is_not_and_what_it_got_is_said():
     records = [TOLD_0, record(ApiKey.UPDATE_METADATA, 1)]
     assert uninitialised(play_of(records), [0, 1]) == {
         1: "broker 1 is registered with czxid 41, and its process got no LeaderAndIsr and 1 "
@@ -59,11 +59,11 @@ def test_a_broker_that_got_none_is_not_and_what_it_got_is_said() -> None:
         record(ApiKey.STOP_REPLICA, 1),
     ],
 )
-def test_what_did_not_reach_it_or_is_something_else_does_not_count(other: SimpleNamespace) -> None:
+def test_what_did_not_reach_it_or_is_something_else_does_not_count(other: SimpleNamespace):
     assert list(uninitialised(play_of([TOLD_0, other]), [0, 1])) == [1]
 
 
-def test_what_an_earlier_process_of_it_got_does_not_count() -> None:
+def test_what_an_earlier_process_of_it_got_does_not_count():
     records = [TOLD_0, TOLD_1, TOLD_0]
     assert list(uninitialised(play_of(records, started={1: 2}), [0, 1])) == [1]
     assert uninitialised(play_of([*records, TOLD_1], started={1: 2}), [0, 1]) == {}
@@ -71,7 +71,7 @@ def test_what_an_earlier_process_of_it_got_does_not_count() -> None:
 
 def test_a_controller_that_tells_it_while_it_is_awaited_has_told_it(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     play = play_of([TOLD_0])
 
     def tells(_play: Play) -> str:
@@ -82,13 +82,13 @@ def test_a_controller_that_tells_it_while_it_is_awaited_has_told_it(
     assert uninitialised(play, [0, 1]) == {}
 
 
-def test_what_a_broker_was_told_is_known_however_many_fetches_came_after_it() -> None:
+def test_what_a_broker_was_told_is_known_however_many_fetches_came_after_it():
     play = play_of([TOLD_0, TOLD_1, *[record(ApiKey.FETCH, 0, source=1, detail=None)] * 9])
     cast(Any, play.cluster).links.most_of_an_api = 3
     assert uninitialised(play, [0, 1]) == {}
 
 
-def test_without_links_nobody_can_say() -> None:
+def test_without_links_nobody_can_say():
     play = play_of([])
     cast(Any, play.cluster).links = None
     assert uninitialised(play, [0, 1]) == {}

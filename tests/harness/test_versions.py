@@ -21,7 +21,7 @@ def known(release: str, *, read_at: str | None, played: bool, is_cached: bool = 
     )
 
 
-def test_each_release_line_says_which_of_its_releases_are_known_how_well() -> None:
+def test_each_release_line_says_which_of_its_releases_are_known_how_well():
     lines = version_lines(
         [
             known("0.10.2.1", read_at=None, played=False),
@@ -39,7 +39,7 @@ def test_each_release_line_says_which_of_its_releases_are_known_how_well() -> No
 
 def test_every_release_line_from_0_10_2_to_4_4_is_shown_in_80_columns(
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     assert run(["versions"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
@@ -47,7 +47,7 @@ def test_every_release_line_from_0_10_2_to_4_4_is_shown_in_80_columns(
     assert (names[0], names[1], names[-1], len(names)) == ("0.10.2", "0.11.0", "4.4", 28)
 
 
-def test_as_json_every_release_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_as_json_every_release_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]):
     assert run(["versions", "--json"]) == 0
     shown = {
         line["release"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())
@@ -68,7 +68,7 @@ def test_as_json_every_release_has_a_line_of_its_own(capsys: pytest.CaptureFixtu
 
 def test_two_releases_differ_by_the_rules_that_only_one_of_them_has(
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     assert run(["versions", "--from", "2.8.2", "--to", "3.9.1"]) == 0
     out = capsys.readouterr().out
     gained, lost = out.split("2.8.2 has, and 3.9.1 has not:")
@@ -87,7 +87,7 @@ def test_two_releases_differ_by_the_rules_that_only_one_of_them_has(
 
 def test_a_fix_that_a_newer_release_lacks_is_told_apart_from_what_went_with_zookeeper(
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     assert run(["versions", "--from", "3.9.1", "--to", "4.0.0"]) == 0
     lost = " ".join(capsys.readouterr().out.split()).split("3.9.1 has, and 4.0.0 has not: ")[1]
     fixes, gone = lost.split("and what is about ZooKeeper's controller: ")
@@ -107,7 +107,7 @@ def test_a_fix_that_a_newer_release_lacks_is_told_apart_from_what_went_with_zook
 
 def test_notes_of_what_lies_between_two_releases_name_their_source(
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     assert run(["versions", "--from", "2.4.1", "--to", "2.5.0", "--json"]) == 0
     objects = map(json.loads, capsys.readouterr().out.splitlines())
     (note,) = [each for each in objects if "note" in each]
@@ -121,6 +121,6 @@ def test_notes_of_what_lies_between_two_releases_name_their_source(
 )
 def test_releases_that_cannot_be_compared_are_refused(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert run(["versions", *arguments]) == 64
     assert said in capsys.readouterr().err

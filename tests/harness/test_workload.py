@@ -35,7 +35,7 @@ def scenario(*, client_links: bool) -> Scenario:
     )
 
 
-def test_a_command_finds_the_brokers_and_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
+def test_a_command_finds_the_brokers_and_goes_on_until_it_is_stopped(tmp_path: Path):
     file = tmp_path / "servers"
     program = (
         f"import os, time; open({str(file)!r}, 'w').write("
@@ -56,7 +56,7 @@ def test_a_command_finds_the_brokers_and_goes_on_until_it_is_stopped(tmp_path: P
     assert told["clients"][0]["exit_code"] != 0
 
 
-def test_a_command_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_command_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path):
     workload = started(tmp_path, "import sys; print('no brokers'); sys.exit(3)")
     await_until(
         lambda: workload.child.exit_code is not None,
@@ -68,19 +68,19 @@ def test_a_command_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Pat
         workload.stop()
 
 
-def test_a_program_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+def test_a_program_that_is_not_there_is_said_to_be_missing(tmp_path: Path):
     with pytest.raises(ScenarioError, match="/no/such/program cannot be run"):
         start_workload("mine", ("/no/such/program",), SERVERS, tmp_path)
 
 
-def test_a_file_that_runs_commands_is_played_only_after_somebody_looked(tmp_path: Path) -> None:
+def test_a_file_that_runs_commands_is_played_only_after_somebody_looked(tmp_path: Path):
     with pytest.raises(UsageError, match=r"step 0: \./my_test\.sh 'a b'.*--trust"):
         require_trust(scenario(client_links=True), tmp_path / "mine.json")
     given = Scenario.from_json(scenario(client_links=True).to_json())
     assert given == scenario(client_links=True)
 
 
-def test_no_step_of_a_file_hides_a_command_two_levels_deep() -> None:
+def test_no_step_of_a_file_hides_a_command_two_levels_deep():
     data = scenario(client_links=True).to_json()
     (hidden,) = data["steps"]
     data["steps"] = [{"step": "IfPossible", "do": {"step": "IfPossible", "do": hidden}}]
@@ -94,7 +94,7 @@ def test_no_step_of_a_file_hides_a_command_two_levels_deep() -> None:
 @pytest.mark.parametrize("command", [(), ("",), (" ", "x")])
 def test_a_command_without_a_program_is_refused_also_where_it_may_be_impossible(
     command: tuple[str, ...],
-) -> None:
+):
     step = StartWorkload(command=command)
     for steps in ((step,), (IfPossible(do=step),)):
         with pytest.raises(ScenarioError, match=r"step 0 .*the command names no program"):
@@ -106,13 +106,13 @@ def test_a_command_without_a_program_is_refused_also_where_it_may_be_impossible(
     [StartWorkload(command=(sys.executable,)), StartClients(topic="t", partitions=1)],
     ids=["command", "clients"],
 )
-def test_clients_that_nobody_sees_are_refused_also_where_they_may_be_impossible(step: Step) -> None:
+def test_clients_that_nobody_sees_are_refused_also_where_they_may_be_impossible(step: Step):
     for steps in ((step,), (IfPossible(do=step),)):
         check_steps(replace(scenario(client_links=True), steps=steps))
         with pytest.raises(ScenarioError, match=r"step 0 .*client_links=True"):
             check_steps(replace(scenario(client_links=False), steps=steps))
 
 
-def test_a_program_that_is_not_there_any_more_is_refused_before_a_cluster_starts() -> None:
+def test_a_program_that_is_not_there_any_more_is_refused_before_a_cluster_starts():
     with pytest.raises(ScenarioError, match=r"step 0 .*: there is no program \./my_test\.sh"):
         check_steps(scenario(client_links=True))

@@ -35,7 +35,7 @@ MOVED = (
 )
 
 
-def test_a_class_that_only_moved_is_unchanged() -> None:
+def test_a_class_that_only_moved_is_unchanged():
     assert changed(methods(PARTITION), methods(MOVED)) == {}
 
 
@@ -50,7 +50,7 @@ def test_a_class_that_is_no_longer_nested_is_unchanged_and_what_a_compiler_made_
     assert changed(methods(PARTITION), methods(with_setter)) == {}
 
 
-def test_a_method_with_another_call_constant_or_lambda_is_named_with_its_rules() -> None:
+def test_a_method_with_another_call_constant_or_lambda_is_named_with_its_rules():
     for old, new in (
         (".eligible:()Z", ".live:()Z"),
         ("       7: iconst_1", "       7: iconst_0"),
@@ -65,7 +65,7 @@ def test_a_method_with_another_call_constant_or_lambda_is_named_with_its_rules()
 
 def test_versions_of_requests_are_read_from_the_jar_and_a_missing_release_ends_with_2(
     tmp_path: Path, capsys
-) -> None:
+):
     jar = tmp_path / "org/apache/kafka/kafka-clients/4.4.0/kafka-clients-4.4.0.jar"
     jar.parent.mkdir(parents=True)
     with zipfile.ZipFile(jar, "w") as archive:

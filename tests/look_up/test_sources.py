@@ -44,18 +44,18 @@ def rule(name: str) -> Rule:
     return Rule(name=name, since=("3.8.0",), source="kafka.Cache, 3.8.0", meaning="It does.")
 
 
-def test_a_probe_looks_in_the_method_that_it_names_only(rules: tuple[Rule, ...]) -> None:
+def test_a_probe_looks_in_the_method_that_it_names_only(rules: tuple[Rule, ...]):
     assert find(PROBES["asks"], {OLD: SCALA}) is None
     asking = SCALA.replace("    a\n", "    a.epoch\n")
     assert find(PROBES["asks"], {OLD: asking}) == SourceLine(path=OLD, line=4)
 
 
-def test_a_class_is_found_where_it_moved_to(rules: tuple[Rule, ...]) -> None:
+def test_a_class_is_found_where_it_moved_to(rules: tuple[Rule, ...]):
     java = "class Cache {\n    int ask(int a) {\n        return epoch;\n    }\n}\n"
     assert find(PROBES["asks"], {NEW: java}) == SourceLine(path=NEW, line=3)
 
 
-def test_what_must_be_absent_is_absent_from_a_file_that_exists(rules: tuple[Rule, ...]) -> None:
+def test_what_must_be_absent_is_absent_from_a_file_that_exists(rules: tuple[Rule, ...]):
     assert find(PROBES["does not exit"], {OLD: SCALA}) == SourceLine(path=OLD, line=1)
     assert find(PROBES["does not exit"], {OLD: SCALA + "exit"}) is None
     assert find(PROBES["does not exit"], {}) is None
@@ -66,12 +66,12 @@ def test_what_must_be_absent_is_absent_from_a_file_that_exists(rules: tuple[Rule
 )
 def test_a_probe_that_looks_nowhere_or_for_nothing_is_refused(
     rules: tuple[Rule, ...], damage: dict[str, str]
-) -> None:
+):
     with pytest.raises(ModelError, match="Probe"):
         Probe(**{**ASKS, **damage})
 
 
-def test_a_probe_that_cannot_be_read_is_named(rules: tuple[Rule, ...]) -> None:
+def test_a_probe_that_cannot_be_read_is_named(rules: tuple[Rule, ...]):
     with pytest.raises(ModelError, match=r"the probe 'epoch\(' cannot be read"):
         find((Probe(**{**ASKS, "present": "epoch("}),), {OLD: SCALA})
 
@@ -84,7 +84,7 @@ def _git(folder: Path, *arguments: str) -> None:
 @pytest.mark.needs("git")
 def test_a_tag_is_read_from_git_and_what_has_none_from_the_source_jars(
     tmp_path: Path, rules: tuple[Rule, ...]
-) -> None:
+):
     clone = tmp_path / "clone"
     (clone / OLD).parent.mkdir(parents=True)
     (clone / OLD).write_text(SCALA)
@@ -104,9 +104,7 @@ def test_a_tag_is_read_from_git_and_what_has_none_from_the_source_jars(
 
 
 @pytest.mark.needs("git")
-def test_a_folder_that_is_no_repository_is_an_error(
-    tmp_path: Path, rules: tuple[Rule, ...]
-) -> None:
+def test_a_folder_that_is_no_repository_is_an_error(tmp_path: Path, rules: tuple[Rule, ...]):
     with pytest.raises(ModelError, match="git tag"):
         look_up(rules, tmp_path, None)
 
@@ -114,7 +112,7 @@ def test_a_folder_that_is_no_repository_is_an_error(
 @pytest.mark.needs("git")
 def test_the_command_says_what_it_could_not_read_and_ends_with_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert sources.main([str(tmp_path)]) == 2
     assert "not a git repository" in capsys.readouterr().err
 
@@ -127,12 +125,12 @@ def _as_declared(release: str) -> dict[str, dict[str, SourceLine]]:
     }
 
 
-def test_what_agrees_with_the_rules_has_no_differences() -> None:
+def test_what_agrees_with_the_rules_has_no_differences():
     seen = SourcesRead(read_at={"3.4.1": "tag"}, places=_as_declared("3.4.1"))
     assert differences(EVERY_RULE, seen) == []
 
 
-def test_a_rule_that_is_declared_and_missing_or_found_and_not_declared_is_named() -> None:
+def test_a_rule_that_is_declared_and_missing_or_found_and_not_declared_is_named():
     places = _as_declared("3.4.0")
     places["KAFKA-14704"] = {"3.4.0": SourceLine(path=OLD, line=7)}
     places["KIP-101"] = {}
@@ -142,7 +140,7 @@ def test_a_rule_that_is_declared_and_missing_or_found_and_not_declared_is_named(
     ]
 
 
-def test_a_rule_is_looked_up_in_the_class_that_it_names() -> None:
+def test_a_rule_is_looked_up_in_the_class_that_it_names():
     assert PROBES.keys() == RANGES.keys()
     for rule in EVERY_RULE:
         file = rule.source.partition(", ")[0].replace(".", "/")

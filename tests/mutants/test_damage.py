@@ -117,9 +117,7 @@ def mutated(content: bytes, draw: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize(("golden", "pattern"), places(_JSON))
-def test_a_value_of_another_type_crashes_no_checker(
-    golden: str, pattern: str, tmp_path: Path
-) -> None:
+def test_a_value_of_another_type_crashes_no_checker(golden: str, pattern: str, tmp_path: Path):
     for run in damaged(golden, pattern, tmp_path, examples(30), retyped):
         try:
             assert judge(RunDirectory.open(run.path)).crashes == ()
@@ -130,7 +128,7 @@ def test_a_value_of_another_type_crashes_no_checker(
 @pytest.mark.parametrize(("golden", "pattern"), places(_JSON, _OTHERS))
 def test_damaged_bytes_are_refused_by_name_or_break_the_seal(
     golden: str, pattern: str, tmp_path: Path
-) -> None:
+):
     for run in damaged(golden, pattern, tmp_path, examples(15), mutated):
         try:
             evidence = RunEvidence(RunDirectory.open(run.path)).read()

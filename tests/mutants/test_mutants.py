@@ -25,9 +25,7 @@ _KRAFT = ("3.9.1-leader-killed", "4.1.2-moved", "4.4.0-linked", "4.0.2-zombie")
 
 
 @pytest.mark.parametrize("share", range(_SHARES))
-def test_no_change_of_evidence_is_believed_that_is_not_in_the_list(
-    share: int, tmp_path: Path
-) -> None:
+def test_no_change_of_evidence_is_believed_that_is_not_in_the_list(share: int, tmp_path: Path):
     """Each kind once; a run that has nothing of it leaves it to the next."""
     kinds = [kind for kind in KINDS.values() if kind.area not in (*OF_OTHERS, OF_KRAFT)]
     kinds = kinds[share::_SHARES]
@@ -46,7 +44,7 @@ def named(judged: Iterable[Judged]) -> set[str]:
 
 
 @pytest.mark.parametrize("area", OF_OTHERS)
-def test_no_change_of_what_only_some_runs_have_is_believed(area: str, tmp_path: Path) -> None:
+def test_no_change_of_what_only_some_runs_have_is_believed(area: str, tmp_path: Path):
     """Each kind once, the runs in turn; a run that has nothing of it leaves it to the next."""
     kinds = [kind for kind in KINDS.values() if kind.area == area]
     runs = [unpacked(name, tmp_path) for name in OTHER_NAMES if name.startswith(OF_OTHERS[area])]
@@ -64,7 +62,7 @@ def test_no_change_of_what_only_some_runs_have_is_believed(area: str, tmp_path: 
 @pytest.mark.parametrize(("area", "absent"), [(OF_KRAFT, 0), ("links", 18)])
 def test_no_change_of_what_brokers_read_of_the_metadata_log_is_believed(
     area: str, absent: int, tmp_path: Path
-) -> None:
+):
     """Each kind once, the runs in turn. No control request is sent with KRaft: kinds are absent."""
     kinds = [kind for kind in KINDS.values() if kind.area == area]
     judged: list[Judged] = []
@@ -78,7 +76,7 @@ def test_no_change_of_what_brokers_read_of_the_metadata_log_is_believed(
     assert wrong(judged) == []
 
 
-def test_no_change_of_a_state_is_believed_of_a_partition_that_had_no_leader(tmp_path: Path) -> None:
+def test_no_change_of_a_state_is_believed_of_a_partition_that_had_no_leader(tmp_path: Path):
     kinds = [kind for name, kind in KINDS.items() if name.startswith("zookeeper: a state, ")]
 
     judged = list(judged_mutants(unpacked("compacted-2.8.2", tmp_path), kinds, tmp_path))
@@ -100,7 +98,7 @@ def test_no_change_of_a_state_is_believed_of_a_partition_that_had_no_leader(tmp_
         ("checkpoints: high watermarks, far too high", "not-as-predicted"),
     ],
 )
-def test_what_one_change_comes_to_is_said(name: str, said: str, tmp_path: Path) -> None:
+def test_what_one_change_comes_to_is_said(name: str, said: str, tmp_path: Path):
     (judged_mutant,) = judged_mutants(unpacked("2.8.2", tmp_path), [KINDS[name]], tmp_path)
 
     assert not judged_mutant.is_believed
@@ -118,9 +116,7 @@ def test_what_one_change_comes_to_is_said(name: str, said: str, tmp_path: Path) 
         ("links: an error for an epoch", "goes on after"),
     ],
 )
-def test_what_a_follower_builds_upon_the_tier_is_checked(
-    name: str, said: str, tmp_path: Path
-) -> None:
+def test_what_a_follower_builds_upon_the_tier_is_checked(name: str, said: str, tmp_path: Path):
     (judged_mutant,) = judged_mutants(unpacked("tiered-3.9.1", tmp_path), [KINDS[name]], tmp_path)
 
     assert not judged_mutant.is_believed
@@ -139,7 +135,7 @@ def test_what_a_follower_builds_upon_the_tier_is_checked(
 )
 def test_what_a_leader_says_before_any_fetch_and_who_writes_is_checked(
     name: str, seed: int, said: str, tmp_path: Path
-) -> None:
+):
     run = unpacked("points-2.8.2", tmp_path)
 
     (judged_mutant,) = judged_mutants(run, [KINDS[name]], tmp_path, seed=seed)
@@ -158,7 +154,7 @@ def test_what_a_leader_says_before_any_fetch_and_who_writes_is_checked(
 @pytest.mark.parametrize("release", ["0.11.0.3", "1.1.1"])
 def test_replicas_that_settling_saw_differ_are_not_hidden_by_another_isr(
     name: str, release: str, tmp_path: Path
-) -> None:
+):
     (judged_mutant,) = judged_mutants(unpacked(release, tmp_path), [KINDS[name]], tmp_path)
 
     assert judged_mutant.is_of_unsafe
@@ -181,7 +177,7 @@ def test_replicas_that_settling_saw_differ_are_not_hidden_by_another_isr(
 )
 def test_a_change_that_withdraws_a_loss_or_a_divergence_leaves_the_run_unknown(
     runs: Path, run: str, name: str, said: str, tmp_path: Path
-) -> None:
+):
     unsafe = unpacked(run, tmp_path, runs=runs)
     copy = RunCopy.of(unsafe, tmp_path / "mutant", Random(1))
     KINDS[name].mutate(copy)
@@ -194,7 +190,7 @@ def test_a_change_that_withdraws_a_loss_or_a_divergence_leaves_the_run_unknown(
     assert said in (results.unknown or "")
 
 
-def test_without_links_nobody_says_that_no_transaction_hangs(tmp_path: Path) -> None:
+def test_without_links_nobody_says_that_no_transaction_hangs(tmp_path: Path):
     copy = RunCopy.of(unpacked("2.8.2-hanging", tmp_path, runs=CLIENTS), tmp_path / "m", Random(1))
     copy.remove("links.jsonl")
 
@@ -205,7 +201,7 @@ def test_without_links_nobody_says_that_no_transaction_hangs(tmp_path: Path) -> 
     assert "which markers ended the transactions" in (results.unknown or "")
 
 
-def test_no_reason_excuses_that_an_unsafe_run_becomes_safe(tmp_path: Path) -> None:
+def test_no_reason_excuses_that_an_unsafe_run_becomes_safe(tmp_path: Path):
     kind = KINDS["zookeeper: garbage behind the log"]
     (believed,) = judged_mutants(unpacked("1.1.1", tmp_path), [kind], tmp_path)
 
@@ -214,7 +210,7 @@ def test_no_reason_excuses_that_an_unsafe_run_becomes_safe(tmp_path: Path) -> No
     assert "the mutant safe" in said
 
 
-def test_a_timestamp_that_every_replica_has_and_nobody_sent_is_found(tmp_path: Path) -> None:
+def test_a_timestamp_that_every_replica_has_and_nobody_sent_is_found(tmp_path: Path):
     kind = KINDS["alike: both timestamps, a second later"]
 
     (judged_mutant,) = judged_mutants(unpacked("forged-2.0.1", tmp_path), [kind], tmp_path)
@@ -222,12 +218,12 @@ def test_a_timestamp_that_every_replica_has_and_nobody_sent_is_found(tmp_path: P
     assert "not-as-sent" in judged_mutant.said
 
 
-def test_there_are_many_kinds_and_every_one_in_the_list_exists() -> None:
+def test_there_are_many_kinds_and_every_one_in_the_list_exists():
     assert len(KINDS) >= 150
     assert {*SURVIVORS, *OF_TIERED} <= set(KINDS)
 
 
-def test_a_damaged_checkpoint_costs_none_of_the_other_findings(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_costs_none_of_the_other_findings(tmp_path: Path):
     copy = RunCopy.of(unpacked("2.8.2", tmp_path), tmp_path / "damaged", Random(1))
     KINDS["checkpoints: high watermarks, garbage"].mutate(copy)
     KINDS["alike: the control bit"].mutate(copy)

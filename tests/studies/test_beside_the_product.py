@@ -18,7 +18,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kchaos.harness.commands.cli._commands_of_packages", dict)
 
 
-def test_commands_and_mixes_of_studies_are_there() -> None:
+def test_commands_and_mixes_of_studies_are_there():
     assert {"compare", "explore"}.isdisjoint(cli.commands)
     names = cli.list_commands(cli.make_context("kchaos", ["list"]))
     assert {"compare", "explore", "list"} <= set(names)
@@ -27,7 +27,7 @@ def test_commands_and_mixes_of_studies_are_there() -> None:
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("mix", WALKED)
-def test_a_mix_of_walks_without_studies_is_refused_with_what_to_do(mix: str) -> None:
+def test_a_mix_of_walks_without_studies_is_refused_with_what_to_do(mix: str):
     asking: tuple[Callable[[], object], ...] = (
         lambda: draw(1, kafka="1.1.1", steps=2, mix=mix),
         lambda: require_drawable(mix, "1.1.1"),
@@ -38,16 +38,14 @@ def test_a_mix_of_walks_without_studies_is_refused_with_what_to_do(mix: str) -> 
 
 
 @pytest.mark.usefixtures("alone")
-def test_a_command_of_studies_without_them_is_no_command(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_command_of_studies_without_them_is_no_command(capsys: pytest.CaptureFixture[str]):
     assert run(["explore", "--kafka", "1.1.1"]) == 64
     assert "No such command 'explore'" in capsys.readouterr().err
 
 
 def test_a_command_that_cannot_be_imported_says_which_package_it_is_of(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     broken = EntryPoint(name="mine", value="no_such_module:mine", group="kchaos.commands")
     monkeypatch.setattr(
         "kchaos.harness.commands.cli._commands_of_packages", lambda: {"mine": broken}

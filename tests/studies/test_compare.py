@@ -39,7 +39,7 @@ def small(result: Result = Result.RIGHT, holds: bool | None = True) -> Compariso
     )
 
 
-def test_the_text_has_columns_rows_claims_notes_and_how_it_went_wrong() -> None:
+def test_the_text_has_columns_rows_claims_notes_and_how_it_went_wrong():
     text = text_of(small(Result.WRONG))
     assert max(map(len, text.splitlines())) <= 80
     assert "scenario 1     right, 1 round" in text
@@ -58,21 +58,19 @@ def test_the_text_has_columns_rows_claims_notes_and_how_it_went_wrong() -> None:
         (small(holds=None), 2),
     ],
 )
-def test_only_what_a_bound_left_open_is_unknown(comparison: Comparison, code: int) -> None:
+def test_only_what_a_bound_left_open_is_unknown(comparison: Comparison, code: int):
     assert exit_code_for(comparison) == code
     assert to_json(comparison)["complete"] is (code == 0)
 
 
-def test_an_unknown_document_is_refused_with_the_known_ones(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_unknown_document_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]):
     assert run(["compare", "KIP-1"]) == 64
     assert f"known: {', '.join(DOCUMENTS)}" in capsys.readouterr().err
 
 
 def test_a_run_is_refused_where_a_document_takes_none_or_it_is_no_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     nothing = str(tmp_path / "nothing")
     assert run(["compare", "KAFKA-7601", "--run", nothing]) == 64
     assert "KAFKA-7601 is compared over its own scenarios" in capsys.readouterr().err
@@ -82,7 +80,7 @@ def test_a_run_is_refused_where_a_document_takes_none_or_it_is_no_folder(
 
 def test_json_is_one_object_on_standard_output_and_progress_is_not(
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     assert run(["compare", "kip-279", "--json", *QUICK]) == 0
     told = capsys.readouterr()
     read = json.loads(told.out)
@@ -93,7 +91,7 @@ def test_json_is_one_object_on_standard_output_and_progress_is_not(
 
 def test_ctrl_c_ends_it_with_its_own_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     def interrupted(bounds: SearchBounds, say: object) -> Comparison:
         raise KeyboardInterrupt
 

@@ -23,7 +23,7 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 GENERATED = {"KIP-279": "kip-279.md", "KAFKA-7601": "kafka-7601.md"}
 
 
-def test_only_the_section_between_the_marks_is_written(tmp_path: Path) -> None:
+def test_only_the_section_between_the_marks_is_written(tmp_path: Path):
     page = tmp_path / "page.md"
     page.write_text(f"before\n{begin_mark('KIP-0')}\nold\n{end_mark('KIP-0')}\nafter\n")
     write_page(page, small(Result.WRONG))
@@ -37,7 +37,7 @@ def test_only_the_section_between_the_marks_is_written(tmp_path: Path) -> None:
     assert page.read_text() == text
 
 
-def test_a_page_without_marks_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_page_without_marks_is_refused_and_left_as_it_is(tmp_path: Path):
     page = tmp_path / "page.md"
     page.write_text("by hand\n")
     assert run(["compare", "KIP-279", *QUICK, "--write", str(page)]) == 64
@@ -46,7 +46,7 @@ def test_a_page_without_marks_is_refused_and_left_as_it_is(tmp_path: Path) -> No
         refuse_page(tmp_path / "nowhere" / "page.md", "KIP-0")
 
 
-def test_a_new_page_gets_a_title(tmp_path: Path) -> None:
+def test_a_new_page_gets_a_title(tmp_path: Path):
     page = tmp_path / "page.md"
     refuse_page(page, "KIP-0")
     write_page(page, small())
@@ -54,7 +54,7 @@ def test_a_new_page_gets_a_title(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "page"), GENERATED.items())
-def test_the_page_in_docs_has_what_is_computed_today(name: str, page: str) -> None:
+def test_the_page_in_docs_has_what_is_computed_today(name: str, page: str):
     bounds = SearchBounds(schedules=0, most_states=0)
     comparison = document_named(name).compare(bounds, lambda text: None)
     known = (DOCS / page).read_text().splitlines()

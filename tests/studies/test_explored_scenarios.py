@@ -79,13 +79,11 @@ def of_two_releases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Explored,
         return explored(file, *mixed), explored(file, *mixed)
 
 
-def test_it_survives_being_written_and_read(scenario: Scenario) -> None:
+def test_it_survives_being_written_and_read(scenario: Scenario):
     assert Scenario.from_json(json.loads(json.dumps(scenario.to_json()))) == scenario
 
 
-def test_every_act_is_a_fault_or_a_write_with_what_is_to_be_seen_after_it(
-    scenario: Scenario,
-) -> None:
+def test_every_act_is_a_fault_or_a_write_with_what_is_to_be_seen_after_it(scenario: Scenario):
     assert scenario.steps[1] == ReorderReplicas(topic="t", partition=0, replicas=(1, 0))
     faults = [type(step.fault) for step in scenario.steps if isinstance(step, Inject)]
     assert faults == [CutLink, PreferredElection, CutZooKeeper, ExpireSession]
@@ -97,7 +95,7 @@ def test_every_act_is_a_fault_or_a_write_with_what_is_to_be_seen_after_it(
     assert sorted(broker.id for broker in scenario.cluster.brokers) == [0, 1, 2]
 
 
-def test_the_command_finds_it_and_writes_it(of_one_release: Explored) -> None:
+def test_the_command_finds_it_and_writes_it(of_one_release: Explored):
     assert of_one_release.code == 1
     assert "searching a schedule" in of_one_release.err
     line = json.loads(of_one_release.out)
@@ -109,7 +107,7 @@ def test_the_command_finds_it_and_writes_it(of_one_release: Explored) -> None:
 
 def test_a_file_that_has_something_else_is_left_alone_and_the_same_scenario_is_written_once(
     of_two_releases: tuple[Explored, Explored],
-) -> None:
+):
     file = of_two_releases[0].file
     beside = file.with_name("explored-2.json")
     for each in of_two_releases:
@@ -122,7 +120,7 @@ def test_a_file_that_has_something_else_is_left_alone_and_the_same_scenario_is_w
 
 def test_what_holds_is_said_with_the_number_of_states(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     file = tmp_path / "explored.json"
     bounds = ["--records", "1", "--epochs", "1", "--log-size", "1", "--steps", "requests"]
     assert run(["explore", "--kafka", "3.9.1", *bounds, "--scenario", str(file)]) == 0
@@ -134,16 +132,14 @@ def test_what_holds_is_said_with_the_number_of_states(
 
 def test_brokers_of_two_releases_are_named_one_by_one_and_speak_the_older_protocol(
     of_two_releases: tuple[Explored, Explored],
-) -> None:
+):
     assert "2.0.1 beside 1.1.1, 2 replicas" in of_two_releases[0].out
     written = read_scenario(of_two_releases[0].file.with_name("explored-2.json"))
     brokers = {broker.id: broker.kafka for broker in written.cluster.brokers}
     assert brokers == {0: "2.0.1", 1: "1.1.1", 2: "2.0.1"}
 
 
-def test_what_may_happen_besides_is_named_on_the_command_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_may_happen_besides_is_named_on_the_command_line(capsys: pytest.CaptureFixture[str]):
     bounds = ["--records", "1", "--epochs", "1", "--log-size", "1"]
     faults = ["--fault", "stop", "--fault", "time-out", "--fault", "time-out"]
     assert run(["explore", "--kafka", "3.9.1", *bounds, *faults, "--no-schedule", "--json"]) == 0
@@ -153,9 +149,7 @@ def test_what_may_happen_besides_is_named_on_the_command_line(
 
 
 @pytest.mark.parametrize("bound", ["--most-states", "--memory"])
-def test_a_bound_that_ends_it_leaves_it_unknown(
-    bound: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bound_that_ends_it_leaves_it_unknown(bound: str, capsys: pytest.CaptureFixture[str]):
     assert run(["explore", "--kafka", "3.9.1", bound, "10"]) == 2
     out = capsys.readouterr().out
     assert f"unknown, for {bound} ended it; give more" in out
@@ -181,7 +175,7 @@ def test_a_bound_that_ends_it_leaves_it_unknown(
 )
 def test_bad_bounds_are_refused(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert run(["explore", *arguments]) == 64
     captured = capsys.readouterr()
     assert said in captured.err
@@ -200,14 +194,14 @@ def test_bad_bounds_are_refused(
 )
 def test_what_cannot_be_asked_of_kip_501_is_refused(
     asked: list[str], why_not: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert run(["explore", "--kafka", "2.8.2", *asked]) == 64
     assert re.search(why_not, capsys.readouterr().err)
 
 
 def test_kip_501_s_first_half_keeps_what_shipped_code_takes_offline(
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     bounds = ["--records", "1", "--log-size", "1", "--epochs", "1", "--steps", "reads"]
     asked = [*bounds, "--fault", "kill", "--property", "online-if-kept-up", "--no-schedule"]
     pending = ["--with", "KIP-501's text: a pending fetch keeps a follower"]
@@ -219,16 +213,14 @@ def test_kip_501_s_first_half_keeps_what_shipped_code_takes_offline(
 
 def test_a_scenario_that_cannot_be_written_is_the_callers_mistake(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     file = tmp_path / "no-such-folder" / "explored.json"
     assert run(["explore", "--kafka", "1.1.1", "--scenario", str(file)]) == 64
     assert str(file) in capsys.readouterr().err
 
 
 @pytest.mark.cluster
-def test_the_counterexample_of_1_1_1_is_red_on_real_brokers(
-    scenario: Scenario, tmp_path: Path
-) -> None:
+def test_the_counterexample_of_1_1_1_is_red_on_real_brokers(scenario: Scenario, tmp_path: Path):
     said: list[str] = []
     run_directory = play(scenario, options=play_options(tmp_path), say=said.append)
     played = judged(run_directory, said.append)

@@ -49,7 +49,7 @@ def is_gate(step: k.Step) -> bool:
     return type(step).__name__.startswith("Await")
 
 
-def test_a_walk_says_what_it_is_and_survives_its_json_form() -> None:
+def test_a_walk_says_what_it_is_and_survives_its_json_form():
     scenario = drawn(4711, gated=False)
     assert (scenario.entry, scenario.case, scenario.seed) == ("chaos", "walks-no-gates", 4711)
     assert scenario.title == "25 acts (walks, without gates), seed 4711"
@@ -57,7 +57,7 @@ def test_a_walk_says_what_it_is_and_survives_its_json_form() -> None:
     assert drawn(4711).case == "walks"
 
 
-def test_replicas_and_settings_are_drawn_and_the_controller_is_one_more_broker() -> None:
+def test_replicas_and_settings_are_drawn_and_the_controller_is_one_more_broker():
     brokers, in_sync, unclean = set(), set(), set()
     for seed in range(25):
         scenario = drawn(seed, steps=1)
@@ -73,13 +73,13 @@ def test_replicas_and_settings_are_drawn_and_the_controller_is_one_more_broker()
     assert (brokers, in_sync, unclean) == ({2, 3}, {"1", "2"}, {"true", "false"})
 
 
-def test_the_model_s_rules_are_those_of_the_distribution_s_release() -> None:
+def test_the_model_s_rules_are_those_of_the_distribution_s_release():
     patched = draw_walk(3, kafka="/patched", release="0.10.2.2", steps=25, gated=True)
     assert {broker.kafka for broker in patched.cluster.brokers} == {"/patched"}
     assert patched.steps == drawn(3, kafka="0.10.2.2").steps
 
 
-def test_gates_are_what_the_model_predicts_after_each_act() -> None:
+def test_gates_are_what_the_model_predicts_after_each_act():
     schedule = schedule_of(
         ChaosMove("cut", 0, 1),
         ChaosMove("prefer", -1),
@@ -105,7 +105,7 @@ def test_gates_are_what_the_model_predicts_after_each_act() -> None:
 @pytest.mark.parametrize(("release", "gives_up"), [("1.1.1", False), ("2.5.1", True)])
 def test_a_follower_that_gave_up_a_held_answer_is_told_its_high_watermark_again(
     release: str, gives_up: bool
-) -> None:
+):
     """Since 2.1.0 a new leader epoch makes it fetch anew, and then in a new fetch session."""
     schedule = schedule_of(
         ChaosMove("hold-next-answers", 1), ChaosMove("write-all", 0),
@@ -120,7 +120,7 @@ def test_a_follower_that_gave_up_a_held_answer_is_told_its_high_watermark_again(
 @pytest.mark.parametrize("has_session", [False, True])
 def test_nothing_is_written_to_a_leader_that_waits_for_zookeeper_to_expand_its_isr(
     has_session: bool,
-) -> None:
+):
     cluster = ActedCluster(
         ActedBrokers(generations=dict.fromkeys(range(2), generation_for("2.1.1")))
     )
@@ -143,7 +143,7 @@ def test_nothing_is_written_to_a_leader_that_waits_for_zookeeper_to_expand_its_i
 )
 def test_a_follower_whose_session_has_ended_does_not_join_the_isr(
     release: str, without: tuple[str, ...], joins: bool
-) -> None:
+):
     """Broker 1 knows the leader epoch, and is not alive when it fetches (KIP-841)."""
     left_and_told = ChaosMove("expire", 1), ChaosMove("cut", 0, 1), ChaosMove("register", 1)
     schedule = schedule_of(
@@ -166,7 +166,7 @@ def test_a_follower_whose_session_has_ended_does_not_join_the_isr(
 )
 def test_a_high_watermark_told_to_a_fetch_of_an_earlier_epoch_is_not_waited_for(
     release: str, without: tuple[str, ...], learns: bool
-) -> None:
+):
     """Broker 1's fetch waits at the leader when broker 2 leaves the ISR (KAFKA-9338)."""
     schedule = schedule_of(
         ChaosMove("cut", 0, 2), ChaosMove("write-one", 0), ChaosMove("kill", 2),
@@ -177,7 +177,7 @@ def test_a_high_watermark_told_to_a_fetch_of_an_earlier_epoch_is_not_waited_for(
     assert (waits in gates) is learns
 
 
-def test_a_follower_without_a_session_has_fetched_on_before_it_is_looked_for_in_the_isr() -> None:
+def test_a_follower_without_a_session_has_fetched_on_before_it_is_looked_for_in_the_isr():
     schedule = schedule_of(ChaosMove("expire", 1), ChaosMove("register", 1), release="1.1.1")
     _, _, *steps = steps_of(schedule, gated=True)
     assert [step for step in steps if is_gate(step)] == [
@@ -189,9 +189,7 @@ def test_a_follower_without_a_session_has_fetched_on_before_it_is_looked_for_in_
 
 
 @pytest.mark.parametrize("release", ["2.1.1", "2.8.2"])
-def test_a_held_answer_is_given_up_where_the_leader_would_refuse_the_next_fetch(
-    release: str,
-) -> None:
+def test_a_held_answer_is_given_up_where_the_leader_would_refuse_the_next_fetch(release: str):
     """Broker 1 has no session, and is not told the epoch in which it is out of the ISR."""
     schedule = schedule_of(
         ChaosMove("hold-next-answers", 1), ChaosMove("write-one", 0), ChaosMove("write-one", 0),
@@ -206,7 +204,7 @@ def test_a_held_answer_is_given_up_where_the_leader_would_refuse_the_next_fetch(
 @pytest.mark.parametrize(("release", "waits"), [("2.2.2", True), ("2.8.2", False)])
 def test_no_high_watermark_is_waited_for_where_the_leader_waits_for_zookeeper(
     release: str, waits: bool
-) -> None:
+):
     """Neither broker has a session, and the leader is to take broker 1 into the ISR."""
     schedule = schedule_of(
         ChaosMove("cut", 0, 1), ChaosMove("write-one", 0), ChaosMove("expire", 1),
@@ -220,7 +218,7 @@ def test_no_high_watermark_is_waited_for_where_the_leader_waits_for_zookeeper(
 
 
 @pytest.mark.parametrize("release", ["2.1.1", "2.8.2", "3.9.1"])
-def test_a_follower_whose_answers_are_held_asks_anew_in_a_newer_leader_epoch(release: str) -> None:
+def test_a_follower_whose_answers_are_held_asks_anew_in_a_newer_leader_epoch(release: str):
     """Its time is over some time after it was told, and the leader takes it into the ISR again."""
     schedule = schedule_of(
         ChaosMove("hold-answers", 2), ChaosMove("expire", 2), ChaosMove("register", 2),
@@ -236,7 +234,7 @@ def test_a_follower_whose_answers_are_held_asks_anew_in_a_newer_leader_epoch(rel
     ]
 
 
-def test_without_gates_each_act_is_tried_at_once_after_what_an_election_needs() -> None:
+def test_without_gates_each_act_is_tried_at_once_after_what_an_election_needs():
     schedule = schedule_of(
         ChaosMove("cut", 0, 1), ChaosMove("prefer", -1), ChaosMove("write-one", 1)
     )
@@ -254,7 +252,7 @@ def test_without_gates_each_act_is_tried_at_once_after_what_an_election_needs() 
     ]
 
 
-def test_what_is_held_is_what_the_model_holds() -> None:
+def test_what_is_held_is_what_the_model_holds():
     schedule = schedule_of(
         ChaosMove("write-pair", 0), ChaosMove("hold-next-answers", 1), ChaosMove("release", 1)
     )
@@ -266,7 +264,7 @@ def test_what_is_held_is_what_the_model_holds() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_with_gates_and_without_the_same_is_done_and_all_of_it_is_healed(seed: int) -> None:
+def test_with_gates_and_without_the_same_is_done_and_all_of_it_is_healed(seed: int):
     gated, at_once = (
         [
             step.do if isinstance(step, k.IfPossible) else step
@@ -291,7 +289,7 @@ def test_with_gates_and_without_the_same_is_done_and_all_of_it_is_healed(seed: i
     assert acting == set()
 
 
-def test_a_bounce_is_over_before_the_controller_goes_on() -> None:
+def test_a_bounce_is_over_before_the_controller_goes_on():
     _, _, *steps = steps_of(schedule_of(ChaosMove("bounce", 1), release="2.1.1"), gated=True)
     assert [step for step in steps if isinstance(step, k.Inject | k.Heal | k.AwaitHeld)] == [
         k.Inject(name="controller-record-0", fault=k.HoldController(broker=2)),
@@ -306,7 +304,7 @@ def test_a_bounce_is_over_before_the_controller_goes_on() -> None:
 )
 def test_quiet_waits_for_no_broker_that_the_model_says_is_told_nothing(
     release: str, told: list[tuple[int, ...]]
-) -> None:
+):
     acts = [
         ChaosMove("write-all", 0),
         ChaosMove("bounce", 1),
@@ -336,14 +334,14 @@ def one_walk_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("one_walk_a_seed")
-def test_a_wide_walk_is_the_same_each_time_and_another_one_than_the_walk_of_its_seed() -> None:
+def test_a_wide_walk_is_the_same_each_time_and_another_one_than_the_walk_of_its_seed():
     assert wide(3) == wide(3)
     assert wide(3).case == "wide-walks"
     assert wide(3).steps != drawn(3, steps=8).steps
 
 
 @pytest.mark.usefixtures("one_walk_a_seed")
-def test_wide_walks_have_more_replicas_and_clean_elections_alone() -> None:
+def test_wide_walks_have_more_replicas_and_clean_elections_alone():
     clusters = [wide(seed, kafka="2.2.0", steps=2).cluster for seed in range(25)]
     assert {len(cluster.brokers) for cluster in clusters} == {3, 4, 5}
     unclean = {cluster.properties["unclean.leader.election.enable"] for cluster in clusters}
@@ -351,7 +349,7 @@ def test_wide_walks_have_more_replicas_and_clean_elections_alone() -> None:
 
 
 @pytest.mark.usefixtures("one_walk_a_seed")
-def test_wide_walks_write_two_message_formats_where_a_release_has_two() -> None:
+def test_wide_walks_write_two_message_formats_where_a_release_has_two():
     written = [formats_in(wide(seed, kafka="2.2.0", steps=2)) for seed in range(12)]
     assert {"0.10.2", "0.11.0"} in written
     assert [formats_in(wide(seed, kafka="2.8.2", steps=2)) for seed in range(3)] == [set()] * 3
@@ -360,7 +358,7 @@ def test_wide_walks_write_two_message_formats_where_a_release_has_two() -> None:
 @pytest.mark.parametrize(("release", "steps"), [("1.1.1", 15), ("3.9.1", 3)])
 def test_of_the_walks_of_a_seed_one_that_goes_wrong_is_taken_else_the_one_with_most_conflicts(
     release: str, steps: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     kept: list[Schedule] = []
 
     def counted(schedule: Schedule) -> int:
@@ -379,7 +377,7 @@ def test_of_the_walks_of_a_seed_one_that_goes_wrong_is_taken_else_the_one_with_m
 @pytest.mark.usefixtures("one_walk_a_seed")
 def test_wide_walks_bounce_brokers_except_where_a_controller_reads_before_it_is_held(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     """Nothing else is drawn as often here, so that short walks have it."""
     weights = {**WIDE_WALK_WEIGHTS, "bounce": 1000}
     monkeypatch.setattr("kchaos.studies.walks.WIDE_WALK_WEIGHTS", weights)
@@ -392,17 +390,17 @@ def test_wide_walks_bounce_brokers_except_where_a_controller_reads_before_it_is_
     assert bounces("0.10.2.2") == 0
 
 
-def test_every_kind_of_act_can_be_said() -> None:
+def test_every_kind_of_act_can_be_said():
     said = {text_of(ChaosMove(kind, 0, 1)) for kind in KINDS}
     assert len(said) == len(KINDS)
 
 
-def test_a_part_of_a_walk_can_be_played() -> None:
+def test_a_part_of_a_walk_can_be_played():
     scenario = drawn(5)
     assert coherent(scenario.steps) == scenario.steps
 
 
-def test_a_walk_that_ends_early_says_so_in_its_title(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_walk_that_ends_early_says_so_in_its_title(monkeypatch: pytest.MonkeyPatch):
     schedule, settings = walk_of(1, release="2.8.2", steps=1)
     early = Schedule(
         acts=schedule.acts, states=schedule.states, healing=schedule.healing,
@@ -414,7 +412,7 @@ def test_a_walk_that_ends_early_says_so_in_its_title(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("release", ["2.8.2", "4.1.2"])
-def test_a_walk_goes_on_real_brokers_as_the_model_predicts(release: str, tmp_path: Path) -> None:
+def test_a_walk_goes_on_real_brokers_as_the_model_predicts(release: str, tmp_path: Path):
     said: list[str] = []
     scenario = drawn(21033, kafka=release, steps=5)
     run_directory = k.play(scenario, options=play_options(tmp_path), say=said.append)
@@ -423,7 +421,7 @@ def test_a_walk_goes_on_real_brokers_as_the_model_predicts(release: str, tmp_pat
     assert (results.conforms, results.safe, results.expected) == (True, True, True), shown
 
 
-def test_a_walk_of_a_quorum_has_no_broker_besides_and_cuts_brokers_off_from_controllers() -> None:
+def test_a_walk_of_a_quorum_has_no_broker_besides_and_cuts_brokers_off_from_controllers():
     scenario = drawn(21033, kafka="4.1.2", steps=40)
     faults = {type(step.fault) for step in scenario.steps if isinstance(step, k.Inject)}
 
@@ -453,7 +451,7 @@ def quorum_after(release: str, *acts: ChaosMove, min_isr: int = 1) -> list[World
 
 
 @pytest.mark.parametrize(("release", "raised"), [("3.5.2", 1), ("3.6.2", 0)])
-def test_who_leaves_the_isr_raises_the_leader_epoch_until_3_6(release: str, raised: int) -> None:
+def test_who_leaves_the_isr_raises_the_leader_epoch_until_3_6(release: str, raised: int):
     before, after = quorum_after(release, ChaosMove("expire", 2))
     known, then = (world.partition_state(PARTITION) for world in (before, after))
     assert known is not None
@@ -463,7 +461,7 @@ def test_who_leaves_the_isr_raises_the_leader_epoch_until_3_6(release: str, rais
     assert then.leader_epoch - known.leader_epoch == raised
 
 
-def test_a_broker_that_is_cut_off_reads_all_that_was_decided_at_once_when_it_is_back() -> None:
+def test_a_broker_that_is_cut_off_reads_all_that_was_decided_at_once_when_it_is_back():
     *_, away, back = quorum_after(
         "4.1.2",
         ChaosMove("expire", 0), ChaosMove("write-all", 1), ChaosMove("expire", 2),
@@ -484,7 +482,7 @@ def test_a_broker_that_is_cut_off_reads_all_that_was_decided_at_once_when_it_is_
     ("release", "kind", "leader"),
     [("4.0.2", "terminate", -1), ("4.1.2", "terminate", 0), ("4.1.2", "kill", -1)],
 )
-def test_who_was_killed_is_not_eligible_any_more(release: str, kind: str, leader: int) -> None:
+def test_who_was_killed_is_not_eligible_any_more(release: str, kind: str, leader: int):
     """Its broker epoch says that it may have lost records; 4.0 keeps no eligible replicas."""
     *_, last = quorum_after(
         release,

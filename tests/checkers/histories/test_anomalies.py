@@ -131,14 +131,12 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("name", "planted", "clean"), PAIRS)
-def test_what_was_planted_is_found_and_what_is_like_it_passes(
-    name: str, planted: str, clean: str
-) -> None:
+def test_what_was_planted_is_found_and_what_is_like_it_passes(name: str, planted: str, clean: str):
     assert names(planted).get(name) == 1
     assert names(clean) == {}
 
 
-def test_unseen_is_what_nobody_has_read_at_the_end() -> None:
+def test_unseen_is_what_nobody_has_read_at_the_end():
     assert judged(f"{ABCD} | 1 x[1:a 2:b 3:c 4:d]") == []
 
     (anomaly,) = judged(f"{ABCD} | 1 x[1:a]")
@@ -148,7 +146,7 @@ def test_unseen_is_what_nobody_has_read_at_the_end() -> None:
     assert "'b', 'c' and 'd' of key x" in anomaly.message
 
 
-def test_every_anomaly_is_a_kind_of_finding_and_only_what_kafka_permits_is_no_fault() -> None:
+def test_every_anomaly_is_a_kind_of_finding_and_only_what_kafka_permits_is_no_fault():
     known = {"unseen", *(name for name, _, _ in PAIRS)}
     assert known <= set(KINDS)
     # Kafka mixes the records of several transactions in a log.
@@ -156,32 +154,32 @@ def test_every_anomaly_is_a_kind_of_finding_and_only_what_kafka_permits_is_no_fa
     assert harmless == {"G0", "int-send-skip"}
 
 
-def test_a_lost_write_names_who_sent_it_and_who_read_beyond() -> None:
+def test_a_lost_write_names_who_sent_it_and_who_read_beyond():
     (lost, *_) = judged("0 x:0=a x:1=b | 1 x[1:b] | 2 y[]")
     assert (lost.operations, lost.values, lost.first_offset) == ((0, 1), ("a",), 0)
     assert "operation 0" in lost.message
 
 
-def test_a_skip_says_what_was_passed_over_and_how_far() -> None:
+def test_a_skip_says_what_was_passed_over_and_how_far():
     told = judged(f"{ABCD} | 1 x[1:a] | 1 x[4:d]")
     (skip,) = (anomaly for anomaly in told if anomaly.name == "poll-skip")
     assert skip.evidence == {"delta": 3, "skipped": ["b", "c"]}
     assert (skip.values, skip.operations, skip.permitted) == (("a", "d"), (1, 2), "")
 
 
-def test_gaps_that_nobody_ever_saw_a_value_at_are_no_skip() -> None:
+def test_gaps_that_nobody_ever_saw_a_value_at_are_no_skip():
     """Markers of transactions take offsets, and no client ever sees them."""
     assert judged("0 x:1=a x:7=b | 1 x[1:a] | 1 x[7:b]") == []
 
 
-def test_who_subscribes_may_be_rebalanced_between_two_polls() -> None:
+def test_who_subscribes_may_be_rebalanced_between_two_polls():
     told = judged(f"1 subscribe x | {ABCD} | 1 x[1:a 3:c] | 1 x[2:b 4:d]")
     permitted = {anomaly.name: anomaly.permitted for anomaly in told}
     assert permitted["nonmonotonic-poll"] == REBALANCED
     assert permitted["int-poll-skip"] == ""
 
 
-def test_a_circle_that_needs_the_order_of_writes_is_permitted() -> None:
+def test_a_circle_that_needs_the_order_of_writes_is_permitted():
     (circle,) = (anomaly for anomaly in judged(BY_WRITES) if anomaly.name == "G1c")
     assert (circle.permitted, circle.operations) == (NOT_KEPT_APART, (0, 1, 2))
 
@@ -194,14 +192,14 @@ def test_a_circle_that_needs_the_order_of_writes_is_permitted() -> None:
 
 
 @pytest.mark.slow
-def test_a_circle_of_thousands_of_transactions_is_found() -> None:
+def test_a_circle_of_thousands_of_transactions_is_found():
     """No recursion: each transaction reads what the one before sent, and the first the last."""
     many = 5_000
     operations = (f"{each} k{each}:0=1 k{(each - 1) % many}[0:1]" for each in range(many))
     assert names(" | ".join(operations)) == {"G1c": 1}
 
 
-def test_conflicting_values_leave_an_order_of_those_that_are_certain() -> None:
+def test_conflicting_values_leave_an_order_of_those_that_are_certain():
     operations = history("0 x[0:a 1:b] | 1 x:1=c x:3=b x:4=d info")
     order = version_orders(operations, values_read(operations))["x"]
     assert order.log == {0: ["a"], 1: ["b", "c"], 3: ["b"], 4: ["d"]}
@@ -209,7 +207,7 @@ def test_conflicting_values_leave_an_order_of_those_that_are_certain() -> None:
     assert (order.first_index["b"], order.last_index["b"]) == (1, 2)
 
 
-def test_many_values_at_the_same_two_offsets_are_each_a_duplicate() -> None:
+def test_many_values_at_the_same_two_offsets_are_each_a_duplicate():
     told = judged(" | ".join(f"0 x:0={value} | 1 x[1:{value}]" for value in range(10)))
     duplicates = [anomaly for anomaly in told if anomaly.name == "duplicate"]
     conflicts = [anomaly for anomaly in told if anomaly.name == "inconsistent-offsets"]
@@ -219,7 +217,7 @@ def test_many_values_at_the_same_two_offsets_are_each_a_duplicate() -> None:
     assert [anomaly.first_offset for anomaly in conflicts] == [0, 1]
 
 
-def test_a_value_without_a_sender_and_one_with_two_are_doubts() -> None:
+def test_a_value_without_a_sender_and_one_with_two_are_doubts():
     assert [*doubts(history(f"{ABCD} | 1 x[1:a]"))] == []
     (unsent,) = doubts(history("1 x[1:a]"))
     assert "no producer sent it" in unsent

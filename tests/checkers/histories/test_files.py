@@ -49,12 +49,12 @@ def written(tmp_path: Path, text: str, name: str = "history.edn") -> Path:
         ("", []),
     ],
 )  # fmt: skip
-def test_edn_is_read(text: str, value: Any) -> None:
+def test_edn_is_read(text: str, value: Any):
     read = [value for _, value in edn_values(text)]
     assert read == (value if isinstance(value, list) else [value])
 
 
-def test_each_value_has_its_line_also_in_one_vector() -> None:
+def test_each_value_has_its_line_also_in_one_vector():
     assert [*edn_values("1\n\n; two\n2 {:a\n 1} 3")] == [(1, 1), (4, 2), (4, {"a": 1}), (5, 3)]
     assert [*edn_values("[1\n 2\n]\n")] == [(1, 1), (2, 2)]
 
@@ -75,7 +75,7 @@ def test_each_value_has_its_line_also_in_one_vector() -> None:
         ("[" * 100, "line 1: collections are nested deeper than 64"),
     ],
 )
-def test_what_is_no_edn_is_refused_with_its_line(text: str, why: str) -> None:
+def test_what_is_no_edn_is_refused_with_its_line(text: str, why: str):
     with pytest.raises(EdnError) as error:
         [*edn_values(text)]
     assert str(error.value).startswith(why)
@@ -84,7 +84,7 @@ def test_what_is_no_edn_is_refused_with_its_line(text: str, why: str) -> None:
 # -- operations -----------------------------------------------------------------------------------
 
 
-def test_operations_are_read_in_the_order_in_which_they_ended(tmp_path: Path) -> None:
+def test_operations_are_read_in_the_order_in_which_they_ended(tmp_path: Path):
     history = read_history(
         written(
             tmp_path,
@@ -131,7 +131,7 @@ EVENTS: list[dict[str, Any]] = [
         ("history.jsonl", "\n".join(map(json.dumps, EVENTS))),
     ],
 )
-def test_json_says_the_same_as_edn(tmp_path: Path, name: str, text: str) -> None:
+def test_json_says_the_same_as_edn(tmp_path: Path, name: str, text: str):
     as_json = read_history(written(tmp_path, text, name))
     as_edn = read_history(written(tmp_path, LOST))
 
@@ -172,9 +172,7 @@ INVOKE = "{:process 0, :type :invoke, :f :send, :value [[:send 3 7]]}\n"
         ("{:process 0, :f :assign, :type :ok, :value 3}", "it must be a list of keys"),
     ],
 )
-def test_what_is_no_history_is_refused_with_file_and_line(
-    tmp_path: Path, text: str, why: str
-) -> None:
+def test_what_is_no_history_is_refused_with_file_and_line(tmp_path: Path, text: str, why: str):
     file = written(tmp_path, text)
     with pytest.raises(HistoryError) as error:
         read_history(file)
@@ -197,7 +195,7 @@ NEMESIS = b'{"process": "nemesis", "type": "info", "f": "kill"}'
 )
 def test_bytes_that_are_no_text_are_refused_with_their_line(
     tmp_path: Path, content: bytes, name: str, why: str
-) -> None:
+):
     file = tmp_path / name
     file.write_bytes(content)
     with pytest.raises(HistoryError) as error:
@@ -206,7 +204,7 @@ def test_bytes_that_are_no_text_are_refused_with_their_line(
     assert str(file) in str(error.value)
 
 
-def test_a_file_that_is_not_there_or_is_none_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_is_none_is_refused(tmp_path: Path):
     with pytest.raises(HistoryError, match="cannot be read"):
         read_history(tmp_path / "none.edn")
     with pytest.raises(HistoryError, match="Is a directory"):
@@ -216,7 +214,7 @@ def test_a_file_that_is_not_there_or_is_none_is_refused(tmp_path: Path) -> None:
 # -- judged ---------------------------------------------------------------------------------------
 
 
-def test_a_history_is_valid_if_nothing_denies_it(tmp_path: Path) -> None:
+def test_a_history_is_valid_if_nothing_denies_it(tmp_path: Path):
     judged = judge_history(written(tmp_path, CLEAN))
     assert (judged.valid, judged.unknown, judged.findings) == (True, None, ())
 
@@ -240,13 +238,13 @@ def test_a_history_is_valid_if_nothing_denies_it(tmp_path: Path) -> None:
         (CLEAN.replace(":ok, :f :send", ":info, :f :send"), "no send was acknowledged"),
     ],
 )
-def test_what_shows_nothing_is_unknown_and_no_pass(tmp_path: Path, text: str, why: str) -> None:
+def test_what_shows_nothing_is_unknown_and_no_pass(tmp_path: Path, text: str, why: str):
     judged = judge_history(written(tmp_path, text))
     assert judged.valid is None
     assert why in (judged.unknown or "")
 
 
-def test_many_anomalies_of_a_name_are_counted_and_the_first_are_told(tmp_path: Path) -> None:
+def test_many_anomalies_of_a_name_are_counted_and_the_first_are_told(tmp_path: Path):
     sends = " ".join(f"[:send 3 [{offset} {offset}]]" for offset in range(40))
     text = f"""
     {{:process 0, :type :ok, :f :send, :value [{sends}]}}
@@ -257,7 +255,7 @@ def test_many_anomalies_of_a_name_are_counted_and_the_first_are_told(tmp_path: P
     assert [each.kind for each in judged.findings].count("lost-write") == MOST_TOLD
 
 
-def test_only_what_kafka_permits_leaves_a_history_valid(tmp_path: Path) -> None:
+def test_only_what_kafka_permits_leaves_a_history_valid(tmp_path: Path):
     """Jepsen allows G0, int-send-skip, G1c by the order of writes, and rebalances too."""
     text = """
     {:process 0, :type :ok, :f :subscribe, :value [:x :y]}
@@ -273,7 +271,7 @@ def test_only_what_kafka_permits_leaves_a_history_valid(tmp_path: Path) -> None:
     assert rebalanced.message.startswith("nonmonotonic-poll: ")
 
 
-def test_circles_that_kafka_permits_are_counted_in_one_short_line(tmp_path: Path) -> None:
+def test_circles_that_kafka_permits_are_counted_in_one_short_line(tmp_path: Path):
     def circle(one: str, other: str) -> str:
         return f"""
         {{:process 1, :type :ok, :f :send, :value [[:send {one} [0 1]] [:send {other} [1 3]]]}}
@@ -346,7 +344,7 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_what_jepsen_published_is_judged_alike(tmp_path: Path, name: str) -> None:
+def test_what_jepsen_published_is_judged_alike(tmp_path: Path, name: str):
     judged = judge_history(written(tmp_path, PUBLISHED[name]))
     assert judged.valid is False
     assert judged.counts[name] == 1

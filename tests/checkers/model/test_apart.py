@@ -46,7 +46,7 @@ def with_changed_answer(record: Record, partition: TopicPartition) -> tuple[Reco
 )
 def test_what_is_predicted_of_each_partition_by_itself_is_what_is_predicted_of_all(
     limit: str, most: int, in_children: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     record = loaded_record(30, partitions=4)
     together = follow(record)
     monkeypatch.setattr(apart, limit, most)
@@ -61,9 +61,7 @@ def test_what_is_predicted_of_each_partition_by_itself_is_what_is_predicted_of_a
     assert prediction.generations == together.generations
 
 
-def test_rules_that_somebody_watches_are_asked_in_this_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_rules_that_somebody_watches_are_asked_in_this_process(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(apart, "LONG", 100)
     with watching_rules() as expected:
         follow_run(loaded_record(30, partitions=4))
@@ -75,7 +73,7 @@ def test_rules_that_somebody_watches_are_asked_in_this_process(
     assert watched.rules == expected.rules
 
 
-def test_a_record_of_one_partition_has_what_links_record_of_it_alone() -> None:
+def test_a_record_of_one_partition_has_what_links_record_of_it_alone():
     record = loaded_record(30, partitions=4)
 
     own = of_partitions(record, [T1])
@@ -90,9 +88,7 @@ def test_a_record_of_one_partition_has_what_links_record_of_it_alone() -> None:
 
 
 @pytest.mark.slow
-def test_twice_as_many_partitions_take_about_twice_the_work(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_twice_as_many_partitions_take_about_twice_the_work(monkeypatch: pytest.MonkeyPatch):
     """With each Fetch that carries records of others they take four times the work."""
     monkeypatch.setattr(apart, "TOGETHER", 8)
     few, many = (loaded_record(2 * count, partitions=count) for count in (10, 20))
@@ -101,7 +97,7 @@ def test_twice_as_many_partitions_take_about_twice_the_work(
 
 
 @pytest.mark.parametrize("carries_others", [True, False])
-def test_records_of_partitions_that_are_left_out_may_leave_no_room(*, carries_others: bool) -> None:
+def test_records_of_partitions_that_are_left_out_may_leave_no_room(*, carries_others: bool):
     seen = ResponseSeen(
         number=(1, 0),
         fate=Fate.ARRIVES,
@@ -121,7 +117,7 @@ def test_records_of_partitions_that_are_left_out_may_leave_no_room(*, carries_ot
 @pytest.mark.slow
 def test_what_nothing_explains_of_a_partition_by_itself_is_a_suspect(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     """A fetcher that other partitions keep alive handles what it was answered before."""
     record, source = with_changed_answer(loaded_record(10, partitions=4), T1)
     monkeypatch.setattr(apart, "TOGETHER", 3)
@@ -137,7 +133,7 @@ def test_what_nothing_explains_of_a_partition_by_itself_is_a_suspect(
 @pytest.mark.slow
 def test_what_is_not_explained_of_a_long_record_is_followed_together(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     record, source = with_changed_answer(loaded_record(10, partitions=2), T1)
     together: list[bool] = []
 
@@ -157,7 +153,7 @@ def test_what_is_not_explained_of_a_long_record_is_followed_together(
 
 def test_a_suspect_is_not_confirmed_where_each_partition_by_itself_is_explained(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     """What a search over all partitions does not explain is then their order in messages."""
     record = loaded_record(5, partitions=2)
     suspect = EmptiedBy(source="line:9", what="RequestSeen", why="", is_proved=False)
@@ -184,7 +180,7 @@ def partitions_with_fetches(record: Record) -> Mapping[TopicPartition, None]:
     )
 
 
-def test_searches_in_other_orders_that_run_out_of_patience_confirm_nothing() -> None:
+def test_searches_in_other_orders_that_run_out_of_patience_confirm_nothing():
     """Such searches confirmed any suspect: with little patience a good run was not as predicted."""
     record = loaded_record(5, partitions=1)
 

@@ -64,7 +64,7 @@ def fetch_of(world: World) -> FetchState:
 )
 def test_records_are_left_or_taken_and_then_nothing_is_truncated(
     takes: bool, end: int, stands: FetcherState
-) -> None:
+):
     world = to_truncate(either(takes=takes))
 
     assert answer(world, RECORDS) is takes
@@ -73,7 +73,7 @@ def test_records_are_left_or_taken_and_then_nothing_is_truncated(
     assert (fetch_of(world).fetch_offset, fetch_of(world).state) == (end, stands)
 
 
-def test_without_records_the_partition_is_still_to_truncate() -> None:
+def test_without_records_the_partition_is_still_to_truncate():
     world = to_truncate(either(takes=True))
 
     answer(world, NOTHING)
@@ -82,7 +82,7 @@ def test_without_records_the_partition_is_still_to_truncate() -> None:
 
 
 @pytest.mark.parametrize("takes", [False, True])
-def test_out_of_range_is_left_or_the_offset_is_reset_in_place_of_truncating(takes: bool) -> None:
+def test_out_of_range_is_left_or_the_offset_is_reset_in_place_of_truncating(takes: bool):
     world = to_truncate(either(takes=takes))
 
     answer(world, OUT_OF_RANGE)
@@ -97,7 +97,7 @@ def test_out_of_range_is_left_or_the_offset_is_reset_in_place_of_truncating(take
 
 
 @pytest.mark.parametrize("takes", [False, True])
-def test_epochs_are_noted_of_the_records_that_are_taken(takes: bool) -> None:
+def test_epochs_are_noted_of_the_records_that_are_taken(takes: bool):
     later = replace(BATCH, leader_epoch=1)
     assert note_epochs(to_truncate(either(takes=takes)), 1, 0, T, (later,)) is takes
 
@@ -105,7 +105,7 @@ def test_epochs_are_noted_of_the_records_that_are_taken(takes: bool) -> None:
 @pytest.mark.parametrize(("release", "end"), [("1.0.2", 2), ("1.1.0", 1)])
 def test_up_to_1_0_it_counts_at_the_log_end_though_the_high_watermark_is_below(
     release: str, end: int
-) -> None:
+):
     world = to_truncate(generation_for(release))
     led = replace(world.known_replica(1, T), role=Role.LEADER, leader=1, high_watermark=0)
     world.put_replica(1, T, led)

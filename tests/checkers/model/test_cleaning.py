@@ -55,42 +55,42 @@ ONCE, AGAIN = write("once", "a", "b"), write("again", "a", "b")
 NEXT_EPOCH = [*kill(1), state(-1, 1, (1,)), *start(1, "1.1.1", czxid=201), state(1, 2, (1,))]
 
 
-def test_records_that_were_written_again_go_with_their_batch() -> None:
+def test_records_that_were_written_again_go_with_their_batch():
     remaining = after(ONCE, AGAIN, cleaned(4, (2, 3)))
 
     assert ranges(remaining) == [(2, 3, 0)]
 
 
-def test_what_a_cleaner_left_stays_although_it_might_have_gone() -> None:
+def test_what_a_cleaner_left_stays_although_it_might_have_gone():
     remaining = after(ONCE, AGAIN, cleaned(4, (0, 3)))
 
     assert ranges(remaining) == [(0, 1, 0), (2, 3, 0)]
 
 
-def test_a_record_that_was_never_written_again_may_not_go() -> None:
+def test_a_record_that_was_never_written_again_may_not_go():
     remaining = after(write("once", "a"), write("other", "c"), AGAIN, cleaned(4, (2, 3)))
 
     assert ranges(remaining) == [(1, 1, 0), (2, 3, 0)]
 
 
-def test_a_record_that_comes_again_beyond_what_was_cleaned_may_not_go() -> None:
+def test_a_record_that_comes_again_beyond_what_was_cleaned_may_not_go():
     assert ranges(after(ONCE, AGAIN, cleaned(2))) == [(0, 1, 0), (2, 3, 0)]
 
 
-def test_a_record_that_comes_again_where_the_cleaner_stopped_may_not_go() -> None:
+def test_a_record_that_comes_again_where_the_cleaner_stopped_may_not_go():
     again = write("once more", "a")
 
     assert ranges(after(write("once", "a"), again, cleaned(1))) == [(0, 0, 0), (1, 1, 0)]
     assert ranges(after(write("once", "a"), again, cleaned(2))) == [(1, 1, 0)]
 
 
-def test_a_record_without_a_key_may_not_go() -> None:
+def test_a_record_without_a_key_may_not_go():
     keyless = Produce(operation="p", broker=1, topic="t", partition=0, records=("x",), acks=1)
 
     assert ranges(after(keyless, AGAIN, cleaned(3, (1, 2)))) == [(0, 0, 0), (1, 2, 0)]
 
 
-def test_a_batch_that_keeps_records_keeps_its_offsets() -> None:
+def test_a_batch_that_keeps_records_keeps_its_offsets():
     remaining = after(write("once", "a", "c"), AGAIN, cleaned(4, (1, 3)))
 
     left = record_payloads(("once-c",), ("c",))
@@ -98,7 +98,7 @@ def test_a_batch_that_keeps_records_keeps_its_offsets() -> None:
     assert payloads(remaining)[0] == join_payload_digests([(left[0], 1)])
 
 
-def test_a_batch_that_was_cleaned_before_is_cleaned_again() -> None:
+def test_a_batch_that_was_cleaned_before_is_cleaned_again():
     remaining = after(
         write("once", "a", "c"), AGAIN, cleaned(4, (1, 3)), write("third", "c"), cleaned(5, (2, 4))
     )
@@ -106,7 +106,7 @@ def test_a_batch_that_was_cleaned_before_is_cleaned_again() -> None:
     assert ranges(remaining) == [(2, 3, 0), (4, 4, 0)]
 
 
-def test_messages_of_magic_1_go_one_by_one_and_a_wrapper_is_refused() -> None:
+def test_messages_of_magic_1_go_one_by_one_and_a_wrapper_is_refused():
     old = {"message_format": "0.10.2"}
     plain = after(write("once", "a", "c"), AGAIN, cleaned(4, (1, 3)), **old)
 
@@ -120,7 +120,7 @@ def test_messages_of_magic_1_go_one_by_one_and_a_wrapper_is_refused() -> None:
 )
 def test_an_epoch_whose_records_are_gone_is_not_rebuilt(
     cleans: bool, entries: tuple[tuple[int, int], ...]
-) -> None:
+):
     remaining = after(
         write("first", "x"),
         *NEXT_EPOCH,
@@ -139,12 +139,12 @@ def test_an_epoch_whose_records_are_gone_is_not_rebuilt(
     assert remaining.epoch_entries == entries
 
 
-def test_after_a_clean_stop_no_epoch_is_rebuilt() -> None:
+def test_after_a_clean_stop_no_epoch_is_rebuilt():
     remaining = after(ONCE, *terminate(1), LOST, *start(1, "1.1.1", czxid=201))
 
     assert remaining.epoch_entries == ()
 
 
-def test_who_runs_no_such_log_cleans_none() -> None:
+def test_who_runs_no_such_log_cleans_none():
     with pytest.raises(ModelError, match="broker 1 runs no cleaner over a log of t"):
         after(ONCE, *kill(1), cleaned(2))

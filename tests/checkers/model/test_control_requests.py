@@ -126,7 +126,7 @@ SCHEDULERS: dict[str, Callable[[], Callable[[], Left]]] = {
 )
 def test_each_scheduler_has_a_broker_handle_its_request_by_the_same_function(
     scheduler: str, answer: Any, expected: Left, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """What must wait stays, what is refused is gone, and by Kafka's rules both follow at once."""
     go = SCHEDULERS[scheduler]()
     assert go() == (1, False)
@@ -136,7 +136,7 @@ def test_each_scheduler_has_a_broker_handle_its_request_by_the_same_function(
 
 def test_what_must_wait_at_first_is_handled_when_the_cluster_is_left_alone_again(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     begun = left_alone([*cluster(RELEASE, controller=2, replicas=(0, 1)), state(0, 0, (0, 1))])
     with monkeypatch.context() as patched:
         patched.setattr(control_handling, "handle", lambda *_, **__: None)
@@ -146,7 +146,7 @@ def test_what_must_wait_at_first_is_handled_when_the_cluster_is_left_alone_again
     assert left(World(heard), is_queued=True) == (1, False)
 
 
-def test_a_paused_broker_has_a_late_request_and_handles_it_when_it_goes_on() -> None:
+def test_a_paused_broker_has_a_late_request_and_handles_it_when_it_goes_on():
     begun = left_alone([*cluster(RELEASE, controller=2, replicas=(0, 1)), state(0, 0, (0, 1))])
     paused, _ = left_alone_after(begun, PauseBroker(broker=1), {})
     waiting, _ = left_alone_after(paused, LATE, {})
@@ -157,7 +157,7 @@ def test_a_paused_broker_has_a_late_request_and_handles_it_when_it_goes_on() -> 
 
 def test_late_requests_are_handled_in_their_order_each_to_its_last_part(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     """Threads without a partition end, and the checkpoint is written, after each last part."""
     begun = left_alone([*cluster(RELEASE, controller=2, replicas=(0, 1)), PauseBroker(broker=1)])
     both = (LATE.states[0], ("u", *LATE.states[0][1:]))
@@ -175,13 +175,13 @@ def test_late_requests_are_handled_in_their_order_each_to_its_last_part(
 
 
 @pytest.mark.parametrize("target", [1, 9])
-def test_a_late_request_for_a_broker_that_is_not_there_is_lost(target: int) -> None:
+def test_a_late_request_for_a_broker_that_is_not_there_is_lost(target: int):
     begun = left_alone([*cluster(RELEASE, controller=2, replicas=(0, 1)), *kill(1)])
     assert left_alone_after(begun, replace(LATE, target=target), {})[0] == begun
 
 
 @pytest.mark.parametrize("api", get_args(ControlApi))
-def test_a_broker_gets_a_part_for_each_partition_that_a_late_request_names(api: ControlApi) -> None:
+def test_a_broker_gets_a_part_for_each_partition_that_a_late_request_names(api: ControlApi):
     named = tuple((topic, *LATE.states[0][1:]) for topic in ("t", "u"))
     parts = stale_request.parts_of(replace(LATE, api=api, states=named, live=(0, 1)))
     told = {

@@ -34,13 +34,13 @@ def context(*live: int, release: str = "2.8.2", is_unclean: bool = False) -> Con
     )
 
 
-def test_the_first_assigned_replica_that_is_online_and_in_sync_is_elected() -> None:
+def test_the_first_assigned_replica_that_is_online_and_in_sync_is_elected():
     elected = elect_for_offline(context(2, 3), ALL_IN_SYNC)
     assert elected == LeaderAndIsr(leader=2, isr=(2, 3))
     assert elect_for_offline(context(2), LeaderAndIsr(leader=1, isr=(1,))) is None
 
 
-def test_an_unclean_election_leaves_the_leader_alone_in_the_isr() -> None:
+def test_an_unclean_election_leaves_the_leader_alone_in_the_isr():
     only_one = LeaderAndIsr(leader=1, isr=(1,))
     elected = elect_for_offline(context(2, 3, is_unclean=True), only_one)
     assert elected == LeaderAndIsr(leader=2, isr=(2,))
@@ -59,33 +59,33 @@ def test_an_unclean_election_leaves_the_leader_alone_in_the_isr() -> None:
 )
 def test_a_reassignment_keeps_the_isr_and_the_leader_where_it_can(
     live: tuple[int, ...], isr: tuple[int, ...], wanted: tuple[int, ...], leader: int | None
-) -> None:
+):
     known = LeaderAndIsr(leader=1, isr=isr)
     elected = None if leader is None else LeaderAndIsr(leader=leader, isr=isr)
     assert elect_for_reassignment(context(*live), known, wanted) == elected
 
 
-def test_a_preferred_election_keeps_the_isr() -> None:
+def test_a_preferred_election_keeps_the_isr():
     known = LeaderAndIsr(leader=2, isr=(1, 2))
     assert elect_preferred(context(1, 2), known) == LeaderAndIsr(leader=1, isr=(1, 2))
     assert elect_preferred(context(2), known) is None
     assert elect_preferred(context(1, 2), replace(known, isr=(2,))) is None
 
 
-def test_a_new_partition_has_all_in_sync_that_are_online() -> None:
+def test_a_new_partition_has_all_in_sync_that_are_online():
     stopping = replace(context(1, 2, 3), shutting_down=frozenset({1}))
     assert elect_for_new(context(1, 2, 3)) == ALL_IN_SYNC
     assert elect_for_new(stopping) == LeaderAndIsr(leader=2, isr=(2, 3))
     assert elect_for_new(context()) is None
 
 
-def test_a_broker_that_shuts_down_hands_over_and_leaves_the_isr() -> None:
+def test_a_broker_that_shuts_down_hands_over_and_leaves_the_isr():
     stopping = replace(context(1, 2, 3), shutting_down=frozenset({1}))
     assert elect_for_shutdown(stopping, ALL_IN_SYNC) == LeaderAndIsr(leader=2, isr=(2, 3))
     assert elect_for_shutdown(stopping, LeaderAndIsr(leader=1, isr=(1,))) is None
 
 
-def test_replicas_leave_the_isr_one_by_one_down_to_one_member() -> None:
+def test_replicas_leave_the_isr_one_by_one_down_to_one_member():
     written = list(after_brokers_left(context(), ALL_IN_SYNC, {1, 2, 3}))
     assert written == [
         LeaderAndIsr(leader=NO_LEADER, isr=(2, 3)),
@@ -94,7 +94,7 @@ def test_replicas_leave_the_isr_one_by_one_down_to_one_member() -> None:
     ]
 
 
-def test_before_1_1_0_the_last_member_leaves_too_where_unclean_elections_are_allowed() -> None:
+def test_before_1_1_0_the_last_member_leaves_too_where_unclean_elections_are_allowed():
     alone = LeaderAndIsr(leader=1, isr=(1,))
     old = remove_from_isr(context(release="1.0.2", is_unclean=True), alone, 1)
     new = remove_from_isr(context(release="1.1.1", is_unclean=True), alone, 1)
@@ -102,7 +102,7 @@ def test_before_1_1_0_the_last_member_leaves_too_where_unclean_elections_are_all
     assert new == LeaderAndIsr(leader=NO_LEADER, isr=(1,))
 
 
-def test_a_new_controller_removes_who_is_offline_before_it_elects() -> None:
+def test_a_new_controller_removes_who_is_offline_before_it_elects():
     of_2_2_2 = list(at_failover(context(2, 3), ALL_IN_SYNC, removes_offline=False))
     of_2_3_0 = list(at_failover(context(2, 3), ALL_IN_SYNC, removes_offline=True))
     assert of_2_2_2 == [LeaderAndIsr(leader=2, isr=(2, 3))]
@@ -132,7 +132,7 @@ WRITTEN = {
 @pytest.mark.parametrize(("written", "surely_live", "is_explained"), WRITTEN.values(), ids=WRITTEN)
 def test_a_decision_is_explained_by_what_its_controller_can_have_known(
     written: LeaderAndIsr, surely_live: set[int], is_explained: bool
-) -> None:
+):
     known = replace(context(1, 2, 3), was_away=frozenset({1, 2, 3} - surely_live))
     assert explain(known, ALL_IN_SYNC, written, surely_live=surely_live) is is_explained
 
@@ -144,7 +144,7 @@ def test_a_decision_is_explained_by_what_its_controller_can_have_known(
 )
 def test_a_leader_that_is_not_wanted_is_removed_where_nobody_took_over(
     wanted: tuple[int, ...], assignment: tuple[int, ...], is_explained: bool
-) -> None:
+):
     removed = LeaderAndIsr(leader=NO_LEADER, isr=(2, 3))
     known = replace(context(1, 2, 3, 4), assignment=assignment)
     explained = explain(known, ALL_IN_SYNC, removed, surely_live={1, 2, 3, 4}, wanted=[wanted])

@@ -25,7 +25,7 @@ from tests.support.model_timelines import cluster, left_alone, state, write
 )
 def test_whether_a_leader_sees_the_leader_epoch_is_decided_by_its_own_release(
     release: str, is_incremental: bool, is_seen: bool
-) -> None:
+):
     asked = PartitionRequest(
         leader_epoch=2,
         carries_leader_epoch=True,
@@ -57,14 +57,14 @@ def next_fetch(world: World) -> PartitionRequest:
 )
 def test_from_3_5_1_to_3_6_a_follower_forgets_its_epoch_at_a_first_answer_without_records(
     release: str, requested_epoch: int
-) -> None:
+):
     assert next_fetch(after(release, TOLD_AGAIN[:2])).requested_epoch == 0
     assert next_fetch(after(release, TOLD_AGAIN)).requested_epoch == requested_epoch
     appended = after(release, [*TOLD_AGAIN, write("b", 0, acks=-1)])
     assert next_fetch(appended).requested_epoch == 1
 
 
-def test_a_follower_that_resets_its_offset_knows_its_epoch_again() -> None:
+def test_a_follower_that_resets_its_offset_knows_its_epoch_again():
     world = after("3.6.2", TOLD_AGAIN)
     asked = next_fetch(world)
     out_of_range = FetchAnswer(error="OFFSET_OUT_OF_RANGE")
@@ -74,7 +74,7 @@ def test_a_follower_that_resets_its_offset_knows_its_epoch_again() -> None:
     assert (asked.requested_epoch, next_fetch(world).requested_epoch) == (-1, 0)
 
 
-def test_under_an_older_protocol_a_follower_of_3_6_has_no_epoch_to_forget() -> None:
+def test_under_an_older_protocol_a_follower_of_3_6_has_no_epoch_to_forget():
     generation = generation_for("3.6.2", inter_broker_protocol="2.6")
     first = generation.first_fetch(Replica(entries=(EpochEntry(0, 0),)))
     assert generation.last_fetched_epoch(first, (EpochEntry(0, 0),)) == -1

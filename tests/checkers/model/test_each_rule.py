@@ -1155,7 +1155,7 @@ AT_BORDERS = {
 """Rules without which `tests.golden.test_borders` has a stored run explained by nothing."""
 
 
-def test_every_rule_of_a_release_is_shown_but_the_one_that_all_begin_with() -> None:
+def test_every_rule_of_a_release_is_shown_but_the_one_that_all_begin_with():
     """Without "truncation to the high watermark" there would be no generation to compare with."""
     (first, *others) = RULES
     assert first.name == "truncation to the high watermark"
@@ -1164,7 +1164,7 @@ def test_every_rule_of_a_release_is_shown_but_the_one_that_all_begin_with() -> N
 
 
 @pytest.mark.parametrize("rule", AT_BORDERS)
-def test_a_rule_that_no_prediction_shows_stands_at_the_border_of_a_stored_run(rule: str) -> None:
+def test_a_rule_that_no_prediction_shows_stands_at_the_border_of_a_stored_run(rule: str):
     assert BORDERED[AT_BORDERS[rule]] == Border(without=(rule,))
 
 
@@ -1175,14 +1175,14 @@ SLOW = ("high watermark wakes fetches", "KIP-227")
 @pytest.mark.parametrize(
     "rule", [pytest.param(rule, marks=[pytest.mark.slow] * (rule in SLOW)) for rule in SHOWN]
 )
-def test_a_rule_changes_what_is_predicted(rule: str) -> None:
+def test_a_rule_changes_what_is_predicted(rule: str):
     shown = SHOWN[rule]
     assert shown.seen(rule, with_it=False) == shown.old
     assert shown.seen(rule, with_it=True) == shown.new
     assert shown.old != shown.new
 
 
-def test_a_leader_counts_the_followers_of_which_its_broker_has_read() -> None:
+def test_a_leader_counts_the_followers_of_which_its_broker_has_read():
     world = led_by_0(generation_for("4.1.2", mode="kraft"))
     reads(world, 0, LeaderToldAndIsr(states=(state(0, 1, (0, 1)),), replicas=(0, 1)))
     # The controllers have decided on another assignment.

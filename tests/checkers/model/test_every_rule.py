@@ -49,12 +49,12 @@ def rule(name: str, since: str, *after: str) -> Rule:
 )
 def test_a_rule_that_does_not_say_everything_is_refused_by_name(
     changed: dict[str, Any], why_not: str
-) -> None:
+):
     with pytest.raises(ModelError, match=f"'KAFKA-0'.*{re.escape(why_not)}"):
         Rule(**{**WHOLE, **changed})
 
 
-def test_every_rule_that_a_module_or_the_table_writes_down_is_found() -> None:
+def test_every_rule_that_a_module_or_the_table_writes_down_is_found():
     folder = Path(*rules.__path__)
     texts = [file.read_text() for file in folder.glob("*.py")]
     written = [name for text in texts for name in re.findall(r'\bRule\(\s*name="(.+)"', text)]
@@ -63,14 +63,12 @@ def test_every_rule_that_a_module_or_the_table_writes_down_is_found() -> None:
     assert sum(len(re.findall(r"\bRule\(", text)) for text in texts) == len(written)
 
 
-def test_a_row_that_sets_what_is_no_decision_point_is_refused_by_name() -> None:
+def test_a_row_that_sets_what_is_no_decision_point_is_refused_by_name():
     with pytest.raises(ModelError, match="'KAFKA-0' sets learns_nothing, which is no decision"):
         every_rule._of_row("KAFKA-0", WHOLE | {"sets": {"learns_nothing": True}})
 
 
-def test_a_new_module_is_all_that_a_new_rule_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_module_is_all_that_a_new_rule_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "kafka_0.py").write_text(
         f"from kchaos.checkers.model.releases.rule import Rule\nKAFKA_0 = Rule(**{WHOLE!r})\n"
     )
@@ -80,7 +78,7 @@ def test_a_new_module_is_all_that_a_new_rule_takes(
     assert [each.name for each in ordered if each.name not in known] == ["KAFKA-0"]
 
 
-def test_rules_are_in_the_order_of_their_first_releases_and_behind_those_that_they_name() -> None:
+def test_rules_are_in_the_order_of_their_first_releases_and_behind_those_that_they_name():
     backported, late, early = rule("b", "2.7.2"), rule("c", "2.8.0"), rule("d", "0.11.0.0")
     assert in_order([late, backported, early]) == (early, backported, late)
     after = rule("a", "2.7.2", "c")
@@ -95,7 +93,7 @@ def test_rules_are_in_the_order_of_their_first_releases_and_behind_those_that_th
         [rule("a", "2.1.0"), rule("a", "2.2.0")],
     ],
 )
-def test_rules_that_wait_for_each_other_or_have_one_name_are_refused(unordered: list[Rule]) -> None:
+def test_rules_that_wait_for_each_other_or_have_one_name_are_refused(unordered: list[Rule]):
     with pytest.raises(ModelError, match="a"):
         in_order(unordered)
 
@@ -133,13 +131,13 @@ def _undecided(rules: tuple[Rule, ...]) -> list[tuple[str, str]]:
     ]
 
 
-def test_of_two_rules_of_one_release_that_change_the_same_one_names_the_other() -> None:
+def test_of_two_rules_of_one_release_that_change_the_same_one_names_the_other():
     """Else their names, or the release of a backport, would decide which of them wins."""
     assert _undecided(RULES) == []
 
 
 @pytest.mark.parametrize("since", [("2.8.0",), ("2.7.2", "3.0.0")])
-def test_a_rule_whose_place_is_open_is_told(since: tuple[str, ...]) -> None:
+def test_a_rule_whose_place_is_open_is_told(since: tuple[str, ...]):
     """KAFKA-10554 of 2.8.0 changes where a fetch begins, too."""
     changing = {
         **WHOLE,

@@ -202,7 +202,7 @@ LATE = ("a diverging epoch", "a snapshot's bytes", "a snapshot's last batch", "t
     # To judge a golden run, as quick tests do, is to follow it.
     [pytest.param(each, marks=pytest.mark.slow if each in QUICK else ()) for each in RELEASES],
 )
-def test_a_golden_run_is_followed_to_its_end(release: str) -> None:
+def test_a_golden_run_is_followed_to_its_end(release: str):
     prediction = follow(recorded(release))
     assert prediction.emptied_by is None
     assert prediction.limit == ""
@@ -222,7 +222,7 @@ def test_a_golden_run_is_followed_to_its_end(release: str) -> None:
         for release in releases
     ],
 )
-def test_a_planted_observation_is_found_and_named(planted: str, release: str) -> None:
+def test_a_planted_observation_is_found_and_named(planted: str, release: str):
     change, _ = PLANTED[planted]
     changed, source = with_first(release, change)
 
@@ -235,7 +235,7 @@ def test_a_planted_observation_is_found_and_named(planted: str, release: str) ->
 # On 0.10.2.2 another way goes as far and ends at a message, so the decision is not what is named.
 @pytest.mark.slow
 @pytest.mark.parametrize("release", RELEASES[1:])
-def test_a_follower_in_the_isr_before_it_has_fetched_is_found_and_named(release: str) -> None:
+def test_a_follower_in_the_isr_before_it_has_fetched_is_found_and_named(release: str):
     whole = recorded(release)
     decided = list(whole.decided)
     registered = max(
@@ -253,7 +253,7 @@ def test_a_follower_in_the_isr_before_it_has_fetched_is_found_and_named(release:
 
 
 @pytest.mark.parametrize("release", each_release(RELEASES))
-def test_a_dropped_leader_and_isr_is_found_where_its_broker_acts_on_it(release: str) -> None:
+def test_a_dropped_leader_and_isr_is_found_where_its_broker_acts_on_it(release: str):
     def reaches_the_follower(what: object) -> bool:
         return isinstance(what, ControlSent) and bool(what.states) and what.broker == 1
 
@@ -267,7 +267,7 @@ def test_a_dropped_leader_and_isr_is_found_where_its_broker_acts_on_it(release: 
 
 
 @pytest.mark.parametrize("release", ASKING)
-def test_a_dropped_question_for_a_leader_epoch_is_found_at_the_next_request(release: str) -> None:
+def test_a_dropped_question_for_a_leader_epoch_is_found_at_the_next_request(release: str):
     def asks_for_an_epoch(what: object) -> bool:
         return isinstance(what, RequestSeen) and isinstance(what.partitions.get(T), EpochAsked)
 
@@ -290,19 +290,19 @@ def test_a_dropped_question_for_a_leader_epoch_is_found_at_the_next_request(rele
         ("3.9.1", "2.0.1"),
     ],
 )
-def test_a_run_is_not_explained_by_the_rules_of_another_release(release: str, other: str) -> None:
+def test_a_run_is_not_explained_by_the_rules_of_another_release(release: str, other: str):
     rules = dict.fromkeys((0, 1, 2), generation_for(other))
     assert follow(recorded(release), generations=rules).emptied_by is not None
 
 
 @pytest.mark.slow
-def test_ten_partitions_that_their_leader_refuses_at_first_take_few_states() -> None:
+def test_ten_partitions_that_their_leader_refuses_at_first_take_few_states():
     whole = recorded("0.11.0.0")
     prediction = follow(with_partitions(whole, 10), patience=2_000)
     assert (prediction.limit, prediction.emptied_by) == ("", None)
 
 
-def test_a_run_without_links_is_predicted_from_events_alone(tmp_path: Path) -> None:
+def test_a_run_without_links_is_predicted_from_events_alone(tmp_path: Path):
     run = unpacked("2.0.1", tmp_path)
     (run.path / "links.jsonl").unlink()
     evidence = RunEvidence(run)
@@ -314,9 +314,7 @@ def test_a_run_without_links_is_predicted_from_events_alone(tmp_path: Path) -> N
     assert set(prediction.snapshots) == {"level", "before-healing", "final"}
 
 
-def test_a_run_whose_links_saw_no_control_request_is_predicted_from_events_alone(
-    tmp_path: Path,
-) -> None:
+def test_a_run_whose_links_saw_no_control_request_is_predicted_from_events_alone(tmp_path: Path):
     run = unpacked("2.0.1", tmp_path)
     file = run.path / "links.jsonl"
     kept = [

@@ -61,11 +61,11 @@ def taken(seen: ResponseSeen, *acts: Action) -> World:
     return world
 
 
-def test_the_leaders_own_answer_stays_at_the_link() -> None:
+def test_the_leaders_own_answer_stays_at_the_link():
     assert taken(reply(Fate.REPLACED, 0), FORGE).exchanges(1, 0) == (ANSWERED,)
 
 
-def test_a_forged_answer_arrives_with_the_error_that_the_fault_said() -> None:
+def test_a_forged_answer_arrives_with_the_error_that_the_fault_said():
     (exchange,) = taken(reply(Fate.FORGED, 6), FORGE).exchanges(1, 0)
     error = EpochAnswer(error="NOT_LEADER_FOR_PARTITION")
     assert exchange == replace(ANSWERED, stage=Stage.DELIVERED, answers=((T, error),))
@@ -76,12 +76,12 @@ def test_a_forged_answer_arrives_with_the_error_that_the_fault_said() -> None:
     [(), (replace(FORGE, target=2),), (replace(FORGE, error="REQUEST_TIMED_OUT"),)],
     ids=["no fault", "another pair", "another error"],
 )
-def test_an_answer_that_no_fault_forged_is_not_possible(acts: tuple[Action, ...]) -> None:
+def test_an_answer_that_no_fault_forged_is_not_possible(acts: tuple[Action, ...]):
     with pytest.raises(Excluded, match="error 6 for t-0 in broker 0's place, which no fault did"):
         taken(reply(Fate.FORGED, 6), *acts)
 
 
-def test_what_a_leader_answered_is_the_answer_that_was_replaced() -> None:
+def test_what_a_leader_answered_is_the_answer_that_was_replaced():
     replaced, forged = reply(Fate.REPLACED, 0), reply(Fate.FORGED, 6)
     seen = tuple(Seen(what=each, time=1.0) for each in (FORGE, replaced, forged))
     assert Lookahead(Record(seen=seen, decided=())).responses == {(7, 1): replaced}
@@ -91,7 +91,7 @@ def after(*events: Event) -> State:
     return left_alone(events)
 
 
-def test_left_alone_a_follower_that_is_answered_by_errors_truncates_nothing() -> None:
+def test_left_alone_a_follower_that_is_answered_by_errors_truncates_nothing():
     begin = (
         *cluster("2.0.1", controller=2, replicas=(0, 1)),
         partition_state(1, 0, (0, 1)),

@@ -84,7 +84,7 @@ def maximal_isr(world: World) -> tuple[int, ...]:
     return world.known_replica(0, T).maximal_isr
 
 
-def test_a_fetch_that_repeats_the_one_before_may_have_led_to_a_request() -> None:
+def test_a_fetch_that_repeats_the_one_before_may_have_led_to_a_request():
     world = led_by_0("3.6.2", epoch=1, isr=(0,))
     update_view(world, 0, T, 1, 0, Asking(NOTHING_TO_COME, 0))
     assert maximal_isr(world) == (0,)
@@ -93,13 +93,13 @@ def test_a_fetch_that_repeats_the_one_before_may_have_led_to_a_request() -> None
     assert [maximal_isr(each) for each in after].count((0, 1)) == 1
 
 
-def test_a_leader_asks_in_an_epoch_only_once_it_has_heard_of_it() -> None:
+def test_a_leader_asks_in_an_epoch_only_once_it_has_heard_of_it():
     world = led_by_0("2.8.2", epoch=3, isr=(0,))
     with pytest.raises(Excluded, match="has not heard of leader epoch 4 yet"):
         asked(world, leader_epoch=4, isr=(0, 1))
 
 
-def test_a_refused_isr_counts_until_the_leader_handles_the_refusal() -> None:
+def test_a_refused_isr_counts_until_the_leader_handles_the_refusal():
     world = led_by_0("3.6.2", epoch=1, isr=(0,))
     fetches(world, 1, 0)
     asked(world, leader_epoch=1, isr=(0, 1))
@@ -123,7 +123,7 @@ def explained(run: str, runs: Path) -> bool:
 @pytest.mark.parametrize("release", ["3.3.2", "3.9.1"])
 def test_a_leader_that_asks_who_lives_when_the_isr_is_written_explains_no_recorded_wish(
     release: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     run = f"wish-before-news-{release}"
     assert explained(run, OTHERS)
 
@@ -146,7 +146,7 @@ def test_a_leader_that_asks_who_lives_when_the_isr_is_written_explains_no_record
         (state(1, 4, (0, 1, 2)), set()),
     ],
 )
-def test_a_leader_is_half_told_only_that_it_ends(told: PartitionState, half_told: set[int]) -> None:
+def test_a_leader_is_half_told_only_that_it_ends(told: PartitionState, half_told: set[int]):
     world = led_by_0("3.6.2", epoch=5, isr=(0, 1, 2))
     request = Received(number=(1, 1), controller_epoch=1, request=LeaderAndIsr(states=(told,)))
     world.put(("control", 0), (request,))

@@ -75,7 +75,7 @@ def fetched(world: World) -> Sequence[TopicPartition]:
 
 
 @pytest.mark.parametrize("release", ["2.1.0", "2.1.1", "2.2.2", "2.3.1"])
-def test_a_fetch_of_a_later_epoch_that_waits_makes_the_request_fail(release: str) -> None:
+def test_a_fetch_of_a_later_epoch_that_waits_makes_the_request_fail(release: str):
     world = fetched_from_0(release, WAITING)
 
     assert told(world, T) == {FAILS}
@@ -102,20 +102,20 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(("release", "fetch"), OTHERS.values(), ids=OTHERS)
-def test_any_other_fetch_does_not(release: str, fetch: Exchange) -> None:
+def test_any_other_fetch_does_not(release: str, fetch: Exchange):
     world = fetched_from_0(release, fetch)
     assert told(world, T) == {""}
     assert fetched(world) == [T]
 
 
-def test_a_broker_that_leads_does_not_look_at_what_waits() -> None:
+def test_a_broker_that_leads_does_not_look_at_what_waits():
     world = fetched_from_0("2.3.1", WAITING)
     assert told(world, T, leader=0) == {""}
     assert world.known_replica(0, T).role is Role.LEADER
 
 
 @pytest.mark.parametrize("partitions", [(T, OTHER), (OTHER, T)], ids=["first", "last"])
-def test_the_request_fails_as_a_whole(partitions: tuple[TopicPartition, ...]) -> None:
+def test_the_request_fails_as_a_whole(partitions: tuple[TopicPartition, ...]):
     world = fetched_from_0("2.3.1", WAITING)
     assert told(world, *partitions) == {FAILS}
     assert {world.known_replica(0, each).role for each in partitions} == {Role.FOLLOWER}

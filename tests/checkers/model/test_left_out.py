@@ -57,7 +57,7 @@ def without(whole: Record, left_out: object) -> Record:
         ("2.0.1-unanswered-writes", (42, 31), "would have sent broker 0 a high watermark of t-0"),
     ],
 )
-def test_what_is_left_out_of_a_run_is_missed(name: str, left_out: object, said: str) -> None:
+def test_what_is_left_out_of_a_run_is_missed(name: str, left_out: object, said: str):
     prediction = follow(without(recorded(name, runs=HARD), left_out), patience=4_000)
 
     assert prediction.limit == ""
@@ -75,7 +75,7 @@ def test_what_is_left_out_of_a_run_is_missed(name: str, left_out: object, said: 
 )
 def test_what_was_answered_unseen_is_answered_before_that_would_be_seen(
     name: str, number: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """A new high watermark is left out; the links do not record an answer with the old one."""
     changed_run = without(recorded(name, runs=HARD), number)
     prediction = follow(changed_run, patience=2_000)
@@ -87,7 +87,7 @@ def test_what_was_answered_unseen_is_answered_before_that_would_be_seen(
     assert not before.emptied_by.is_proved
 
 
-def test_unanswered_writes_that_no_copy_shows_are_tried_last() -> None:
+def test_unanswered_writes_that_no_copy_shows_are_tried_last():
     whole = recorded("2.0.1-unanswered-writes", runs=HARD)
     prediction = follow(without(whole, "record-11"), patience=2_000)
     assert (prediction.limit, prediction.emptied_by) == ("", None)
@@ -105,7 +105,7 @@ FETCH = RequestSeen(
 )
 
 
-def test_a_term_of_a_leader_ends_where_it_is_told_so_before_a_later_message() -> None:
+def test_a_term_of_a_leader_ends_where_it_is_told_so_before_a_later_message():
     led, followed, other = (
         state(leader, 1, (leader,), version=1, partition=partition)
         for leader, partition in ((2, 0), (1, 0), (1, 1))
@@ -131,7 +131,7 @@ def test_a_term_of_a_leader_ends_where_it_is_told_so_before_a_later_message() ->
     assert not leads(led, later=False)
 
 
-def test_a_session_that_did_not_begin_on_a_connection_may_leave_out_what_it_said_before() -> None:
+def test_a_session_that_did_not_begin_on_a_connection_may_leave_out_what_it_said_before():
     cut = ResponseSeen(
         number=(7, 0),
         fate=Fate.ARRIVES,

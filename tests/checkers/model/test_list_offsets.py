@@ -121,7 +121,7 @@ def fetches_from(world: World) -> dict[k.TopicPartition, int]:
 
 
 @pytest.mark.parametrize("error", ["NOT_LEADER_FOR_PARTITION", "UNKNOWN_LEADER_EPOCH"])
-def test_an_error_lets_the_follower_fetch_from_the_same_offset(error: str) -> None:
+def test_an_error_lets_the_follower_fetch_from_the_same_offset(error: str):
     world = following()
     fetched(world, (T, OUT_OF_RANGE))
 
@@ -130,7 +130,7 @@ def test_an_error_lets_the_follower_fetch_from_the_same_offset(error: str) -> No
     assert (reset_of(world), fetches_from(world)[T]) == (None, 1)
 
 
-def test_a_follower_that_is_fenced_loses_the_partition_from_its_thread() -> None:
+def test_a_follower_that_is_fenced_loses_the_partition_from_its_thread():
     world = following("2.1.1")
     leader = world.known_replica(0, T)
     fetched(world, (T, OUT_OF_RANGE))
@@ -145,7 +145,7 @@ def test_a_follower_that_is_fenced_loses_the_partition_from_its_thread() -> None
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_question_that_ends_in_a_cut_is_asked_anew_after_another_fetch(release: str) -> None:
+def test_a_question_that_ends_in_a_cut_is_asked_anew_after_another_fetch(release: str):
     cut = [
         *elected_with_one_of_three(release, held("request")),
         CutLink(source=0, target=1),
@@ -171,7 +171,7 @@ def of_brokers() -> Record:
 
 
 @pytest.mark.slow
-def test_a_held_answer_of_real_brokers_is_followed_to_its_end(of_brokers: Record) -> None:
+def test_a_held_answer_of_real_brokers_is_followed_to_its_end(of_brokers: Record):
     prediction = follow(of_brokers)
     assert (prediction.emptied_by, prediction.limit) == (None, "")
     said = [
@@ -198,7 +198,7 @@ def test_a_held_answer_of_real_brokers_is_followed_to_its_end(of_brokers: Record
 )
 def test_an_answer_that_no_state_gives_is_found_and_named(
     of_brokers: Record, planted: OffsetAnswered, why: str
-) -> None:
+):
     seen, places = [], []
     for item in of_brokers.seen:
         what = item.what
@@ -215,7 +215,7 @@ def test_an_answer_that_no_state_gives_is_found_and_named(
 
 
 @pytest.mark.slow
-def test_a_question_for_the_start_before_that_for_the_end_is_found(of_brokers: Record) -> None:
+def test_a_question_for_the_start_before_that_for_the_end_is_found(of_brokers: Record):
     seen = []
     for item in of_brokers.seen:
         what = item.what

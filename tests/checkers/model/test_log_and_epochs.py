@@ -166,7 +166,7 @@ def added(total: int, item: int) -> int:
     return total + item
 
 
-def test_sequences_with_the_same_items_are_equal_whichever_way_they_came_to_be() -> None:
+def test_sequences_with_the_same_items_are_equal_whichever_way_they_came_to_be():
     grown = Shared((1, 2)).with_items((3,))
     cut = grown.with_items((4, 5)).first(3)
     other = Shared((1, 2, 3))
@@ -178,7 +178,7 @@ def test_sequences_with_the_same_items_are_equal_whichever_way_they_came_to_be()
     assert grown != (1, 2, 3)
 
 
-def test_a_sequence_never_changes_when_others_grow_out_of_it() -> None:
+def test_a_sequence_never_changes_when_others_grow_out_of_it():
     begun = Shared((1, 2))
     one, other, one_again = (begun.with_items((item,)) for item in (3, 4, 3))
     from_nothing = [Shared[int]().with_items((item,)) for item in (1, 2)]
@@ -189,7 +189,7 @@ def test_a_sequence_never_changes_when_others_grow_out_of_it() -> None:
     assert [[*each] for each in from_nothing] == [[1], [2]]
 
 
-def test_items_and_slices_are_those_of_a_tuple() -> None:
+def test_items_and_slices_are_those_of_a_tuple():
     items, longer = (10, 20, 30, 40), Shared((10, 20, 30, 40, 50))
     shared = longer.first(4)
 
@@ -199,7 +199,7 @@ def test_items_and_slices_are_those_of_a_tuple() -> None:
     assert [shared.place(offset, abs) for offset in (5, 20, 45, 55)] == [0, 1, 4, 4]
 
 
-def test_a_fold_of_a_longer_sequence_takes_only_the_steps_that_are_new() -> None:
+def test_a_fold_of_a_longer_sequence_takes_only_the_steps_that_are_new():
     shared = Shared(range(100))
 
     assert shared.fold("sum", 0, added) == sum(range(100))

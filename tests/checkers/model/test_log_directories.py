@@ -41,7 +41,7 @@ def outcomes(*more: Event) -> dict[str, tuple[bool | None, str]]:
     return {produce.operation: (produce.acknowledged, produce.error) for produce in produces}
 
 
-def test_writes_to_a_replica_of_a_failed_directory_are_refused_and_to_others_not() -> None:
+def test_writes_to_a_replica_of_a_failed_directory_are_refused_and_to_others_not():
     other = replace(write("other", 0, acks=-1), topic="u")
     outcomes_there = outcomes(write("offline", 0), other, state(1, 1, (1,)), write("next", 1))
     assert outcomes_there["before"] == (True, "")
@@ -50,17 +50,17 @@ def test_writes_to_a_replica_of_a_failed_directory_are_refused_and_to_others_not
     assert outcomes_there["next"] == (True, "")
 
 
-def test_a_replica_of_a_failed_directory_neither_leads_nor_follows_and_keeps_its_log() -> None:
+def test_a_replica_of_a_failed_directory_neither_leads_nor_follows_and_keeps_its_log():
     assert ends(state(1, 1, (1,)), write("next", 1, count=3)) == {0: 1, 1: 4}
 
 
-def test_a_restored_directory_has_what_it_had_and_its_replica_follows() -> None:
+def test_a_restored_directory_has_what_it_had_and_its_replica_follows():
     elected = (state(1, 1, (1,)), write("next", 1, count=3))
     again = (*kill(0, high_watermark=1), RESTORED, *start(0, "2.8.2", czxid=500))
     assert ends(*elected, *again) == {0: 4, 1: 4}
 
 
-def test_a_process_that_begins_without_the_directory_serves_the_other_one_alone() -> None:
+def test_a_process_that_begins_without_the_directory_serves_the_other_one_alone():
     elected = (state(1, 1, (1,)), write("next", 1, count=3))
     started = (*kill(0, high_watermark=1), *start(0, "2.8.2", czxid=500))
     written = (replace(U, leader_epoch=1, version=1), replace(write("u", 0), topic="u"))
@@ -83,13 +83,13 @@ def test_a_process_without_the_directory_makes_no_log_for_a_topic_that_came_whil
     assert outcomes(*events, grown, refused)["refused"] == (False, "KAFKA_STORAGE_ERROR")
 
 
-def test_a_process_without_the_directory_makes_a_log_for_a_new_topic() -> None:
+def test_a_process_without_the_directory_makes_a_log_for_a_new_topic():
     started = (*kill(0, high_watermark=1), *start(0, "2.8.2", czxid=500))
     created = (TopicCreated(topic="v", assignment=((0, 1),)), replace(U, topic="v"))
     assert outcomes(*started, *created, replace(write("v", 0), topic="v"))["v"] == (True, "")
 
 
-def test_a_process_that_began_without_the_directory_refuses_writes_there() -> None:
+def test_a_process_that_began_without_the_directory_refuses_writes_there():
     started = (*kill(0, high_watermark=1), *start(0, "2.8.2", czxid=500))
     assert outcomes(*started, state(0, 1, (0,)), write("refused", 0))["refused"] == (
         False,
@@ -106,6 +106,6 @@ def test_a_process_that_began_without_the_directory_refuses_writes_there() -> No
     ],
     ids=["restored-while-it-runs", "failed-while-it-is-down", "emptied-meanwhile"],
 )
-def test_what_is_not_followed_of_a_failed_directory_is_no_prediction(more) -> None:
+def test_what_is_not_followed_of_a_failed_directory_is_no_prediction(more):
     with pytest.raises(ModelError, match="log directory"):
         predict(timeline(*more))

@@ -20,9 +20,7 @@ KILLED = StopBroker(broker=0, clean=False)
 
 
 @pytest.mark.parametrize("kills", [1, 2, 3])
-def test_a_log_may_begin_where_it_did_before_however_often_its_broker_was_killed(
-    kills: int,
-) -> None:
+def test_a_log_may_begin_where_it_did_before_however_often_its_broker_was_killed(kills: int):
     world = World(EMPTY)
     for event in start(0, "2.1.1"):
         happen(world, event, {})
@@ -55,7 +53,7 @@ def test_a_log_may_begin_where_it_did_before_however_often_its_broker_was_killed
 )
 def test_a_leader_begins_its_log_behind_what_it_deletes_from_the_remote_tier(
     role: Role, deleted: int | None, begins_at: int, why: str
-) -> None:
+):
     world = World(left_alone(start(0, "3.9.1")))
     log = Log(log_end_offset=8)
     world.put_replica(0, T, Replica(log=log, role=role, leader=0, high_watermark=8))

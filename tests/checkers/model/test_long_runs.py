@@ -53,7 +53,7 @@ def with_longer_records(record: Record, place: int) -> tuple[Record, set[str]]:
 
 def test_branches_far_behind_are_forgotten_and_a_run_is_explained_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.setattr(search, "KEPT", 20)
     kept: list[int] = []
     forget = search._Branches._forget
@@ -75,7 +75,7 @@ def test_branches_far_behind_are_forgotten_and_a_run_is_explained_all_the_same(
 @pytest.mark.slow
 def test_a_changed_batch_far_from_the_beginning_is_found_and_named_where_branches_were_forgotten(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.setattr(search, "KEPT", 20)
     record, sources = with_longer_records(loaded_record(60, partitions=1), 300)
 
@@ -90,7 +90,7 @@ def test_a_changed_batch_far_from_the_beginning_is_found_and_named_where_branche
 
 def test_writes_and_fetches_at_a_stroke_come_to_what_single_steps_come_to(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     record = loaded_record(60, partitions=3)
 
     at_a_stroke = follow(record)
@@ -103,7 +103,7 @@ def test_writes_and_fetches_at_a_stroke_come_to_what_single_steps_come_to(
 
 def test_what_is_taken_at_a_stroke_ends_before_the_first_step_that_leads_nowhere(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     ends: list[int] = []
     at_a_stroke = search._Search._at_a_stroke
 
@@ -120,14 +120,14 @@ def test_what_is_taken_at_a_stroke_ends_before_the_first_step_that_leads_nowhere
     assert max(ends) == 149
 
 
-def test_a_value_is_replaced_as_by_its_constructor() -> None:
+def test_a_value_is_replaced_as_by_its_constructor():
     request = Exchange(api="Fetch", asked=(), number=(1, 2))
     changes: dict[str, Any] = {"stage": Stage.READ, "is_awaited": False}
 
     assert replacing.replace(request, **changes) == dataclasses.replace(request, **changes)
 
 
-def test_a_run_of_twice_the_length_takes_about_twice_the_work() -> None:
+def test_a_run_of_twice_the_length_takes_about_twice_the_work():
     short, long = loaded_record(50), loaded_record(100)
 
     assert calls_of(lambda: follow(long)) < 2.5 * calls_of(lambda: follow(short))
@@ -135,7 +135,7 @@ def test_a_run_of_twice_the_length_takes_about_twice_the_work() -> None:
 
 def test_a_state_does_not_grow_by_the_clients_that_have_their_answers(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     sizes: list[int] = []
 
     def noting(state: State, *rest: Any) -> Prediction:
@@ -233,20 +233,20 @@ def acknowledged_early(record: Record, place: int) -> Record:
 )
 def test_a_change_of_what_was_seen_in_a_quiet_stretch_is_not_explained(
     change: Callable[[Seen], Seen | None],
-) -> None:
+):
     record = loaded_record(30, partitions=3)
 
     assert follow(record).emptied_by is None
     assert follow(with_changed(record, 100, change), patience=200).emptied_by is not None
 
 
-def test_a_record_that_is_acknowledged_before_a_follower_has_it_is_not_explained() -> None:
+def test_a_record_that_is_acknowledged_before_a_follower_has_it_is_not_explained():
     record = loaded_record(30, partitions=3)
 
     assert follow(acknowledged_early(record, 100), patience=200).emptied_by is not None
 
 
-def test_a_fetch_that_has_to_wait_on_leads_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fetch_that_has_to_wait_on_leads_nowhere_else(monkeypatch: pytest.MonkeyPatch):
     record = loaded_record(30, partitions=3)
     quick = follow(record)
     waits = internal_leader_steps._waits_on

@@ -55,9 +55,7 @@ def answer_to_broker_1(world: World) -> tuple[str, object]:
 
 
 @pytest.mark.parametrize("release", ["2.8.2", "3.9.1"])
-def test_a_move_leaves_the_epochs_of_batches_alone_so_a_follower_is_out_of_range(
-    release: str,
-) -> None:
+def test_a_move_leaves_the_epochs_of_batches_alone_so_a_follower_is_out_of_range(release: str):
     world = led_in_epoch_3(release)
     diverging = "EpochEnd(epoch=0, end_offset=1)"
     assert answer_to_broker_1(world) == (diverging, [(0, 0), (3, 1)])
@@ -81,7 +79,7 @@ def test_a_move_leaves_the_epochs_of_batches_alone_so_a_follower_is_out_of_range
 )
 def test_a_copy_begins_at_the_log_start_and_so_does_its_first_epoch(
     log_start_offset: int, entries: list[tuple[int, int]], kept: int
-) -> None:
+):
     """The log before has batches below its log start, and the copy has none."""
     writes = [write("a", 0, acks=-1), write("b", 0, acks=-1)]
     world = World(left_alone([*pair("4.0.2"), *writes, state(0, 1, (0, 1)), write("c", 0)]))
@@ -100,7 +98,7 @@ def test_a_copy_begins_at_the_log_start_and_so_does_its_first_epoch(
 )
 def test_up_to_2_1_0_a_moved_leader_answers_with_the_epochs_of_the_log_before(
     release: str, known: int, is_stale: bool
-) -> None:
+):
     """The last of them ends where that log did, and a restart forgets them."""
     world = World(left_alone([*pair(release), write("a", 0, acks=-1)]))
     assert move(world, MOVED) == ""
@@ -132,7 +130,7 @@ def test_up_to_2_1_0_a_moved_leader_answers_with_the_epochs_of_the_log_before(
 )
 def test_where_an_election_is_noted_in_the_directory_before_it_fails(
     release: str, error: str, role: Role, epochs: list[tuple[int, int]]
-) -> None:
+):
     """On 2.0.1 and 2.1.0 the cache in memory has the leader epoch all the same."""
     world = World(left_alone([*pair(release), write("a", 0, acks=-1)]))
     assert move(world, MOVED_AT_1) == ""
@@ -149,7 +147,7 @@ def test_where_an_election_is_noted_in_the_directory_before_it_fails(
 @pytest.mark.parametrize("checkpointed", [{}, {T: 1}])
 def test_a_process_that_is_killed_after_a_move_may_leave_no_high_watermark(
     checkpointed: dict[TopicPartition, int],
-) -> None:
+):
     """The checkpoint file of the new directory names the replica when it is written next."""
     seen = HighWatermarkObserved(broker=0, topic="t", partition=0, high_watermark=1)
     world = World(left_alone([*pair("2.8.2"), write("a", 0, acks=-1), seen]))
@@ -161,7 +159,7 @@ def test_a_process_that_is_killed_after_a_move_may_leave_no_high_watermark(
     assert world.checkpoint(0, T).known == checkpointed.get(T, 0)
 
 
-def test_a_broker_without_the_replica_cannot_have_moved_it() -> None:
+def test_a_broker_without_the_replica_cannot_have_moved_it():
     world = led_in_epoch_3("3.9.1")
     elsewhere = ReplicaMoved(broker=2, partition=T)
 
@@ -172,7 +170,7 @@ def test_a_broker_without_the_replica_cannot_have_moved_it() -> None:
 
 
 @pytest.mark.parametrize("zone_s", [0, 3600, -12600])
-def test_a_move_is_read_of_the_brokers_log_whatever_its_zone(tmp_path: Path, zone_s: int) -> None:
+def test_a_move_is_read_of_the_brokers_log_whatever_its_zone(tmp_path: Path, zone_s: int):
     build = RunBuilder(tmp_path / "run", release="3.9.1")
     build.act(StartBroker(broker=0, release="3.9.1"), zxid=0)
     began = build.clock
@@ -195,9 +193,7 @@ def test_a_move_is_read_of_the_brokers_log_whatever_its_zone(tmp_path: Path, zon
 
 
 @pytest.mark.slow
-def test_real_brokers_loop_as_the_model_says_once_a_leader_moved(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_real_brokers_loop_as_the_model_says_once_a_leader_moved(monkeypatch: pytest.MonkeyPatch):
     """KAFKA-20961 on 3.9.1: without the move no state explains the answers."""
     record = recorded("moved-between-folders-3.9.1", runs=OTHERS)
 

@@ -41,7 +41,7 @@ def outcomes(*events: Event) -> dict[str, tuple[int, str]]:
     return {produce.operation: (produce.base_offset, produce.error) for produce in produces}
 
 
-def test_batches_in_sequence_are_appended_and_what_they_say_is_predicted() -> None:
+def test_batches_in_sequence_are_appended_and_what_they_say_is_predicted():
     events = (sent("a", 0, records=2), sent("b", 2, is_transactional=True), marker("end"))
 
     assert outcomes(*events) == {"a": (0, ""), "b": (2, ""), "end": (3, "")}
@@ -53,14 +53,14 @@ def test_batches_in_sequence_are_appended_and_what_they_say_is_predicted() -> No
     ]
 
 
-def test_a_batch_that_is_sent_again_is_acknowledged_where_it_lies() -> None:
+def test_a_batch_that_is_sent_again_is_acknowledged_where_it_lies():
     outcome = outcomes(sent("a", 0), sent("b", 1, records=2), sent("again", 1, records=2))
 
     assert outcome["again"] == (1, "")
     assert outcomes(sent("a", 0), sent("b", 1))["b"] == (1, "")
 
 
-def test_a_duplicate_waits_for_its_own_offset_and_not_for_the_end_of_the_log() -> None:
+def test_a_duplicate_waits_for_its_own_offset_and_not_for_the_end_of_the_log():
     cut = CutLink(source=1, target=0)
     prediction = predict((*pair("2.8.2"), sent("a", 0), cut, sent("b", 1), sent("again", 0)))
 
@@ -77,7 +77,7 @@ def test_a_duplicate_waits_for_its_own_offset_and_not_for_the_end_of_the_log() -
 )
 def test_a_batch_that_is_not_appended_leaves_its_leader_s_epoch(
     release: str, sequence: int, error: str
-) -> None:
+):
     """Up to 1.1 nothing else notes the epoch of a leader that has appended nothing in it."""
     led_on = state(0, 3, (0, 1))
     prediction = predict((*pair(release), sent("a", 0), led_on, sent("b", sequence), AFTER))
@@ -101,14 +101,14 @@ def test_a_batch_that_is_not_appended_leaves_its_leader_s_epoch(
 )
 def test_a_batch_that_its_producer_s_state_forbids_is_not_appended(
     events: tuple[Produce, ...], error: str
-) -> None:
+):
     outcome = outcomes(*events)
 
     assert outcome["x"] == (-1, error)
     assert outcomes(events[0], replace(events[1], producer=None))["x"] == (1, "")
 
 
-def test_who_starts_knows_the_last_batch_of_a_producer_alone() -> None:
+def test_who_starts_knows_the_last_batch_of_a_producer_alone():
     written = [sent("a", 0), sent("b", 1)]
     again = [sent("first", 0), sent("last", 1)]
     prediction = predict((*restarted_after("2.8.2", *written), *again, AFTER))
@@ -133,7 +133,7 @@ def test_who_starts_knows_the_last_batch_of_a_producer_alone() -> None:
 )
 def test_who_wrote_and_who_reads_the_snapshot_decides_who_is_fenced(
     before: str, after: str, error: str
-) -> None:
+):
     events = restarted_after(before, sent("a", 0), marker("end", epoch=1))
     rolled = [
         replace(event, release=after)
@@ -146,7 +146,7 @@ def test_who_wrote_and_who_reads_the_snapshot_decides_who_is_fenced(
     assert {produce.operation: produce.error for produce in prediction.produces}["zombie"] == error
 
 
-def test_a_truncation_below_its_end_takes_a_snapshot_away() -> None:
+def test_a_truncation_below_its_end_takes_a_snapshot_away():
     log = Log().append(batches_of(["a"], base_offset=0, leader_epoch=0, magic=2, codec="none"))
     loaded = replace(log, producers=ProducerSnapshot(end_offset=1))
 
@@ -156,13 +156,13 @@ def test_a_truncation_below_its_end_takes_a_snapshot_away() -> None:
     assert loaded_snapshot(Log().batches, loaded.producers, 0, forgets_fenced=False) == NO_SNAPSHOT
 
 
-def test_a_new_epoch_begins_with_sequence_0_and_a_marker_may_bump_it() -> None:
+def test_a_new_epoch_begins_with_sequence_0_and_a_marker_may_bump_it():
     outcome = outcomes(sent("a", 0), marker("end", epoch=1), sent("b", 0, epoch=1))
 
     assert outcome == {"a": (0, ""), "end": (1, ""), "b": (2, "")}
 
 
-def test_the_last_batches_alone_are_remembered_and_sequences_begin_anew_after_the_largest() -> None:
+def test_the_last_batches_alone_are_remembered_and_sequences_begin_anew_after_the_largest():
     events = [sent(f"{number}", number) for number in range(6)]
     batches = Shared(replica(predict((*pair("2.8.2"), *events, AFTER)), 0).batches)
     state = producer_state(batches, 7)

@@ -41,11 +41,11 @@ from tests.support.rule_timelines import pair, shorter_leader
 )
 def test_a_line_counts_from_its_own_first_release_and_later_lines_from_their_start(
     release: str, included: bool
-) -> None:
+):
     assert Since("3.4.1", "3.5.0").includes(parse_version(release)) is included
 
 
-def test_a_line_between_the_named_ones_that_is_not_named_never_has_it() -> None:
+def test_a_line_between_the_named_ones_that_is_not_named_never_has_it():
     since = Since("2.7.2", "3.0.0")
     assert [since.includes(parse_version(release)) for release in ("2.7.2", "2.8.2", "3.0.0")] == [
         True,
@@ -54,7 +54,7 @@ def test_a_line_between_the_named_ones_that_is_not_named_never_has_it() -> None:
     ]
 
 
-def test_lines_before_1_0_have_three_numbers() -> None:
+def test_lines_before_1_0_have_three_numbers():
     since = Since("0.11.0.3", "1.0.2")
     assert line_of((0, 11, 0, 3)) == (0, 11, 0)
     assert not since.includes((0, 10, 2, 9))
@@ -63,49 +63,49 @@ def test_lines_before_1_0_have_three_numbers() -> None:
 
 
 @pytest.mark.parametrize("wrong", [(), ("3.5.0", "3.4.1"), ("3.4.0", "3.4.1"), ("3.x",)])
-def test_first_releases_are_one_of_each_line_and_in_order(wrong: tuple[str, ...]) -> None:
+def test_first_releases_are_one_of_each_line_and_in_order(wrong: tuple[str, ...]):
     with pytest.raises(ModelError):
         Since(*wrong)
 
 
-def test_equal_first_releases_are_equal_values() -> None:
+def test_equal_first_releases_are_equal_values():
     assert Since("3.4.1", "3.5.0") == Since("3.4.1", "3.5.0")
     assert len({Since("3.4.1"), Since("3.4.1"), Since("3.4.0")}) == 2
 
 
-def test_a_range_ends_before_the_first_release_without_it_in_each_line() -> None:
+def test_a_range_ends_before_the_first_release_without_it_in_each_line():
     ended = ReleaseRange(Since("1.0.0"), until=Since("1.0.2", "1.1.1", "2.0.0"))
     assert ended.released() == ("1.0.0", "1.0.1", "1.1.0")
     assert str(ended) == "1.0.0 to 1.0.1, 1.1.0"
 
 
-def test_releases_are_said_as_runs() -> None:
+def test_releases_are_said_as_runs():
     assert runs(()) == "none"
     assert runs(("0.11.0.3", *LOOKED_UP[LOOKED_UP.index("1.0.2") :])) == "0.11.0.3, 1.0.2 on"
     later = LOOKED_UP[LOOKED_UP.index("4.0.1") :]
     assert runs(("3.9.1", "3.9.2", *later)) == "3.9.1 to 3.9.2, 4.0.1 on"
 
 
-def test_every_release_can_be_read_and_they_are_in_order() -> None:
+def test_every_release_can_be_read_and_they_are_in_order():
     versions = [parse_version(release) for release in RELEASED]
     assert versions == sorted(set(versions))
     assert len(versions) == 64
 
 
 @pytest.mark.parametrize("wrong", ["", "1", "1.1.x", "1.2.3.4.5", "trunk"])
-def test_what_is_no_release_is_refused_with_what_to_write(wrong: str) -> None:
+def test_what_is_no_release_is_refused_with_what_to_write(wrong: str):
     with pytest.raises(ModelError, match=r"write it like 1\.1\.1"):
         parse_version(wrong)
 
 
-def test_what_the_rules_declare_is_what_was_found_in_every_release() -> None:
+def test_what_the_rules_declare_is_what_was_found_in_every_release():
     file = Path(kchaos.checkers.model.releases.__file__).with_name("compared.json")
     document = json.loads(file.read_text(encoding="utf-8"))
     assert {name: str(range_) for name, range_ in RANGES.items()} == document["found"]
     assert tuple(document["read_at"]) == LOOKED_UP
 
 
-def test_every_released_version_has_one_way_to_begin_as_a_new_leader() -> None:
+def test_every_released_version_has_one_way_to_begin_as_a_new_leader():
     names = ("unknown high watermark of a new leader", "KAFKA-3978", "high watermark in the log")
     ways = {
         release: [name for name in names if RANGES[name].includes(parse_version(release))]
@@ -114,7 +114,7 @@ def test_every_released_version_has_one_way_to_begin_as_a_new_leader() -> None:
     assert {release: way for release, way in ways.items() if len(way) != 1} == {}
 
 
-def test_a_release_is_known_as_compared_and_as_played_apart_from_each_other() -> None:
+def test_a_release_is_known_as_compared_and_as_played_apart_from_each_other():
     assert status("1.1.1") == Status(read_at="tag", played=True)
     assert status("2.3.0") == Status(read_at="tag", played=False)
     assert status("3.9.1") == Status(read_at="source jar", played=True)
@@ -137,7 +137,7 @@ def test_a_release_is_known_as_compared_and_as_played_apart_from_each_other() ->
 )
 def test_a_leader_asks_the_controller_for_an_isr_from_protocol_2_7_iv2_on(
     release: str, protocol: str | None, asks: bool | None
-) -> None:
+):
     started = StartBroker(broker=0, release=release, inter_broker_protocol=protocol)
     assert asks_controller_for_isr(started) is asks
 
@@ -145,7 +145,7 @@ def test_a_leader_asks_the_controller_for_an_isr_from_protocol_2_7_iv2_on(
 # -- Rules together, release by release; each alone is in `test_each_rule` --
 
 
-def test_a_release_follows_the_rules_that_its_source_has() -> None:
+def test_a_release_follows_the_rules_that_its_source_has():
     """Each release speaks its own protocol, so only rules for old formats are left out."""
     modes = [(release, mode) for release in KNOWN_RELEASES for mode in release_of(release).modes]
     for release, mode in modes:

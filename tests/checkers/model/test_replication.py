@@ -180,7 +180,7 @@ def test_every_release_names_its_generation():
     assert "KAFKA-10554" not in generation_for("2.7.2").rules
 
 
-def test_an_event_of_which_no_case_says_what_it_changes_is_refused() -> None:
+def test_an_event_of_which_no_case_says_what_it_changes_is_refused():
     with pytest.raises(AssertionError, match="unreachable"):
         happen(World(EMPTY), "a comet", {})  # type: ignore[arg-type]
 
@@ -203,11 +203,11 @@ def test_an_event_of_which_no_case_says_what_it_changes_is_refused() -> None:
 )
 def test_a_thread_is_chosen_by_the_hash_of_the_partition(
     topic: str, partition: int, fetchers: int, fetcher: int
-) -> None:
+):
     assert fetcher_of(TopicPartition(topic, partition), fetchers) == fetcher
 
 
-def test_a_source_has_its_leader_and_that_of_the_first_thread_is_the_leaders_id() -> None:
+def test_a_source_has_its_leader_and_that_of_the_first_thread_is_the_leaders_id():
     assert source_of(2, 0) == 2
     assert {leader_of(source_of(2, fetcher)) for fetcher in range(3)} == {2}
     assert len({source_of(leader, fetcher) for leader in range(3) for fetcher in range(3)}) == 9

@@ -143,7 +143,7 @@ WAITING = replace(FETCH, asked=((T, ASKS_ON),), stage=Stage.WAITING, number=(7, 
 )
 def test_a_wait_ends_unseen_only_with_the_high_watermark_that_was_told_before(
     told: ResponseSeen, *, is_possible: bool
-) -> None:
+):
     world = fetching()
     world.put_exchanges(1, 0, (WAITING,))
     steps = list(internal_steps(world.state(EMPTY), to_come(told), 1, 0))
@@ -153,7 +153,7 @@ def test_a_wait_ends_unseen_only_with_the_high_watermark_that_was_told_before(
 @pytest.mark.parametrize(("release", "is_possible"), [("2.5.1", True), ("2.6.3", False)])
 def test_a_fetch_that_finds_nothing_may_be_answered_at_once_with_what_was_told_before(
     release: str, *, is_possible: bool
-) -> None:
+):
     world = fetching(release=release)
     world.put_exchanges(1, 0, (replace(WAITING, stage=Stage.ARRIVED),))
     told = to_come(reply(high_watermark=1, last_offset=0))
@@ -164,7 +164,7 @@ def test_a_fetch_that_finds_nothing_may_be_answered_at_once_with_what_was_told_b
 @pytest.mark.parametrize("answers_others", [True, False])
 def test_a_fetch_that_finds_records_of_internal_topics_alone_is_answered_with_what_was_first_read(
     *, answers_others: bool
-) -> None:
+):
     world = fetching(isr=(0, 1), release="2.8.2")
     world.put_exchanges(1, 0, (replace(WAITING, stage=Stage.ARRIVED),))
     nothing = reply(high_watermark=0, last_offset=None)
@@ -192,7 +192,7 @@ def test_a_fetch_that_finds_records_of_internal_topics_alone_is_answered_with_wh
 )
 def test_a_broker_reads_a_connection_s_next_produce_when_it_has_answered_the_one_before(
     behind: dict[str, tuple[str, ...]], outcome: Literal["ok", "info"] | None, read: list[str]
-) -> None:
+):
     def possible() -> list[str]:
         waiting = {*lookahead.connections.waiting(world.get(("sent",)), 2)}
         return [
@@ -224,7 +224,7 @@ def test_a_broker_reads_a_connection_s_next_produce_when_it_has_answered_the_one
 @pytest.mark.parametrize("is_copied", [True, False])
 def test_a_produce_that_nobody_answered_was_not_appended_where_a_snapshot_has_another(
     *, is_copied: bool
-) -> None:
+):
     world = fetching()
     world.put_thread(1, 0, None)
     world.put(("sent",), (write("a", 0, acks=-1),))
@@ -242,7 +242,7 @@ def test_a_produce_that_nobody_answered_was_not_appended_where_a_snapshot_has_an
 
 
 @pytest.mark.parametrize("stage", [Stage.READ, Stage.WAITING])
-def test_a_partition_that_was_refused_is_answered_with_nothing_else(stage: Stage) -> None:
+def test_a_partition_that_was_refused_is_answered_with_nothing_else(stage: Stage):
     """What is refused beside it says nothing about it."""
 
     def why(error_code: int) -> str:
@@ -278,7 +278,7 @@ def fetches(fetch_offset: int, last_fetched_epoch: int | None) -> RequestSeen:
 )
 def test_a_former_leader_that_fetches_from_behind_a_batch_has_appended_it(
     fetch_offset: int, *, is_read_before: bool, is_unlikely: bool
-) -> None:
+):
     """There it gives its followers a batch of another epoch, later or before."""
     world = fetching()
     world.answer(PredictedProduce(operation="n", acknowledged=None, base_offset=-1))
@@ -320,7 +320,7 @@ ASKS_FOR_LESS = IsrAsked(leader=0, isrs={T: IsrWanted(leader_epoch=1, isr=(0,))}
 )
 def test_an_isr_grows_after_the_answer_that_too_few_are_in_it(
     later: tuple[Observation, ...], *, is_early: bool
-) -> None:
+):
     before = fetching().state(EMPTY)
     lookahead = to_come(write("n", 0, acks=-1), *later)
     component = ("replica", 0, T)
@@ -332,7 +332,7 @@ def test_an_isr_grows_after_the_answer_that_too_few_are_in_it(
 @pytest.mark.parametrize("is_named", [True, False])
 def test_an_answer_has_no_records_of_a_partition_although_it_has_records_of_others(
     *, is_named: bool
-) -> None:
+):
     begins = replace(fetches(1, 1), partitions=dict.fromkeys((T, U), fetches(1, 1).partitions[T]))
     goes_on = replace(asked(8, 1), is_full=False)
     news = reply(high_watermark=1, last_offset=1).partitions[T]
@@ -347,7 +347,7 @@ def test_an_answer_has_no_records_of_a_partition_although_it_has_records_of_othe
     assert not [*lookahead.empty_answers(0, U, 1, "n", 0)]
 
 
-def test_a_fetch_that_moves_a_high_watermark_waits_for_no_answer_with_the_one_before() -> None:
+def test_a_fetch_that_moves_a_high_watermark_waits_for_no_answer_with_the_one_before():
     world = fetching(isr=(0, 1), release="2.8.2")
     fetch = replace(WAITING, stage=Stage.ARRIVED)
     world.put_exchanges(1, 0, (fetch,))
@@ -365,7 +365,7 @@ def asked(connection: int, number: int, fate: Fate = Fate.ARRIVES) -> RequestSee
     )
 
 
-def test_a_fetcher_has_sent_nothing_between_requests_whose_numbers_follow_each_other() -> None:
+def test_a_fetcher_has_sent_nothing_between_requests_whose_numbers_follow_each_other():
     waits, other = asked(7, 4, Fate.WAITS), asked(8, 5)
     lookahead = to_come(asked(7, 1), asked(7, 3), waits, other, asked(7, 4), asked(8, 6))
     may_have = [lookahead.may_have_repeated(1, 0, index) for index in range(7)]
@@ -400,13 +400,13 @@ def fetched(number: int, time: float, fate: Fate = Fate.ARRIVES) -> Seen:
     return Seen(what=replace(asked(7, number, fate), partitions={T: fetch_from_0(1)}), time=time)
 
 
-def test_a_leader_waits_for_a_follower_outside_the_isr_only_as_long_as_it_may_lag() -> None:
+def test_a_leader_waits_for_a_follower_outside_the_isr_only_as_long_as_it_may_lag():
     messages = (fetched(1, 1.0), Seen(what=asked(7, 2), time=11.0))
     assert waits_for_1(*messages, lag_s=9.5) == [1]
     assert waits_for_1(*messages, lag_s=10.5) == []
 
 
-def test_a_fetch_that_is_held_counts_the_follower_as_caught_up_when_it_arrives() -> None:
+def test_a_fetch_that_is_held_counts_the_follower_as_caught_up_when_it_arrives():
     waits = Fate.WAITS
     messages = (fetched(1, 1.0), fetched(2, 2.0, waits), fetched(2, 3.0), fetched(3, 4.0, waits))
     assert waits_for_1(*messages, fetched(3, 11.0), lag_s=9.5) == [1]
@@ -416,7 +416,7 @@ def test_a_fetch_that_is_held_counts_the_follower_as_caught_up_when_it_arrives()
 @pytest.mark.slow
 def test_a_stored_run_is_explained_only_by_a_leader_that_waits_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     record = record_of(RunEvidence(unpacked("caught_up_lapses", tmp_path, runs=CASES)))
 
     own = follow(record)
@@ -475,7 +475,7 @@ ENDS = StopBroker(broker=1, clean=True)
 )
 def test_a_broker_that_is_shut_down_in_order_may_fetch_nothing_of_what_it_is_to_follow(
     later: tuple[RequestSeen | StopBroker, ...], fetches: list[bool]
-) -> None:
+):
     world = cluster("2.8.2")
     follower = world.broker(1)
     assert follower is not None
@@ -493,7 +493,7 @@ def test_a_broker_that_is_shut_down_in_order_may_fetch_nothing_of_what_it_is_to_
     assert {step.known_replica(1, T).role for step in steps} == {Role.FOLLOWER}
 
 
-def test_a_broker_leaves_a_leader_after_the_unseen_fetch_whose_answer_is_seen() -> None:
+def test_a_broker_leaves_a_leader_after_the_unseen_fetch_whose_answer_is_seen():
     answered = replace(reply(high_watermark=0, last_offset=None), number=(9, 5))
     handled = ControlAnswered(number=NUMBER, api="LeaderAndIsr", broker=1, error_code=0, errors={})
 
@@ -504,7 +504,7 @@ def test_a_broker_leaves_a_leader_after_the_unseen_fetch_whose_answer_is_seen() 
     assert told_at(0, handled, answered, leader=-1) == [False]
 
 
-def test_a_follower_sends_a_fetch_without_a_partition_before_it_follows_it() -> None:
+def test_a_follower_sends_a_fetch_without_a_partition_before_it_follows_it():
     without, handled = (
         fetch_of(U, 1),
         ControlAnswered(number=NUMBER, api="LeaderAndIsr", broker=1, error_code=0, errors={}),
@@ -521,7 +521,7 @@ def fetch_of(partition: TopicPartition, leader_epoch: int) -> RequestSeen:
     return replace(asked(8, 0), partitions=said, is_full=True)
 
 
-def test_a_follower_stops_fetching_after_it_has_learnt_what_it_ends_with() -> None:
+def test_a_follower_stops_fetching_after_it_has_learnt_what_it_ends_with():
     ends = StopBroker(broker=1, clean=True, checkpointed=(("t", 0, 5),))
     told = ControlSent(
         number=(7, 2),
@@ -572,7 +572,7 @@ def epoch_answered(number: int, **error_codes: int) -> ResponseSeen:
 )
 def test_a_fetcher_leaves_out_what_it_had_no_answer_to(
     before: tuple[Observation, ...], backing_off: set[int]
-) -> None:
+):
     lookahead = to_come(*before, epoch_asked(9, 3))
     assert {partition for _, partition in lookahead.backing_off[1, 9]} == backing_off
 
@@ -595,7 +595,7 @@ def fetched_on(connection: int, number: int, *partitions: int) -> RequestSeen:
 )
 def test_a_fetcher_that_connects_anew_leaves_out_what_it_had(
     before: tuple[Observation, ...], backing_off: set[int]
-) -> None:
+):
     lookahead = to_come(*before, epoch_asked(9, 3, connection=2))
     assert {partition for _, partition in lookahead.backing_off[2, 9]} == backing_off
 
@@ -607,7 +607,7 @@ def test_a_fetcher_that_connects_anew_leaves_out_what_it_had(
 )
 def test_a_late_fetch_of_an_earlier_connection_is_not_what_the_fetcher_asked_last(
     late: tuple[int, int], *, repeats: bool
-) -> None:
+):
     fetches = (
         replace(asked(8, 0), partitions={T: fetch_from_0(2)}),
         replace(asked(*late, Fate.ABANDONED), partitions={T: fetch_from_0(1)}),
@@ -621,7 +621,7 @@ def test_a_late_fetch_of_an_earlier_connection_is_not_what_the_fetcher_asked_las
 )
 def test_a_fetch_that_leaves_a_partition_of_its_session_out_is_seen(
     session: set[TopicPartition] | None, *, is_possible: bool
-) -> None:
+):
     world = fetching(release="2.8.2")
     thread = world.thread(1, 0)
     assert thread is not None
@@ -633,7 +633,7 @@ def test_a_fetch_that_leaves_a_partition_of_its_session_out_is_seen(
     assert [step.exchanges(1, 0) != () for step in steps] == [True] * is_possible
 
 
-def test_what_was_counted_before_of_a_fetch_moves_the_high_watermark_no_more() -> None:
+def test_what_was_counted_before_of_a_fetch_moves_the_high_watermark_no_more():
     """Broker 2 kept it back as t-0 was counted, and is waited for no longer, while t-1 is left."""
     world = fetching(isr=(0, 1))
     for event in start(2, "2.0.1"):
@@ -691,7 +691,7 @@ TWO_ASKED = (asked(7, 2), replace(asked(8, 1), follower=2))
 @pytest.mark.parametrize(("stage", "left"), [(Stage.ARRIVED, [{U}]), (Stage.WAITING, [])])
 def test_a_fetch_that_waits_is_told_nothing_of_what_was_counted_and_did_not_move(
     stage: Stage, left: list[set[TopicPartition]]
-) -> None:
+):
     """Of t-1 alone the high watermark moves: to have counted the others shows to nobody else."""
     before = two_fetch(stage=stage)
     for partition in (T, V):
@@ -707,7 +707,7 @@ def test_a_fetch_that_waits_is_told_nothing_of_what_was_counted_and_did_not_move
     assert uncounted == left
 
 
-def test_the_parts_of_a_fetch_do_not_double_with_each_partition() -> None:
+def test_the_parts_of_a_fetch_do_not_double_with_each_partition():
     """A follower that is back joins the ISR of ten partitions by one Fetch, before KIP-497."""
     world = fetching(isr=(0, 1), release="2.0.1")
     led = replace(world.known_replica(0, T), isr=(0,), maximal_isr=(0,), high_watermark=1)

@@ -70,7 +70,7 @@ def errors_of(world: World, *, in_session: bool) -> list[str]:
     return [answer.error for _, answer in exchange.look(world, 1, 0, sent).answers]
 
 
-def test_a_leader_refuses_a_full_fetch_by_an_id_that_it_was_told_no_more() -> None:
+def test_a_leader_refuses_a_full_fetch_by_an_id_that_it_was_told_no_more():
     world = led("3.9.1")
     assert errors_of(world, in_session=False) == [""]
     tell(world, "new")
@@ -81,19 +81,19 @@ def test_a_leader_refuses_a_full_fetch_by_an_id_that_it_was_told_no_more() -> No
     assert exchange.unnamed(world, 0, asked, in_session=True) == {T}
 
 
-def test_a_late_request_without_ids_makes_a_broker_forget_them() -> None:
+def test_a_late_request_without_ids_makes_a_broker_forget_them():
     world = led("3.9.1")
     tell(world, "")
     assert errors_of(world, in_session=False) == ["UNKNOWN_TOPIC_OR_PARTITION"]
 
 
-def test_a_follower_that_names_topics_is_not_asked_for_ids() -> None:
+def test_a_follower_that_names_topics_is_not_asked_for_ids():
     world = led("3.0.2")
     tell(world, "new")
     assert errors_of(world, in_session=False) == [""]
 
 
-def test_the_refusal_of_an_unknown_id_is_seen_as_that() -> None:
+def test_the_refusal_of_an_unknown_id_is_seen_as_that():
     world = led("3.9.1")
     tell(world, "new")
     errors_of(world, in_session=False)
@@ -107,9 +107,7 @@ def test_the_refusal_of_an_unknown_id_is_seen_as_that() -> None:
 
 
 @pytest.mark.parametrize(("topic_id", "error"), [("new", "INCONSISTENT_TOPIC_ID"), ("old", "")])
-def test_a_leader_compares_the_id_of_a_fetch_with_that_of_its_log_first(
-    topic_id: str, error: str
-) -> None:
+def test_a_leader_compares_the_id_of_a_fetch_with_that_of_its_log_first(topic_id: str, error: str):
     world = led("3.9.1")
     broker = world.broker(0)
     assert broker is not None
@@ -142,11 +140,11 @@ def refused(release: str, *, hosted: bool) -> tuple[str, bool]:
 )
 def test_a_broker_refuses_another_topic_of_the_same_name(
     release: str, hosted: bool, expected: tuple[str, bool]
-) -> None:
+):
     assert refused(release, hosted=hosted) == expected
 
 
-def test_only_the_answer_with_that_error_fits() -> None:
+def test_only_the_answer_with_that_error_fits():
     for code, differs in ((103, False), (0, True), (3, True)):
         seen = ControlAnswered(
             number=(1, 1), api="LeaderAndIsr", broker=1, error_code=0, errors={T: code}
@@ -154,7 +152,7 @@ def test_only_the_answer_with_that_error_fits() -> None:
         assert bool(errors_differ(((T, "INCONSISTENT_TOPIC_ID"),), seen)) is differs
 
 
-def test_a_fetch_by_another_id_than_the_follower_was_told_differs() -> None:
+def test_a_fetch_by_another_id_than_the_follower_was_told_differs():
     world = led("3.9.1")
     predicted = exchange.question(world, 1, 0, exchange.FETCH)
     thread = world.thread(1, 0)
@@ -175,7 +173,7 @@ def test_a_fetch_by_another_id_than_the_follower_was_told_differs() -> None:
         assert request_differs(thread, predicted, seen, {}) == differs
 
 
-def test_an_upgrade_gives_ids_without_a_new_leader_epoch() -> None:
+def test_an_upgrade_gives_ids_without_a_new_leader_epoch():
     """The log takes the id, and the fetcher names the topic by it from then on."""
     release = "3.9.1"
     events = [*cluster(release, controller=2, replicas=(0, 1)), state(0, 0, (0, 1))]
@@ -195,7 +193,7 @@ def role_and_id(reached: State, broker: int) -> tuple[Role, str]:
     return replica.role, replica.topic_id
 
 
-def test_a_folder_of_a_deleted_topic_keeps_its_id_where_it_has_one() -> None:
+def test_a_folder_of_a_deleted_topic_keeps_its_id_where_it_has_one():
     """2.8 takes it over with the first LeaderAndIsr, and refuses the second."""
     assert role_and_id(left_alone(told_again("2.8.2")), 1) == (Role.FOLLOWER, "old")
     assert role_and_id(left_alone(told_again("3.9.1")), 1) == (Role.NONE, "old")

@@ -26,7 +26,7 @@ def of(name: str, folder: Path, *, runs: Path | None = None) -> tuple[Unavoidabl
 
 
 @pytest.mark.slow
-def test_a_divergence_is_sealed_by_the_first_append_of_the_new_leader(tmp_path: Path) -> None:
+def test_a_divergence_is_sealed_by_the_first_append_of_the_new_leader(tmp_path: Path):
     # Until broker 0 appends in leader epoch 4, it answers a question for leader epoch 3 with
     # undefined, and broker 1 truncates to its high watermark (KAFKA-6361).
     (since,) = of("1.1.1", tmp_path)
@@ -38,7 +38,7 @@ def test_a_divergence_is_sealed_by_the_first_append_of_the_new_leader(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_loss_is_sealed_by_the_election_of_a_replica_without_the_record(tmp_path: Path) -> None:
+def test_a_loss_is_sealed_by_the_election_of_a_replica_without_the_record(tmp_path: Path):
     # KAFKA-7128: broker 2 joined the ISR below what was acknowledged.
     (since,) = of("KAFKA-7128", tmp_path, runs=ENTRIES)
 
@@ -48,14 +48,14 @@ def test_a_loss_is_sealed_by_the_election_of_a_replica_without_the_record(tmp_pa
 
 
 @pytest.mark.slow
-def test_no_release_spares_a_run_what_a_fault_took_from_the_disk(tmp_path: Path) -> None:
+def test_no_release_spares_a_run_what_a_fault_took_from_the_disk(tmp_path: Path):
     (since,) = of("1.1.1-java-tail-lost", tmp_path, runs=CLIENTS)
 
     assert (since.spared_in, since.spared_by) == ("", ())
 
 
 @pytest.mark.slow
-def test_what_brokers_may_compact_by_default_is_not_lost(tmp_path: Path) -> None:
+def test_what_brokers_may_compact_by_default_is_not_lost(tmp_path: Path):
     run = unpacked("KAFKA-7128", tmp_path, runs=ENTRIES)
     file = run.path / "scenario.json"
     scenario = json.loads(file.read_text())
@@ -66,16 +66,16 @@ def test_what_brokers_may_compact_by_default_is_not_lost(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_no_step_is_named_where_the_state_before_it_cannot_be_told(tmp_path: Path) -> None:
+def test_no_step_is_named_where_the_state_before_it_cannot_be_told(tmp_path: Path):
     assert of("KIP-279-3", tmp_path, runs=ENTRIES) == ()
 
 
 @pytest.mark.slow
-def test_a_run_in_which_replicas_agree_has_none(tmp_path: Path) -> None:
+def test_a_run_in_which_replicas_agree_has_none(tmp_path: Path):
     assert of("2.0.1", tmp_path) == ()
 
 
-def test_nothing_is_lost_before_it_was_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_lost_before_it_was_promised(monkeypatch: pytest.MonkeyPatch):
     partition = TopicPartition("t", 0)
     gone = module._Wrong(partition, (), 3)
     # Nobody in the ISR ever had it, as where a leader that is one no more acknowledges.
@@ -91,7 +91,7 @@ def test_nothing_is_lost_before_it_was_promised(monkeypatch: pytest.MonkeyPatch)
     assert since.step == "records of t-0 from offset 3 on were acknowledged"
 
 
-def test_a_state_in_which_nobody_can_tell_names_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_in_which_nobody_can_tell_names_no_step(monkeypatch: pytest.MonkeyPatch):
     partition = TopicPartition("t", 0)
     differs = module._Wrong(partition, (0, 1), 3)
     told = {0: set(), 1: {differs._replace(offset=-1)}, 2: {differs}}
@@ -103,7 +103,7 @@ def test_a_state_in_which_nobody_can_tell_names_no_step(monkeypatch: pytest.Monk
     assert len(unavoidable(path, {}).steps) == 1
 
 
-def test_healing_ends_cuts_and_comes_to_rest() -> None:
+def test_healing_ends_cuts_and_comes_to_rest():
     world = World(EMPTY)
     happen(world, CutLink(source=0, target=1), {})
 
@@ -113,9 +113,7 @@ def test_healing_ends_cuts_and_comes_to_rest() -> None:
     settle(world)
 
 
-def test_what_is_known_stays_where_an_earlier_state_never_rests(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_known_stays_where_an_earlier_state_never_rests(monkeypatch: pytest.MonkeyPatch):
     late, early = (module._Wrong(TopicPartition("t", 0), (0, 1), offset) for offset in (7, 3))
     told = {1: {early}, 2: {early, late}}
 
@@ -133,7 +131,7 @@ def test_what_is_known_stays_where_an_earlier_state_never_rests(
 
 def test_a_state_is_healed_anew_only_where_something_that_was_read_differs(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     asked: list[object] = []
 
     def wrongs(world: World, *_: object) -> set[module._Wrong]:

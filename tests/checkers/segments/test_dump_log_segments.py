@@ -305,7 +305,7 @@ def record_as_dumped(record: Record, batch: Batch) -> dict[str, str]:
     return {name: str(value) for name, value in said.items()}
 
 
-def test_every_batch_and_record_is_what_dump_log_segments_says(written: Written) -> None:
+def test_every_batch_and_record_is_what_dump_log_segments_says(written: Written):
     directories = partition_directories(written.log_directory)
     files = [path for directory in directories for path in segment_files(directory)]
     dumped = list(dump(files))
@@ -323,7 +323,7 @@ def test_every_batch_and_record_is_what_dump_log_segments_says(written: Written)
             assert time_in(their_record) == record.timestamp
 
 
-def test_every_topic_has_its_format_and_codec_and_no_finding(written: Written) -> None:
+def test_every_topic_has_its_format_and_codec_and_no_finding(written: Written):
     for topic, (magic, codec) in written.topics.items():
         contents = read_partition(written.log_directory / f"{topic}-0")
         assert contents.findings == ()
@@ -335,7 +335,7 @@ def test_every_topic_has_its_format_and_codec_and_no_finding(written: Written) -
         assert (contents.epoch_entries is not None) == (magic == 2)
 
 
-def test_the_same_records_have_the_same_digest_in_every_format_and_codec(written: Written) -> None:
+def test_the_same_records_have_the_same_digest_in_every_format_and_codec(written: Written):
     digests = set()
     for topic in written.topics:
         batches = read_partition(written.log_directory / f"{topic}-0").batches
@@ -346,7 +346,7 @@ def test_the_same_records_have_the_same_digest_in_every_format_and_codec(written
     assert len(digests) == 1
 
 
-def test_the_text_files_of_a_log_directory_are_read(written: Written) -> None:
+def test_the_text_files_of_a_log_directory_are_read(written: Written):
     for name in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint"):
         text = (written.log_directory / name).read_text()
         offsets = parse_offset_checkpoint(text, file=name)
@@ -362,7 +362,7 @@ def test_the_text_files_of_a_log_directory_are_read(written: Written) -> None:
         assert parse_partition_metadata(path.read_text(), file=path.name).version == 0
 
 
-def test_what_the_log_cleaner_rewrote_is_read_without_a_finding(written: Written) -> None:
+def test_what_the_log_cleaner_rewrote_is_read_without_a_finding(written: Written):
     for topic, (magic, codec) in written.compacted.items():
         contents = read_partition(written.log_directory / f"{topic}-0")
         assert contents.findings == ()
@@ -372,7 +372,7 @@ def test_what_the_log_cleaner_rewrote_is_read_without_a_finding(written: Written
         assert contents.batches[-1].last_offset == 59
 
 
-def test_a_preallocated_active_segment_is_read_up_to_its_zero_tail(written: Written) -> None:
+def test_a_preallocated_active_segment_is_read_up_to_its_zero_tail(written: Written):
     contents = read_partition(written.preallocated)
     assert [finding.kind for finding in contents.findings] == ["zero-tail"]
     assert contents.batches[-1].last_offset == 23

@@ -72,7 +72,7 @@ def by_a_closer_look(view: memoryview, position: int, end: int) -> Batch | None:
     return None if batch.magic < 2 or problem or has_flags else batch
 
 
-def test_an_ordinary_batch_is_read_as_a_closer_look_reads_it_and_no_other_is_read() -> None:
+def test_an_ordinary_batch_is_read_as_a_closer_look_reads_it_and_no_other_is_read():
     ordinary = 0
     for fields in headers_with_two_fields_at_a_limit():
         view = memoryview(BEFORE + entry(fields))
@@ -88,7 +88,7 @@ def test_an_ordinary_batch_is_read_as_a_closer_look_reads_it_and_no_other_is_rea
 @pytest.mark.parametrize("producer_id", [-1, 9])
 def test_an_ordinary_batch_needs_no_closer_look_unless_it_is_decoded(
     monkeypatch: pytest.MonkeyPatch, codec: str, producer_id: int
-) -> None:
+):
     data = batch(0, PAIRS, codec=codec, producer_id=producer_id)
     decoded = read_segment(data, base_offset=0, file="0.log").batches[0]
     monkeypatch.delattr(reader, "read_entry")

@@ -69,7 +69,7 @@ def segments(draw: st.DrawFn) -> list[bytes]:
 
 @given(segments())
 @settings(deadline=None)
-def test_a_right_segment_has_no_finding(entries: list[bytes]) -> None:
+def test_a_right_segment_has_no_finding(entries: list[bytes]):
     data = b"".join(entries)
     contents = read_segment(data, base_offset=0, file="0.log")
     assert contents.findings == ()
@@ -82,7 +82,7 @@ def test_a_right_segment_has_no_finding(entries: list[bytes]) -> None:
 @settings(deadline=None, max_examples=examples(500))
 def test_a_changed_byte_under_a_checksum_gives_a_finding_at_its_entry(
     entries: list[bytes], data: st.DataObject, mask: int, decode: bool
-) -> None:
+):
     index = data.draw(st.integers(min_value=0, max_value=len(entries) - 1))
     entry = bytearray(entries[index])
     # In magic 2 the checksum's field begins at 17 and it covers what follows; before, at 12.
@@ -100,7 +100,7 @@ def test_a_changed_byte_under_a_checksum_gives_a_finding_at_its_entry(
 @settings(deadline=None, max_examples=examples(300))
 def test_a_changed_byte_anywhere_never_raises_and_leaves_what_is_before_it(
     entries: list[bytes], data: st.DataObject, mask: int
-) -> None:
+):
     whole = bytearray(b"".join(entries))
     clean = read_segment(bytes(whole), base_offset=0, file="0.log")
     at = data.draw(st.integers(min_value=0, max_value=len(whole) - 1))
@@ -115,7 +115,7 @@ def test_a_changed_byte_anywhere_never_raises_and_leaves_what_is_before_it(
 @settings(deadline=None, max_examples=examples(300))
 def test_a_truncated_segment_keeps_its_whole_batches_and_tells_of_its_tail(
     entries: list[bytes], data: st.DataObject
-) -> None:
+):
     whole = b"".join(entries)
     length = data.draw(st.integers(min_value=0, max_value=len(whole)))
     clean = read_segment(whole, base_offset=0, file="0.log")
@@ -130,7 +130,7 @@ def test_a_truncated_segment_keeps_its_whole_batches_and_tells_of_its_tail(
 
 @given(st.lists(st.tuples(segments(), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=4))
 @settings(deadline=None, max_examples=examples(300))
-def test_splices_of_segments_never_raise(pieces: list[tuple[list[bytes], float, float]]) -> None:
+def test_splices_of_segments_never_raise(pieces: list[tuple[list[bytes], float, float]]):
     spliced = b""
     for entries, start, end in pieces:
         piece = b"".join(entries)
@@ -144,7 +144,7 @@ def test_splices_of_segments_never_raise(pieces: list[tuple[list[bytes], float, 
 
 @given(st.binary(max_size=400), st.booleans())
 @settings(deadline=None, max_examples=examples(300))
-def test_random_bytes_never_raise(data: bytes, decode: bool) -> None:
+def test_random_bytes_never_raise(data: bytes, decode: bool):
     contents = read_segment(data, base_offset=0, file="0.log", decode_records=decode)
     assert contents.findings or contents.end_position == len(data)
 
@@ -158,7 +158,7 @@ def test_random_bytes_never_raise(data: bytes, decode: bool) -> None:
 @settings(deadline=None, max_examples=examples(500))
 def test_damaged_segments_give_the_same_as_without_reading_ordinary_batches_at_once(
     entries: list[bytes], damage: list[tuple[float, int]], kept: float, base_offset: int
-) -> None:
+):
     whole = bytearray(b"".join(entries))
     for place, mask in damage:
         whole[int(place * (len(whole) - 1))] ^= mask

@@ -15,7 +15,7 @@ VALUES = [b"v" * 50, None, b"", b"last"]
 
 
 @pytest.mark.parametrize("codec", [0, 1])
-def test_a_batch_that_the_peer_built_is_read_as_it_was_given(codec: int) -> None:
+def test_a_batch_that_the_peer_built_is_read_as_it_was_given(codec: int):
     builder = DefaultRecordBatchBuilder(2, codec, 1, 77, 3, 9, 1 << 20)
     for index, value in enumerate(VALUES):
         builder.append(index, 1000 + index, b"k%d" % index, value, [("h", b"x")])
@@ -33,7 +33,7 @@ def test_a_batch_that_the_peer_built_is_read_as_it_was_given(codec: int) -> None
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_messages_that_the_peer_built_are_read_as_they_were_given(magic: int) -> None:
+def test_messages_that_the_peer_built_are_read_as_they_were_given(magic: int):
     builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
     for index, value in enumerate(VALUES):
         builder.append(index, 1000 + index, b"k", value)
@@ -57,7 +57,7 @@ def test_messages_that_the_peer_built_are_read_as_they_were_given(magic: int) ->
         wrapper(40, [(b"k", value) for value in VALUES], codec="gzip", magic=1),
     ],
 )
-def test_the_peer_reads_the_same_records_from_the_same_bytes(entry: bytes) -> None:
+def test_the_peer_reads_the_same_records_from_the_same_bytes(entry: bytes):
     contents = read_segment(entry, base_offset=40, file="40.log")
     assert contents.findings == ()
     ours = read_records(entry, contents.batches[0])

@@ -32,7 +32,7 @@ def flipped(data: bytes, position: int, mask: int = 0x01) -> bytes:
     return bytes(changed)
 
 
-def test_a_literal_batch_of_magic_2_is_read_field_by_field() -> None:
+def test_a_literal_batch_of_magic_2_is_read_field_by_field():
     data = bytes.fromhex(
         "0000000000000007"  # base offset 7
         "0000003a"  # 58 bytes follow
@@ -79,7 +79,7 @@ def test_a_literal_batch_of_magic_2_is_read_field_by_field() -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_batch_of_magic_2_gives_its_records_back_in_every_codec(codec: str) -> None:
+def test_a_batch_of_magic_2_gives_its_records_back_in_every_codec(codec: str):
     data = batch(10, PAIRS, codec=codec, leader_epoch=4) + batch(15, PAIRS, codec=codec)
     contents = read(data, base_offset=10)
     assert contents.findings == ()
@@ -99,7 +99,7 @@ def test_a_batch_of_magic_2_gives_its_records_back_in_every_codec(codec: str) ->
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
-def test_a_wrapper_is_one_batch_with_the_inner_offsets_of_its_magic(codec: str, magic: int) -> None:
+def test_a_wrapper_is_one_batch_with_the_inner_offsets_of_its_magic(codec: str, magic: int):
     data = wrapper(100, PAIRS, codec=codec, magic=magic)
     contents = read(data, base_offset=100)
     assert contents.findings == ()
@@ -113,7 +113,7 @@ def test_a_wrapper_is_one_batch_with_the_inner_offsets_of_its_magic(codec: str, 
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_uncompressed_messages_are_a_batch_each(magic: int) -> None:
+def test_uncompressed_messages_are_a_batch_each(magic: int):
     data = b"".join(
         message(20 + index, key, value, magic=magic) for index, (key, value) in enumerate(PAIRS)
     )
@@ -126,7 +126,7 @@ def test_uncompressed_messages_are_a_batch_each(magic: int) -> None:
     ]
 
 
-def test_the_payload_digest_is_the_same_in_every_magic_and_codec() -> None:
+def test_the_payload_digest_is_the_same_in_every_magic_and_codec():
     forms = [batch(7, PAIRS, codec=codec) for codec in ("none", "gzip", "snappy", "lz4", "zstd")]
     forms += [
         wrapper(7, PAIRS, codec=codec, magic=magic)
@@ -150,21 +150,19 @@ def test_the_payload_digest_is_the_same_in_every_magic_and_codec() -> None:
         [(b"ax", b""), (b"b", None)],
     ],
 )
-def test_the_payload_digest_tells_null_from_empty_and_one_order_from_another(
-    other: list[Pair],
-) -> None:
+def test_the_payload_digest_tells_null_from_empty_and_one_order_from_another(other: list[Pair]):
     pairs: list[Pair] = [(b"a", b"x"), (b"b", None)]
     assert read(batch(0, pairs)).batches[0].payload != read(batch(0, other)).batches[0].payload
 
 
-def test_log_append_time_replaces_the_records_own_timestamps() -> None:
+def test_log_append_time_replaces_the_records_own_timestamps():
     new = batch(0, PAIRS, attributes=0x08)
     old = wrapper(0, PAIRS, codec="gzip", magic=1, attributes=0x08)
     assert {each.timestamp for each in read_records(new, read(new).batches[0])} == {2000}
     assert {each.timestamp for each in read_records(old, read(old).batches[0])} == {3000}
 
 
-def test_headers_are_given_with_their_null_values() -> None:
+def test_headers_are_given_with_their_null_values():
     section = record(0, b"k", b"v", headers=[(b"one", b"1"), (b"two", None)])
     data = batch(0, [(b"k", b"v")], section=section)
     (only,) = read_records(data, read(data).batches[0])
@@ -172,7 +170,7 @@ def test_headers_are_given_with_their_null_values() -> None:
 
 
 @pytest.mark.parametrize(("number", "name"), [(0, "ABORT"), (1, "COMMIT"), (2, "LEADER_CHANGE")])
-def test_a_control_batch_names_its_type_even_without_decoding(number: int, name: str) -> None:
+def test_a_control_batch_names_its_type_even_without_decoding(number: int, name: str):
     pair = (struct.pack(">hh", 0, number), struct.pack(">hi", 0, 42))
     data = batch(5, [pair], attributes=0x30, producer_id=9, producer_epoch=1)
     (only,) = iter_batches(data, base_offset=0, file="00.log")
@@ -182,7 +180,7 @@ def test_a_control_batch_names_its_type_even_without_decoding(number: int, name:
     assert only.payload is None
 
 
-def test_a_batch_that_compaction_thinned_or_emptied_is_clean() -> None:
+def test_a_batch_that_compaction_thinned_or_emptied_is_clean():
     thinned = batch(0, [(b"a", b"1")], section=record(3, b"a", b"1"), last_offset_delta=9)
     emptied = batch(10, [], codec="lz4", last_offset_delta=4, section=b"")
     emptied_plain = batch(15, [], last_offset_delta=4)
@@ -191,7 +189,7 @@ def test_a_batch_that_compaction_thinned_or_emptied_is_clean() -> None:
     assert [each.last_offset for each in contents.batches] == [9, 14, 19]
 
 
-def test_snappy_is_read_without_framing_and_with_a_header_in_the_middle() -> None:
+def test_snappy_is_read_without_framing_and_with_a_header_in_the_middle():
     plain = record(0, b"k", b"v" * 100)
     two_streams = xerial(plain[:50], block_bytes=20) + xerial(plain[50:], block_bytes=20)
     whole = batch(0, [(b"k", b"v" * 100)], codec="snappy")
@@ -204,7 +202,7 @@ def test_snappy_is_read_without_framing_and_with_a_header_in_the_middle() -> Non
 
 
 @pytest.mark.parametrize("bit", [6, 15])
-def test_a_bit_of_the_attributes_without_a_meaning_is_a_mark(bit: int) -> None:
+def test_a_bit_of_the_attributes_without_a_meaning_is_a_mark(bit: int):
     covered = bytearray(batch(0, PAIRS)[21:])
     covered[:2] = struct.pack(">H", 1 << bit)
     data = batch(0, PAIRS)[:17] + struct.pack(">I", crc32c(covered)) + covered
@@ -215,7 +213,7 @@ def test_a_bit_of_the_attributes_without_a_meaning_is_a_mark(bit: int) -> None:
 
 def test_a_batch_of_another_replica_is_decoded_once_and_a_batch_elsewhere_anew(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     decoded: list[int] = []
     of = record_batch._records
 
@@ -232,7 +230,7 @@ def test_a_batch_of_another_replica_is_decoded_once_and_a_batch_elsewhere_anew(
     assert decoded == [7, 8]
 
 
-def test_without_decoding_the_same_batches_come_without_payload() -> None:
+def test_without_decoding_the_same_batches_come_without_payload():
     data = batch(0, PAIRS, codec="zstd") + wrapper(5, PAIRS, codec="lz4", magic=0)
     shallow = read_segment(data, base_offset=0, file="00.log", decode_records=False)
     assert shallow.batches == tuple(
@@ -241,12 +239,12 @@ def test_without_decoding_the_same_batches_come_without_payload() -> None:
     assert shallow.findings == ()
 
 
-def test_an_empty_segment_is_clean() -> None:
+def test_an_empty_segment_is_clean():
     assert read(b"") == SegmentContents(batches=(), findings=(), end_position=0)
 
 
 @pytest.mark.parametrize("cut", [5, 12, 30, 70])
-def test_a_torn_tail_is_a_finding_at_the_end_of_what_is_whole(cut: int) -> None:
+def test_a_torn_tail_is_a_finding_at_the_end_of_what_is_whole(cut: int):
     first, second = batch(1 << 40, PAIRS), batch((1 << 40) + 5, PAIRS)
     contents = read(first + second[:cut])
     assert kinds(contents) == ["torn-tail"]
@@ -260,19 +258,19 @@ def test_a_torn_tail_is_a_finding_at_the_end_of_what_is_whole(cut: int) -> None:
 
 
 @pytest.mark.parametrize("zeros", [1, 11, 100, 3_000_000])
-def test_a_zero_tail_is_a_finding_of_its_own(zeros: int) -> None:
+def test_a_zero_tail_is_a_finding_of_its_own(zeros: int):
     first = batch(0, PAIRS)
     contents = read(first + bytes(zeros))
     assert kinds(contents) == ["zero-tail"]
     assert contents.findings[0].evidence["position"] == contents.end_position == len(first)
 
 
-def test_zeros_with_something_behind_them_are_not_a_zero_tail() -> None:
+def test_zeros_with_something_behind_them_are_not_a_zero_tail():
     assert kinds(read(batch(0, PAIRS) + bytes(100) + b"x")) == ["corrupt-batch"]
 
 
 @pytest.mark.parametrize("entry", [batch(5, PAIRS), wrapper(5, PAIRS, codec="gzip", magic=1)])
-def test_a_wrong_checksum_gives_a_finding_and_reading_goes_on(entry: bytes) -> None:
+def test_a_wrong_checksum_gives_a_finding_and_reading_goes_on(entry: bytes):
     before, after = batch(0, PAIRS), batch(10, PAIRS)
     contents = read(before + flipped(entry, len(entry) - 1) + after)
     assert [each.base_offset for each in contents.batches] == [0, 10]
@@ -281,7 +279,7 @@ def test_a_wrong_checksum_gives_a_finding_and_reading_goes_on(entry: bytes) -> N
     assert contents.end_position == len(before + entry + after)
 
 
-def test_an_unknown_magic_gives_a_finding_and_reading_goes_on() -> None:
+def test_an_unknown_magic_gives_a_finding_and_reading_goes_on():
     before, after = batch(0, PAIRS), batch(10, PAIRS)
     contents = read(before + flipped(batch(5, PAIRS), 16, 0x04) + after)
     assert [each.base_offset for each in contents.batches] == [0, 10]
@@ -296,7 +294,7 @@ def test_an_unknown_magic_gives_a_finding_and_reading_goes_on() -> None:
         wrapper(5, PAIRS, codec="snappy", magic=0),
     ],
 )
-def test_a_length_that_grew_in_the_middle_is_not_taken_for_a_torn_tail(entry: bytes) -> None:
+def test_a_length_that_grew_in_the_middle_is_not_taken_for_a_torn_tail(entry: bytes):
     before, after = batch(0, PAIRS), batch(10, PAIRS)
     contents = read(before + flipped(entry, 9, 0x40) + after)
     assert kinds(contents) == ["corrupt-batch"]
@@ -305,7 +303,7 @@ def test_a_length_that_grew_in_the_middle_is_not_taken_for_a_torn_tail(entry: by
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_messages_stored_raw_inside_a_torn_wrapper_are_not_taken_for_entries(magic: int) -> None:
+def test_messages_stored_raw_inside_a_torn_wrapper_are_not_taken_for_entries(magic: int):
     # An LZ4 frame with one block that is stored, as writers do when compression does not pay.
     inner = b"".join(message(offset, None, b"v" * 200, magic=magic) for offset in range(3))
     block = struct.pack("<I", 0x80000000 | len(inner)) + inner + bytes(4)
@@ -315,7 +313,7 @@ def test_messages_stored_raw_inside_a_torn_wrapper_are_not_taken_for_entries(mag
     assert kinds(read(whole[:-100])) == ["torn-tail"]
 
 
-def test_a_length_that_shrank_loses_the_frame_and_ends_reading() -> None:
+def test_a_length_that_shrank_loses_the_frame_and_ends_reading():
     before, after = batch(0, PAIRS), batch(10, PAIRS)
     entry = bytearray(batch(5, PAIRS))
     entry[8:12] = struct.pack(">i", 60)
@@ -325,7 +323,7 @@ def test_a_length_that_shrank_loses_the_frame_and_ends_reading() -> None:
 
 
 @pytest.mark.parametrize("length", [-1, 0, 13, 48])
-def test_a_length_below_the_smallest_possible_ends_reading(length: int) -> None:
+def test_a_length_below_the_smallest_possible_ends_reading(length: int):
     entry = bytearray(batch(0, PAIRS))
     entry[8:12] = struct.pack(">i", length)
     contents = read(bytes(entry) + batch(5, PAIRS))
@@ -360,7 +358,7 @@ def test_a_length_below_the_smallest_possible_ends_reading(length: int) -> None:
 )
 def test_records_that_disagree_with_their_header_give_a_finding_and_a_batch_without_payload(
     entry: bytes, why: str
-) -> None:
+):
     contents = read(entry + batch(100, PAIRS))
     assert kinds(contents) == ["corrupt-batch"]
     assert why in contents.findings[0].message
@@ -377,28 +375,26 @@ def test_records_that_disagree_with_their_header_give_a_finding_and_a_batch_with
         (wrapper(0, [], codec="gzip", magic=1, offset=0), "nothing inside"),
     ],
 )
-def test_a_wrapper_that_cannot_be_opened_gives_a_finding_and_no_batch(
-    entry: bytes, why: str
-) -> None:
+def test_a_wrapper_that_cannot_be_opened_gives_a_finding_and_no_batch(entry: bytes, why: str):
     contents = read(entry + batch(100, PAIRS))
     assert kinds(contents) == ["corrupt-batch"]
     assert why in contents.findings[0].message
     assert [each.base_offset for each in contents.batches] == [100]
 
 
-def test_the_wrong_lz4_checksum_of_magic_0_is_refused_in_magic_1() -> None:
+def test_the_wrong_lz4_checksum_of_magic_0_is_refused_in_magic_1():
     old = wrapper(0, PAIRS, codec="lz4", magic=0)
     stored = old[12 + 4 + 2 + 4 + 4 :]
     assert kinds(read(message(0, None, stored, magic=1, attributes=3))) == ["corrupt-batch"]
 
 
-def test_a_wrapper_whose_offset_is_not_its_last_message_s_gives_a_finding() -> None:
+def test_a_wrapper_whose_offset_is_not_its_last_message_s_gives_a_finding():
     contents = read(wrapper(10, PAIRS, codec="gzip", magic=0, offset=12))
     assert kinds(contents) == ["corrupt-batch"]
     assert "12 is not that of its last inner message, 14" in contents.findings[0].message
 
 
-def test_offsets_that_go_back_give_a_finding_at_the_batch_where_they_do() -> None:
+def test_offsets_that_go_back_give_a_finding_at_the_batch_where_they_do():
     data = batch(0, PAIRS) + batch(4, PAIRS) + batch(9, PAIRS)
     contents = read(data)
     assert len(contents.batches) == 3
@@ -407,9 +403,9 @@ def test_offsets_that_go_back_give_a_finding_at_the_batch_where_they_do() -> Non
     assert "its base offset 4 is below 5" in finding.message
 
 
-def test_a_batch_below_the_segment_s_own_offset_gives_a_finding() -> None:
+def test_a_batch_below_the_segment_s_own_offset_gives_a_finding():
     assert kinds(read(batch(5, PAIRS), base_offset=6)) == ["corrupt-batch"]
 
 
-def test_a_gap_between_batches_is_clean_since_compaction_makes_them() -> None:
+def test_a_gap_between_batches_is_clean_since_compaction_makes_them():
     assert read(batch(0, PAIRS) + batch(50, PAIRS)).findings == ()

@@ -72,13 +72,11 @@ def parquet(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def test_results_are_equal_for_every_run(both: Both) -> None:
+def test_results_are_equal_for_every_run(both: Both):
     assert both.spark == both.plain
 
 
-def test_every_run_has_one_row_of_results_and_what_is_judged_is_told_before_the_end(
-    both: Both,
-) -> None:
+def test_every_run_has_one_row_of_results_and_what_is_judged_is_told_before_the_end(both: Both):
     rows = parquet(both.output / "results")
     assert sorted(row["position"] for row in rows) == list(range(len(both.plain)))
     tables = {"batches", "findings", "results"}
@@ -87,7 +85,7 @@ def test_every_run_has_one_row_of_results_and_what_is_judged_is_told_before_the_
     assert all(0 < ended <= runs == len(both.plain) for ended, runs in both.told)
 
 
-def test_the_runs_are_as_different_as_they_were_built(both: Both) -> None:
+def test_the_runs_are_as_different_as_they_were_built(both: Both):
     def answers(run: str) -> tuple[Any, ...]:
         told = both.spark[run]
         return told["conforms"], told["safe"], told["expected"]
@@ -117,16 +115,14 @@ def test_the_runs_are_as_different_as_they_were_built(both: Both) -> None:
         ("act-of-another-type", "actions.jsonl:6: action: min_insync_replicas is no whole"),
     ],
 )
-def test_what_cannot_be_judged_is_unknown_and_the_others_go_on(
-    both: Both, run: str, why: str
-) -> None:
+def test_what_cannot_be_judged_is_unknown_and_the_others_go_on(both: Both, run: str, why: str):
     told = both.spark[run]
 
     assert (told["conforms"], told["safe"], told["expected"]) == (None, None, False)
     assert why in told["unknown"]
 
 
-def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted(both: Both) -> None:
+def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted(both: Both):
     told = both.spark["impossible-high-watermarks"]
 
     assert (told["conforms"], told["safe"]) == (False, True)
@@ -135,21 +131,21 @@ def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted(both: Both
     assert sorted(each["brokers"] for each in chosen) == [[0], [7]]
 
 
-def test_a_follower_that_was_dropped_while_it_waited_makes_its_run_unsafe(both: Both) -> None:
+def test_a_follower_that_was_dropped_while_it_waited_makes_its_run_unsafe(both: Both):
     told = both.spark["follower-dropped-while-it-waits"]
 
     chosen = [(finding["kind"], finding["brokers"]) for finding in told["findings"]]
     assert ("offline-partition", [1]) in chosen
 
 
-def test_a_model_that_fails_leaves_only_conformance_unknown(both: Both) -> None:
+def test_a_model_that_fails_leaves_only_conformance_unknown(both: Both):
     told = both.spark["impossible-action"]
 
     assert (told["conforms"], told["safe"]) == (None, True)
     assert "the model failed: ModelError" in told["unknown"]
 
 
-def test_what_goes_wrong_between_generations_is_found(both: Both) -> None:
+def test_what_goes_wrong_between_generations_is_found(both: Both):
     told = both.spark["late-request-obeyed"]
 
     assert told["safe"] is False
@@ -164,7 +160,7 @@ def test_what_goes_wrong_between_generations_is_found(both: Both) -> None:
     assert clean.isdisjoint(kind for kind, _ in planted)
 
 
-def test_what_is_no_run_at_all_is_an_unknown_row(both: Both) -> None:
+def test_what_is_no_run_at_all_is_an_unknown_row(both: Both):
     (row,) = (row for row in parquet(both.output / "results") if row["run"] == "nothing")
 
     assert both.spark["nothing"] is None
@@ -172,7 +168,7 @@ def test_what_is_no_run_at_all_is_an_unknown_row(both: Both) -> None:
     assert "run.json is missing" in row["unknown"]
 
 
-def test_findings_and_batches_of_both_sides_lie_in_parquet(both: Both) -> None:
+def test_findings_and_batches_of_both_sides_lie_in_parquet(both: Both):
     findings = parquet(both.output / "findings")
     batches = parquet(both.output / "batches")
 
@@ -193,7 +189,7 @@ def test_findings_and_batches_of_both_sides_lie_in_parquet(both: Both) -> None:
     ]
 
 
-def test_a_judgement_is_never_written_over(both: Both, spark: Any, tmp_path: Path) -> None:
+def test_a_judgement_is_never_written_over(both: Both, spark: Any, tmp_path: Path):
     (tmp_path / "there").mkdir()
 
     with pytest.raises(SparkError, match="never written over"):
@@ -205,7 +201,7 @@ def test_a_judgement_is_never_written_over(both: Both, spark: Any, tmp_path: Pat
 
 def test_results_are_read_from_the_tables_as_they_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     (tmp_path / "results").mkdir()
     tasks = (0, 2, 4, 6), (1, 3, 5), (7,)
     for number, positions in enumerate(tasks):
@@ -234,11 +230,11 @@ def test_results_are_read_from_the_tables_as_they_are_asked_for(
     ]
 
 
-def test_spark_draws_no_bar_into_its_log(spark: Any) -> None:
+def test_spark_draws_no_bar_into_its_log(spark: Any):
     assert spark.sparkContext.getConf().get("spark.ui.showConsoleProgress") == "false"
 
 
-def test_shares_of_tasks_have_each_run_once_in_order_and_get_smaller() -> None:
+def test_shares_of_tasks_have_each_run_once_in_order_and_get_smaller():
     runs = [(number, f"/runs/{number}") for number in range(1000)]
 
     shares = [*job._shares(runs, at_a_time=2)]
@@ -250,17 +246,17 @@ def test_shares_of_tasks_have_each_run_once_in_order_and_get_smaller() -> None:
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_few_runs_are_a_task_each() -> None:
+def test_few_runs_are_a_task_each():
     runs = [(number, f"/runs/{number}") for number in range(3)]
 
     assert [*job._shares(runs, at_a_time=2)] == [runs[:1], runs[1:2], runs[2:]]
 
 
-def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_runs_of_one_name_are_refused(tmp_path: Path):
     with pytest.raises(SparkError, match="the same name"):
         judge_runs([tmp_path / "a" / "run", tmp_path / "b" / "run"])
 
 
-def test_no_run_is_refused() -> None:
+def test_no_run_is_refused():
     with pytest.raises(SparkError, match="no run to judge"):
         judge_runs([])

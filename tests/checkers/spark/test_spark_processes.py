@@ -132,7 +132,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]
 
 def test_a_standalone_master_with_two_workers_says_what_the_plain_judge_says(
     standalone: Standalone, tmp_path: Path
-) -> None:
+):
     import pyspark
 
     runs = [
@@ -166,7 +166,7 @@ def plain(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
-def test_no_jvm_outlives_the_process_that_started_it(sent: signal.Signals, tmp_path: Path) -> None:
+def test_no_jvm_outlives_the_process_that_started_it(sent: signal.Signals, tmp_path: Path):
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD_SESSION, str(tmp_path / "spark.log")],
         env=os.environ | {"JAVA_HOME": str(spark_java_home())},
@@ -222,7 +222,7 @@ LAUNCHING = {"the launcher runs": b"pyspark", "the JVM starts": b"deploy.SparkSu
 )
 def test_no_jvm_outlives_a_command_that_is_ended_while_it_starts_one(
     sent: signal.Signals, when: str, tmp_path: Path
-) -> None:
+):
     runs = [kafka_6361(tmp_path / name, "n20", "1.1.1").path for name in ("one", "two")]
     command = [sys.executable, "-m", "kchaos", "judge", "--spark", *map(str, runs)]
     judging = subprocess.Popen(
@@ -257,7 +257,7 @@ def test_no_jvm_outlives_a_command_that_is_ended_while_it_starts_one(
     assert list((tmp_path / "judgements-spark").iterdir()) == []
 
 
-def test_a_java_that_spark_cannot_use_is_told_with_the_end_of_the_log(tmp_path: Path) -> None:
+def test_a_java_that_spark_cannot_use_is_told_with_the_end_of_the_log(tmp_path: Path):
     done = subprocess.run(
         [
             sys.executable,

@@ -29,9 +29,7 @@ def of_run(position: int, path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.slow
-def test_a_rule_that_fails_makes_the_run_unknown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rule_that_fails_makes_the_run_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
     crashed = Judged(crashes=("Traceback\nTypeError: two",))
     monkeypatch.setattr(tasks, "apply_rules", lambda evidence: crashed)
@@ -47,7 +45,7 @@ def test_a_rule_that_fails_makes_the_run_unknown(
 @pytest.mark.slow
 def test_a_task_reads_and_follows_a_run_once_and_says_what_the_judge_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     run = unpacked("1.1.1", tmp_path)
     plain = judge(run)
     followed: list[Path] = []
@@ -82,14 +80,14 @@ def test_a_task_reads_and_follows_a_run_once_and_says_what_the_judge_says(
     assert sides == {"observed", "predicted"}
 
 
-def test_a_finding_without_offsets_has_null_in_its_row() -> None:
+def test_a_finding_without_offsets_has_null_in_its_row():
     finding = Finding(kind="replication-stopped", topic="t", partition=0, brokers=(1,), message="m")
     row = finding_row("a-run", "found", finding)
     assert (row["first_offset"], row["last_offset"], row["fingerprint"]) == (None, None, None)
 
 
 @pytest.mark.slow
-def test_what_is_no_run_is_one_unknown_row(tmp_path: Path) -> None:
+def test_what_is_no_run_is_one_unknown_row(tmp_path: Path):
     rows = of_run(0, tmp_path / "nothing")
     (row,) = rows[RESULTS]
     assert (row["results"], row["safe"]) == (None, None)
@@ -105,7 +103,7 @@ def rows_of(position: int, *, base_offset: int) -> tasks.Rows:
 
 
 @pytest.mark.slow  # An error of pyarrow imports pandas.
-def test_a_row_that_arrow_cannot_have_makes_its_run_unknown_and_no_other() -> None:
+def test_a_row_that_arrow_cannot_have_makes_its_run_unknown_and_no_other():
     pytest.importorskip("pyarrow")
     runs = [rows_of(0, base_offset=0), rows_of(1, base_offset=1 << 63), rows_of(2, base_offset=5)]
 
@@ -133,9 +131,7 @@ def judged(runs: Iterable[tuple[int, str]], folder: Place) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_task_counts_each_run_as_it_ends_and_leaves_one_file_of_each_table(
-    tmp_path: Path,
-) -> None:
+def test_a_task_counts_each_run_as_it_ends_and_leaves_one_file_of_each_table(tmp_path: Path):
     dataset = pytest.importorskip("pyarrow.dataset")
     counted = []
 
@@ -155,9 +151,7 @@ def test_a_task_counts_each_run_as_it_ends_and_leaves_one_file_of_each_table(
 
 
 @pytest.mark.slow
-def test_a_task_that_is_tried_again_leaves_no_row_twice_and_counts_no_run_twice(
-    tmp_path: Path,
-) -> None:
+def test_a_task_that_is_tried_again_leaves_no_row_twice_and_counts_no_run_twice(tmp_path: Path):
     dataset = pytest.importorskip("pyarrow.dataset")
 
     def lost() -> Iterator[tuple[int, str]]:
@@ -176,7 +170,7 @@ def test_a_task_that_is_tried_again_leaves_no_row_twice_and_counts_no_run_twice(
 @pytest.mark.slow
 def test_a_store_that_cannot_take_the_tables_is_told_before_a_run_is_judged(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     pytest.importorskip("pyarrow")
     for name, value in environment_for(9).items():
         monkeypatch.setenv(name, value)

@@ -73,18 +73,18 @@ def fates(gate: Gate) -> list[tuple[int, str, str]]:
     return [(record.number, record.fate, record.hold) for record in gate.records()]
 
 
-def test_a_thread_that_nothing_holds_goes_on_and_only_the_first_is_recorded(gate: Gate) -> None:
+def test_a_thread_that_nothing_holds_goes_on_and_only_the_first_is_recorded(gate: Gate):
     assert [answer(come(gate)), answer(come(gate))] == [b"g", b"g"]
     assert gate.hits(1, "fetch-read") == 2
     assert fates(gate) == [(1, "passed", "")]
 
 
-def test_what_a_leader_tells_is_recorded_each_time(gate: Gate) -> None:
+def test_what_a_leader_tells_is_recorded_each_time(gate: Gate):
     assert [answer(come(gate, "isr-check", seen=seen)) for seen in "ab"] == [b"g", b"g"]
     assert [(hit.fate, hit.seen) for hit in gate.records()] == [("told", "a"), ("told", "b")]
 
 
-def test_a_thread_that_is_held_waits_until_it_is_released(gate: Gate) -> None:
+def test_a_thread_that_is_held_waits_until_it_is_released(gate: Gate):
     hold = gate.hold(HOLD)
     held = come(gate, seen="(t-0,offset=29)")
     await_hits(gate, 1)
@@ -102,13 +102,13 @@ def test_a_thread_that_is_held_waits_until_it_is_released(gate: Gate) -> None:
     assert (hold.is_released, gate.holds) == (True, {})
 
 
-def test_a_delayed_thread_goes_on_by_itself_and_is_recorded_twice(gate: Gate) -> None:
+def test_a_delayed_thread_goes_on_by_itself_and_is_recorded_twice(gate: Gate):
     gate.hold(HoldPoint(name="slow", broker=1, point="log-read", manner="delay", delay_ms=1))
     assert answer(come(gate, "log-read")) == b"g"
     assert fates(gate) == [(1, "delayed", "slow"), (1, "released", "slow")]
 
 
-def test_what_still_waits_is_known_without_those_whose_process_has_died(gate: Gate) -> None:
+def test_what_still_waits_is_known_without_those_whose_process_has_died(gate: Gate):
     hold = gate.hold(HOLD)
     lives, dies = come(gate, reader="2"), come(gate, reader="3")
     await_hits(gate, 2)
@@ -126,7 +126,7 @@ def test_what_still_waits_is_known_without_those_whose_process_has_died(gate: Ga
     )
 
 
-def test_a_thread_whose_work_is_left_undone_is_told_so(gate: Gate) -> None:
+def test_a_thread_whose_work_is_left_undone_is_told_so(gate: Gate):
     hold = gate.hold(HoldPoint(name="none", broker=1, point="send-fetch", manner="skip"))
     assert answer(come(gate, "send-fetch")) == b"s"
     hold.release()
@@ -134,7 +134,7 @@ def test_a_thread_whose_work_is_left_undone_is_told_so(gate: Gate) -> None:
     assert fates(gate) == [(1, "skipped", "none")]
 
 
-def test_a_thread_that_is_to_fail_is_told_as_one_whose_work_is_left_undone(gate: Gate) -> None:
+def test_a_thread_that_is_to_fail_is_told_as_one_whose_work_is_left_undone(gate: Gate):
     point = "remote-copy-checkpoint"
     hold = gate.hold(HoldPoint(name="none", broker=1, point=point, manner="fail"))
     assert answer(come(gate, point)) == b"s"
@@ -171,7 +171,7 @@ def test_a_thread_that_is_to_fail_is_told_as_one_whose_work_is_left_undone(gate:
 )
 def test_a_hold_concerns_its_own_broker_point_readers_and_partition(
     gate: Gate, hold: dict[str, Any], coming: dict[str, Any], is_held: bool
-) -> None:
+):
     kept = gate.hold(HoldPoint(name="h", broker=1, point="fetch-read", **hold))
     connection = come(gate, **coming)
     broker, point = coming.get("broker", 1), coming.get("point", "fetch-read")
@@ -186,7 +186,7 @@ def test_a_hold_concerns_its_own_broker_point_readers_and_partition(
     assert answer(connection) == b"g"
 
 
-def test_the_oldest_of_two_holds_decides_and_the_other_one_lasts(gate: Gate) -> None:
+def test_the_oldest_of_two_holds_decides_and_the_other_one_lasts(gate: Gate):
     first, second = gate.hold(HOLD), gate.hold(HoldPoint(name="b", broker=1, point="fetch-read"))
     held = come(gate)
     await_hits(gate, 1)
@@ -200,13 +200,13 @@ def test_the_oldest_of_two_holds_decides_and_the_other_one_lasts(gate: Gate) -> 
     assert answer(later) == b"g"
 
 
-def test_a_name_that_lasts_already_is_refused(gate: Gate) -> None:
+def test_a_name_that_lasts_already_is_refused(gate: Gate):
     gate.hold(HOLD)
     with pytest.raises(ClusterError, match="'reads' lasts already"):
         gate.hold(HOLD)
 
 
-def test_closing_lets_every_thread_go_on(gate: Gate) -> None:
+def test_closing_lets_every_thread_go_on(gate: Gate):
     gate.hold(HOLD)
     held = come(gate)
     await_hits(gate, 1)
@@ -214,7 +214,7 @@ def test_closing_lets_every_thread_go_on(gate: Gate) -> None:
     assert answer(held) == b"g"
 
 
-def test_a_thread_whose_broker_has_died_is_gone_and_disturbs_nobody(gate: Gate) -> None:
+def test_a_thread_whose_broker_has_died_is_gone_and_disturbs_nobody(gate: Gate):
     hold = gate.hold(HOLD)
     come(gate).close()
     await_hits(gate, 1)
@@ -226,7 +226,7 @@ def test_a_thread_whose_broker_has_died_is_gone_and_disturbs_nobody(gate: Gate) 
     assert fates(gate) == [(1, "held", "reads"), (1, "gone", "reads")]
 
 
-def test_what_is_not_said_to_the_end_is_no_hit(gate: Gate) -> None:
+def test_what_is_not_said_to_the_end_is_no_hit(gate: Gate):
     for said in (b"", b"1\t1\tfetch", b"GET / HTTP/1.1\r\n\r\n"):
         with connect(gate) as connection:
             connection.sendall(said)
@@ -236,14 +236,12 @@ def test_what_is_not_said_to_the_end_is_no_hit(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "0" * 32])
-def test_who_does_not_know_the_token_is_hung_up_on_and_counts_as_nobody(
-    gate: Gate, token: str
-) -> None:
+def test_who_does_not_know_the_token_is_hung_up_on_and_counts_as_nobody(gate: Gate, token: str):
     assert answer(come(gate, token=token)) == b""
     assert gate.hits(1, "fetch-read") == 0
 
 
-def test_the_sink_gets_every_record_once_and_those_from_before_first(gate: Gate) -> None:
+def test_the_sink_gets_every_record_once_and_those_from_before_first(gate: Gate):
     answer(come(gate))
     seen: list[PointHit] = []
     gate.set_sink(seen.append)
@@ -255,7 +253,7 @@ def test_the_sink_gets_every_record_once_and_those_from_before_first(gate: Gate)
     gate.check()
 
 
-def test_a_record_that_cannot_be_written_is_an_error(gate: Gate) -> None:
+def test_a_record_that_cannot_be_written_is_an_error(gate: Gate):
     def full(_hit: PointHit) -> None:
         raise OSError("no space left")
 

@@ -20,7 +20,7 @@ LIFE = Life(broker=1, number=2)
 
 
 @pytest.mark.parametrize("name", PLANTED_BUGS)
-def test_a_bug_says_what_it_changes_and_which_findings_point_at_it(name: str) -> None:
+def test_a_bug_says_what_it_changes_and_which_findings_point_at_it(name: str):
     bug = PLANTED_BUGS[name]
     assert bug.name == f"{PLANTED}{name}"
     assert bug.breaks
@@ -29,7 +29,7 @@ def test_a_bug_says_what_it_changes_and_which_findings_point_at_it(name: str) ->
     assert all(place.does for place in bug.places)
 
 
-def test_a_rule_reports_before_it_acts_and_only_where_it_changes_something() -> None:
+def test_a_rule_reports_before_it_acts_and_only_where_it_changes_something():
     bug = PLANTED_BUGS["isr-takes-who-lags"]
     rules = script([bug.name], release_of("3.9.1"), LIFE, GATE)
     own = rules[rules.index(f"RULE {bug.name}") :]
@@ -52,12 +52,12 @@ def test_a_rule_reports_before_it_acts_and_only_where_it_changes_something() -> 
 )
 def test_a_bug_that_is_not_for_a_cluster_is_refused(
     name: str, release: str, is_kraft: bool, why: str
-) -> None:
+):
     refused = planted_refused(name, release_of(release), is_kraft=is_kraft)
     assert why in refused if why else not refused
 
 
-def test_a_cluster_with_a_bug_that_does_not_fit_does_not_start(tmp_path: Path) -> None:
+def test_a_cluster_with_a_bug_that_does_not_fit_does_not_start(tmp_path: Path):
     broker = BrokerSpec(id=3, kafka="2.3.1", points=(f"{PLANTED}acknowledged-early",))
     cluster = LocalCluster(ClusterSpec(brokers=(broker,)), work_directory=tmp_path / "work")
     with pytest.raises(ReleaseError, match=r"broker 3: the bug acknowledged-early fits no method"):
@@ -65,7 +65,7 @@ def test_a_cluster_with_a_bug_that_does_not_fit_does_not_start(tmp_path: Path) -
     assert not (tmp_path / "work").exists()
 
 
-def test_controllers_run_the_bugs_of_controllers_alone() -> None:
+def test_controllers_run_the_bugs_of_controllers_alone():
     points = (f"{PLANTED}fenced-stays-in-isr", f"{PLANTED}acknowledged-early", "log-read")
     brokers = tuple(BrokerSpec(id=number, kafka="4.1.2", points=points) for number in range(2))
     assert controller_bugs(ClusterSpec(brokers=brokers)) == points[:1]

@@ -28,12 +28,12 @@ CHECKED = sorted(
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("release", CHECKED)
-def test_the_release_s_jars_take_each_rule(release: str) -> None:
+def test_the_release_s_jars_take_each_rule(release: str):
     assert refused(rules_of(release), release) == []
 
 
 @pytest.mark.cluster
-def test_a_rule_for_no_method_or_of_other_types_is_not_taken() -> None:
+def test_a_rule_for_no_method_or_of_other_types_is_not_taken():
     rules = rules_of("2.8.2")
     no_method = rules.replace("METHOD checkEnoughReplicasReachOffset", "METHOD noSuchMethod")
     assert refused(no_method, "2.8.2") == [f"{PLANTED}acknowledged-early"]
@@ -41,7 +41,7 @@ def test_a_rule_for_no_method_or_of_other_types_is_not_taken() -> None:
     assert f"{PLANTED}acknowledged-early" in refused(other_type, "2.8.2")
 
 
-def test_the_table_takes_the_newest_place_that_a_release_has() -> None:
+def test_the_table_takes_the_newest_place_that_a_release_has():
     point, place = point_of(LOG_READ, release_of("2.3.1"))
     assert place is point.places[0]
     assert point_of(LOG_READ, release_of("2.4.0"))[1] is point.places[1]
@@ -51,7 +51,7 @@ def test_the_table_takes_the_newest_place_that_a_release_has() -> None:
 
 def test_a_point_that_a_release_lacks_is_refused_with_the_nearest_release_that_has_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     first, second = POINTS[LOG_READ].places[:2]
     lacking = (first, replace(second, java_class=""), replace(second, since=(3, 0, 0)))
     monkeypatch.setattr(table, "POINTS", {LOG_READ: replace(POINTS[LOG_READ], places=lacking)})
@@ -69,12 +69,12 @@ def test_a_point_that_a_release_lacks_is_refused_with_the_nearest_release_that_h
     assert not (tmp_path / "work").exists()
 
 
-def test_a_point_that_nobody_named_is_refused_with_those_that_there_are() -> None:
+def test_a_point_that_nobody_named_is_refused_with_those_that_there_are():
     with pytest.raises(ReleaseError, match="no point is named 'nowhere'; known: controller-broker"):
         point_of("nowhere", release_of("2.8.2"))
 
 
-def test_the_rules_of_a_life_greet_first_and_say_who_came_where() -> None:
+def test_the_rules_of_a_life_greet_first_and_say_who_came_where():
     rules = script([REGISTERED, SEND_FETCH], release_of("2.2.2"), LIFE, GATE)
 
     assert re.findall(r"^RULE (.+)$", rules, re.M) == [
@@ -92,19 +92,19 @@ def test_the_rules_of_a_life_greet_first_and_say_who_came_where() -> None:
     assert r'"secret\t1\t2\tregistered\t" + Thread.currentThread().getName()' in rules
 
 
-def test_after_a_call_rules_run_the_other_way_about() -> None:
+def test_after_a_call_rules_run_the_other_way_about():
     rules = script([SEND_FETCH], release_of("2.0.1"), LIFE, GATE)
     assert re.findall(r"^RULE (.+)$", rules, re.M)[1:] == ["send-fetch left undone", "send-fetch"]
     assert rules.count("METHOD doWork\nAFTER INVOKE maybeTruncate()\n") == 2
 
 
-def test_a_method_that_may_fail_throws_where_another_returns() -> None:
+def test_a_method_that_may_fail_throws_where_another_returns():
     rules = script([SEND_FETCH, REMOTE_COPY_CHECKPOINT], release_of("3.9.1"), LIFE, GATE)
     undone = re.findall(r"^IF clear\(Thread.currentThread\(\)\)\nDO (.+)$", rules, re.M)
     assert undone == ["RETURN", 'THROW new java.io.IOException("the remote store failed")']
 
 
-def test_the_flags_name_the_jar_and_a_file_of_rules_in_the_broker_s_folder(tmp_path: Path) -> None:
+def test_the_flags_name_the_jar_and_a_file_of_rules_in_the_broker_s_folder(tmp_path: Path):
     agent = Agent(jar=Path("/jars/byteman.jar"), points=(REGISTERED,), gate=GATE)
     release = release_of("2.2.2")
 
@@ -114,7 +114,7 @@ def test_the_flags_name_the_jar_and_a_file_of_rules_in_the_broker_s_folder(tmp_p
     assert (tmp_path / "agent.btm").read_text() == script([REGISTERED], release, LIFE, GATE)
 
 
-def test_what_the_agent_complained_of_is_found_among_other_lines(tmp_path: Path) -> None:
+def test_what_the_agent_complained_of_is_found_among_other_lines(tmp_path: Path):
     console = tmp_path / "console.log"
     assert complaints(console) == []
     console.write_text(
@@ -129,6 +129,6 @@ def test_what_the_agent_complained_of_is_found_among_other_lines(tmp_path: Path)
     ]
 
 
-def test_a_spec_with_points_is_read_back_as_it_was_written() -> None:
+def test_a_spec_with_points_is_read_back_as_it_was_written():
     spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="2.8.2", points=(LOG_READ,)),))
     assert ClusterSpec.from_json(spec.to_json()) == spec

@@ -24,19 +24,19 @@ def values(batches: bytes, offset: int) -> list[bytes | None]:
 
 @pytest.mark.parametrize("magic", [1, 2])
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_what_a_batch_holds_before_the_asked_offset_is_left_out(magic: int, codec: str) -> None:
+def test_what_a_batch_holds_before_the_asked_offset_is_left_out(magic: int, codec: str):
     batch = batch_of(magic, codec, b"a", b"b", b"c")
     assert values(batch, 0) == [b"a", b"b", b"c"]
     assert values(batch, 1) == [b"b", b"c"]
 
 
-def test_a_batch_that_the_answer_cuts_short_is_not_read() -> None:
+def test_a_batch_that_the_answer_cuts_short_is_not_read():
     whole, torn = batch_of(2, "none", b"a"), batch_of(2, "none", b"b")[:-1]
     assert values(whole + torn, 0) == [b"a"]
     assert values(b"", 0) == []
 
 
-def test_a_null_value_is_not_an_empty_one() -> None:
+def test_a_null_value_is_not_an_empty_one():
     builder = MemoryRecordsBuilder(2, 0, 1 << 20)
     builder.append(0, b"k", None)
     builder.append(0, None, b"")
@@ -49,7 +49,7 @@ def test_a_null_value_is_not_an_empty_one() -> None:
 
 def test_a_codec_that_nobody_here_can_write_is_named_with_what_brings_it(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     for name, library in (("snappy", "python-snappy"), ("lz4", "lz4"), ("zstd", "zstandard")):
         monkeypatch.setitem(client._PACKAGES, name, (lambda: False, library))
         said = why_not_compressed(name, 2)
@@ -63,9 +63,7 @@ def test_a_codec_that_nobody_here_can_write_is_named_with_what_brings_it(
 
 
 @pytest.mark.parametrize(("records", "codec"), [(1, "none"), (2, "none"), (40, "gzip")])
-def test_a_batch_that_would_grow_is_sent_as_it_is_and_that_is_known(
-    records: int, codec: str
-) -> None:
+def test_a_batch_that_would_grow_is_sent_as_it_is_and_that_is_known(records: int, codec: str):
     values = [b"p1-%d" % index for index in range(records)]
     fields: dict[str, Any] = {"codec": "gzip", "timestamp_ms": 1}
     assert codec_sent(values, (), magic=2, **fields) == codec

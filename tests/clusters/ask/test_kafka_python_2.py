@@ -55,7 +55,7 @@ def run(beside: Path, arguments: Sequence[str]) -> str:
 
 def test_batches_are_written_and_read_with_it_and_every_module_of_the_product_is_imported(
     beside: Path,
-) -> None:
+):
     printed = run(beside, ["-W", "ignore", "-c", IMPORT_AND_TEST])
 
     version, *tested = printed.splitlines()

@@ -276,7 +276,7 @@ def said_by_peer(api: ApiKey, answer: Any, version: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("api", PEERS, ids=lambda api: api.spelled)
-def test_a_request_is_written_as_its_peer_writes_it(api: ApiKey) -> None:
+def test_a_request_is_written_as_its_peer_writes_it(api: ApiKey):
     peer = PEERS[api]()
     for version in peer.versions:
         written = request_frame(api, peer.values, version=version)
@@ -284,7 +284,7 @@ def test_a_request_is_written_as_its_peer_writes_it(api: ApiKey) -> None:
 
 
 @pytest.mark.parametrize("api", PEERS, ids=lambda api: api.spelled)
-def test_an_answer_says_what_its_peer_wrote(api: ApiKey) -> None:
+def test_an_answer_says_what_its_peer_wrote(api: ApiKey):
     peer = PEERS[api]()
     for version in peer.versions:
         body = answered_by_peer(api, peer.answer, version)
@@ -301,7 +301,7 @@ def test_an_answer_says_what_its_peer_wrote(api: ApiKey) -> None:
             answer_values(api, body[: len(body) // 2], version=version)
 
 
-def test_a_topic_is_made_and_deleted_by_the_bytes_of_the_peer() -> None:
+def test_a_topic_is_made_and_deleted_by_the_bytes_of_the_peer():
     topics = admin.CreateTopicsRequest.CreatableTopic
     made = {
         "topic": "t",
@@ -342,7 +342,7 @@ def test_a_topic_is_made_and_deleted_by_the_bytes_of_the_peer() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_settings_are_changed_by_the_bytes_of_the_peer(version: int) -> None:
+def test_settings_are_changed_by_the_bytes_of_the_peer(version: int):
     resource = admin.IncrementalAlterConfigsRequest.AlterConfigsResource
     change = resource.AlterableConfig(name="a", config_operation=1, value=None)
     peer = admin.IncrementalAlterConfigsRequest(
@@ -362,7 +362,7 @@ def test_settings_are_changed_by_the_bytes_of_the_peer(version: int) -> None:
     assert said["resources"] == [{"error_code": 40, "error_message": "no", "type": 2, "name": "t"}]
 
 
-def test_metadata_is_asked_for_and_read_as_the_peer_has_it() -> None:
+def test_metadata_is_asked_for_and_read_as_the_peer_has_it():
     topics, answer = metadata.MetadataRequest.MetadataRequestTopic, metadata.MetadataResponse
     values = {"topics": [{"topic": "t"}]}
     assert request_frame(ApiKey.METADATA, values, version=1) == asked_by_peer(
@@ -383,7 +383,7 @@ def test_metadata_is_asked_for_and_read_as_the_peer_has_it() -> None:
     ]
 
 
-def test_a_transaction_is_asked_for_by_the_bytes_of_the_peer() -> None:
+def test_a_transaction_is_asked_for_by_the_bytes_of_the_peer():
     kinds = producer.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
     of_transaction = {"transactional_id": "x", "producer_id": 7, "producer_epoch": 1}
     added = {"topic": "t", "partitions": [4]}
@@ -424,7 +424,7 @@ def test_a_transaction_is_asked_for_by_the_bytes_of_the_peer() -> None:
         assert request_frame(api, values, version=version) == asked_by_peer(peer, version)
 
 
-def test_what_a_transaction_is_answered_is_read_as_the_peer_has_it() -> None:
+def test_what_a_transaction_is_answered_is_read_as_the_peer_has_it():
     coordinator = metadata.FindCoordinatorResponse(
         error_code=15, error_message="wait", node_id=3, host="h", port=9
     )
@@ -444,7 +444,7 @@ def test_what_a_transaction_is_answered_is_read_as_the_peer_has_it() -> None:
     assert said_by_peer(ApiKey.END_TXN, ended, 0)["error_code"] == 51
 
 
-def test_more_partitions_are_asked_for_by_the_bytes_of_the_peer() -> None:
+def test_more_partitions_are_asked_for_by_the_bytes_of_the_peer():
     asked, told = admin.CreatePartitionsRequest, admin.CreatePartitionsResponse
     assigned = asked.CreatePartitionsTopic.CreatePartitionsAssignment(broker_ids=[3, 1])
     topic = asked.CreatePartitionsTopic(name="t", count=2, assignments=[assigned])
@@ -459,7 +459,7 @@ def test_more_partitions_are_asked_for_by_the_bytes_of_the_peer() -> None:
         assert said == [{"topic": "t", "error_code": 37, "error_message": "few"}]
 
 
-def test_a_replica_is_moved_by_the_bytes_of_the_peer() -> None:
+def test_a_replica_is_moved_by_the_bytes_of_the_peer():
     asked, told = admin.AlterReplicaLogDirsRequest, admin.AlterReplicaLogDirsResponse
     kinds, results = asked.AlterReplicaLogDir, told.AlterReplicaLogDirTopicResult
     moved = kinds.AlterReplicaLogDirTopic(name="t", partitions=[4])
@@ -473,7 +473,7 @@ def test_a_replica_is_moved_by_the_bytes_of_the_peer() -> None:
     assert said[0]["partitions"] == [{"partition": 4, "error_code": 57}]
 
 
-def test_every_request_has_a_peer_here() -> None:
+def test_every_request_has_a_peer_here():
     others = {
         ApiKey.ALTER_REPLICA_LOG_DIRS,
         ApiKey.CREATE_PARTITIONS,
@@ -493,7 +493,7 @@ def test_every_request_has_a_peer_here() -> None:
     assert set(REQUESTS) == set(PEERS) | others
 
 
-def test_feature_levels_are_asked_for_and_refused_as_a_peer_has_it() -> None:
+def test_feature_levels_are_asked_for_and_refused_as_a_peer_has_it():
     asked, answered = admin.UpdateFeaturesRequest, admin.UpdateFeaturesResponse
     wanted = {"feature": "metadata.version", "max_version_level": 27, "upgrade_type": 1}
     said = {"feature": "metadata.version", "error_code": 96, "error_message": "no"}
@@ -506,6 +506,6 @@ def test_feature_levels_are_asked_for_and_refused_as_a_peer_has_it() -> None:
     assert said_by_peer(ApiKey.UPDATE_FEATURES, answer, 1)["results"] == [said]
 
 
-def test_an_answer_of_no_message_at_all_is_malformed() -> None:
+def test_an_answer_of_no_message_at_all_is_malformed():
     with pytest.raises(MalformedMessage):
         answer_values(ApiKey.METADATA, struct.pack(">ii", 1, 1 << 30), version=1)

@@ -42,7 +42,7 @@ def run(code: str, file: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.needs("fuse")
-def test_what_reads_without_the_page_cache_waits_each_time(gate: Gate, tmp_path: Path) -> None:
+def test_what_reads_without_the_page_cache_waits_each_time(gate: Gate, tmp_path: Path):
     disk = served(gate, tmp_path, "disk-read")
     act = HoldPoint(name="d", broker=1, point="disk-read", manner="delay", delay_ms=20)
     try:
@@ -64,7 +64,7 @@ def test_what_reads_without_the_page_cache_waits_each_time(gate: Gate, tmp_path:
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
 def test_writes_to_one_folder_fail_with_the_error_until_that_is_over(
     error: DiskError, gate: Gate, tmp_path: Path
-) -> None:
+):
     disk = served(gate, tmp_path, "disk-write")
     (disk.mount / "t-01").mkdir()
     other = disk.mount / "t-01" / "0.log"
@@ -86,7 +86,7 @@ def test_writes_to_one_folder_fail_with_the_error_until_that_is_over(
 
 @pytest.mark.slow
 @pytest.mark.needs("fuse")
-def test_behind_the_page_cache_only_a_flush_comes_to_the_disk(gate: Gate, tmp_path: Path) -> None:
+def test_behind_the_page_cache_only_a_flush_comes_to_the_disk(gate: Gate, tmp_path: Path):
     disk = served(gate, tmp_path, "cached-disk-read", "cached-disk-flush")
     file = disk.mount / "t-0" / "0.log"
     try:
@@ -104,7 +104,7 @@ def test_behind_the_page_cache_only_a_flush_comes_to_the_disk(gate: Gate, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.needs("fuse")
-def test_what_is_only_in_the_page_cache_is_seen_in_the_files(gate: Gate, tmp_path: Path) -> None:
+def test_what_is_only_in_the_page_cache_is_seen_in_the_files(gate: Gate, tmp_path: Path):
     disk = served(gate, tmp_path, "cached-disk-flush")
     try:
         with (disk.mount / "t-0" / "0.log").open("ab", buffering=0) as open_file:
@@ -116,7 +116,7 @@ def test_what_is_only_in_the_page_cache_is_seen_in_the_files(gate: Gate, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.needs("fuse")
-def test_a_disk_whose_server_was_killed_is_unmounted(gate: Gate, tmp_path: Path) -> None:
+def test_a_disk_whose_server_was_killed_is_unmounted(gate: Gate, tmp_path: Path):
     disk = served(gate, tmp_path, "disk-read")
     assert disk._process is not None
     disk._process.kill()
@@ -131,7 +131,7 @@ def test_a_disk_whose_server_was_killed_is_unmounted(gate: Gate, tmp_path: Path)
 @pytest.mark.needs("fuse")
 def test_gc_unmounts_the_disk_of_a_dead_owner(
     gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
     folder = leftovers.running_directory() / "dead"
     folder.mkdir(parents=True)
@@ -144,7 +144,7 @@ def test_gc_unmounts_the_disk_of_a_dead_owner(
     assert not folder.exists()
 
 
-def test_a_machine_that_cannot_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_cannot_says_what_to_do(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mounting, "_DEVICE", Path("/dev/no-such-device"))
     assert "modprobe fuse" in remedy()
 
@@ -158,7 +158,7 @@ def test_a_machine_that_cannot_says_what_to_do(monkeypatch: pytest.MonkeyPatch) 
     assert "run as root, or install fusermount3" in remedy()
 
 
-def test_a_disk_is_behind_the_page_cache_or_not() -> None:
+def test_a_disk_is_behind_the_page_cache_or_not():
     assert disk_points(["fetch-read", "disk-read", "disk-flush"]) == ("disk-read", "disk-flush")
     with pytest.raises(ReleaseError, match="take either the cached points or the others"):
         disk_points(["disk-read", "cached-disk-flush"])

@@ -65,7 +65,7 @@ def compose(project: Path, ports: dict[str, ReservedPort]) -> Iterator[Compose]:
 
 
 @pytest.mark.needs("compose")
-def test_without_preparation_compose_names_the_command(compose: Compose) -> None:
+def test_without_preparation_compose_names_the_command(compose: Compose):
     done = compose("up", "-d")
     assert done.returncode != 0
     assert "kchaos compose --kafka RELEASE" in done.stderr
@@ -75,7 +75,7 @@ def test_without_preparation_compose_names_the_command(compose: Compose) -> None
 @pytest.mark.parametrize("kafka", ["2.8.2", "4.1.2"], ids=["ZooKeeper", "KRaft"])
 def test_records_are_produced_and_read_from_this_machine(
     kafka: str, compose: Compose, project: Path, ports: dict[str, ReservedPort]
-) -> None:
+):
     write_environment(kafka, project, say=print)
     done = compose("up", "-d")
     assert done.returncode == 0, done.stderr
@@ -108,7 +108,7 @@ def test_records_are_produced_and_read_from_this_machine(
     assert {*FAST_JVM_FLAGS} <= {*command.split("\0")}
 
 
-def test_a_mode_that_a_release_does_not_have_is_refused(project: Path) -> None:
+def test_a_mode_that_a_release_does_not_have_is_refused(project: Path):
     with pytest.raises(ReleaseError, match="has no ZooKeeper any more"):
         write_environment("4.1.2", project, mode="zookeeper", say=print)
     with pytest.raises(ReleaseError, match=r"does not run with KRaft"):
@@ -116,7 +116,7 @@ def test_a_mode_that_a_release_does_not_have_is_refused(project: Path) -> None:
     assert not (project / ".env").exists()
 
 
-def test_somebody_elses_env_file_is_left_alone(project: Path) -> None:
+def test_somebody_elses_env_file_is_left_alone(project: Path):
     (project / ".env").write_text("MINE=1\n")
     with pytest.raises(MachineError, match="was not written by kchaos"):
         write_environment("2.8.2", project, say=print)
@@ -124,14 +124,14 @@ def test_somebody_elses_env_file_is_left_alone(project: Path) -> None:
     (project / ".env").unlink()
 
 
-def test_somebody_elses_compose_file_is_left_alone(tmp_path: Path) -> None:
+def test_somebody_elses_compose_file_is_left_alone(tmp_path: Path):
     (tmp_path / "docker-compose.yml").write_text("services: {}\n")
     with pytest.raises(MachineError, match=r"docker-compose\.yml is not kchaos's"):
         write_environment("2.8.2", tmp_path, say=print)
     assert (tmp_path / "docker-compose.yml").read_text() == "services: {}\n"
 
 
-def test_a_folder_without_the_file_gets_ours(tmp_path: Path) -> None:
+def test_a_folder_without_the_file_gets_ours(tmp_path: Path):
     with pytest.raises(ReleaseError, match="no Kafka is named"):
         write_environment("", tmp_path, say=print)
     assert (tmp_path / "docker-compose.yml").read_text() == FILE.read_text()

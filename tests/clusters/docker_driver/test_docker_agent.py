@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 
-def test_what_a_jvm_reads_besides_is_mounted_read_only_also_for_an_image_of_its_own(
-    tmp_path: Path,
-) -> None:
+def test_what_a_jvm_reads_besides_is_mounted_read_only_also_for_an_image_of_its_own(tmp_path: Path):
     jar = tmp_path / "maven" / "byteman.jar"
     brought = Distribution(release="3.9.1", class_path=(), source="image:apache/kafka:3.9.1")
 
@@ -35,7 +33,7 @@ def test_what_a_jvm_reads_besides_is_mounted_read_only_also_for_an_image_of_its_
 
 
 @pytest.mark.docker
-def test_a_thread_in_a_container_is_held_and_goes_on(tmp_path: Path, engine: APIClient) -> None:
+def test_a_thread_in_a_container_is_held_and_goes_on(tmp_path: Path, engine: APIClient):
     broker = BrokerSpec(id=0, kafka="2.0.1", points=("registered",))
     spec = ClusterSpec(brokers=(broker,))
     with DockerCluster(spec, work_directory=tmp_path / "held") as cluster:

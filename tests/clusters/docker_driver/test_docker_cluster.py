@@ -61,7 +61,7 @@ def await_unregistered(cluster: DockerCluster, broker: int) -> None:
     )
 
 
-def test_the_driver_offers_what_the_protocols_promise(cluster: DockerCluster) -> None:
+def test_the_driver_offers_what_the_protocols_promise(cluster: DockerCluster):
     assert isinstance(cluster, Cluster)
     assert isinstance(cluster.brokers[0], Broker)
     assert {Killable, Pausable, Disconnectable} <= cluster.brokers[0].capabilities
@@ -69,20 +69,18 @@ def test_the_driver_offers_what_the_protocols_promise(cluster: DockerCluster) ->
 
 def test_records_written_from_this_machine_are_read_again(
     cluster: DockerCluster, round_trip: Callable[..., list[bytes]]
-) -> None:
+):
     assert round_trip(cluster, [b"a", b"b", b"c"]) == [b"a", b"b", b"c"]
 
 
-def test_brokers_write_their_files_here_as_this_user(cluster: DockerCluster) -> None:
+def test_brokers_write_their_files_here_as_this_user(cluster: DockerCluster):
     broker = cluster.brokers[0]
     checkpoint = broker.log_directory / "meta.properties"
     assert checkpoint.stat().st_uid == os.getuid()
     assert "started (kafka.server.KafkaServer)" in broker.server_log.read_text()
 
 
-def test_a_container_has_no_more_rights_than_it_needs(
-    cluster: DockerCluster, engine: APIClient
-) -> None:
+def test_a_container_has_no_more_rights_than_it_needs(cluster: DockerCluster, engine: APIClient):
     for name in ("broker-0", "broker-1", "zookeeper-1"):
         host = engine.inspect_container(f"{run_of(cluster)}-{name}")["HostConfig"]
         assert host["ReadonlyRootfs"] is True
@@ -96,7 +94,7 @@ def test_a_container_has_no_more_rights_than_it_needs(
         assert writable == [str(cluster.work_directory / name)]
 
 
-def test_limits_hold_for_brokers(cluster: DockerCluster, engine: APIClient) -> None:
+def test_limits_hold_for_brokers(cluster: DockerCluster, engine: APIClient):
     host = inspected(engine, cluster, 1)["HostConfig"]
     assert (host["Memory"], host["MemorySwap"]) == (700 << 20, 700 << 20)
     assert host["NanoCpus"] == 1_500_000_000
@@ -104,7 +102,7 @@ def test_limits_hold_for_brokers(cluster: DockerCluster, engine: APIClient) -> N
 
 def test_every_cluster_has_one_network_and_every_broker_an_address(
     cluster: DockerCluster, engine: APIClient
-) -> None:
+):
     seen = [inspected(engine, cluster, broker_id) for broker_id in (0, 1)]
     assert [each["Config"]["Hostname"] for each in seen] == ["broker-0", "broker-1"]
     networks = [each["NetworkSettings"]["Networks"] for each in seen]
@@ -116,7 +114,7 @@ def test_every_cluster_has_one_network_and_every_broker_an_address(
 
 def test_brokers_reach_each_other_and_zookeeper_through_links_only(
     cluster: DockerCluster, engine: APIClient
-) -> None:
+):
     gateway = inspected(engine, cluster, 1)["NetworkSettings"]["Networks"][run_of(cluster)][
         "Gateway"
     ]
@@ -126,7 +124,7 @@ def test_brokers_reach_each_other_and_zookeeper_through_links_only(
     assert "CLIENT://127.0.0.1:" in properties["advertised.listeners"]
 
 
-def test_an_expired_session_comes_back(cluster: DockerCluster) -> None:
+def test_an_expired_session_comes_back(cluster: DockerCluster):
     before = observe_broker(cluster, 1)
     with ExpireSession(broker=1).inject(cluster, MemoryJournal()):
         pass
@@ -137,7 +135,7 @@ def test_an_expired_session_comes_back(cluster: DockerCluster) -> None:
 
 def test_a_disconnected_broker_comes_back_at_the_same_address_and_ports(
     cluster: DockerCluster, engine: APIClient
-) -> None:
+):
     broker = cluster.brokers[1]
     before = inspected(engine, cluster, 1)["NetworkSettings"]
     pid, address = broker.pid, broker.client_address
@@ -153,7 +151,7 @@ def test_a_disconnected_broker_comes_back_at_the_same_address_and_ports(
     assert answers_at(address)
 
 
-def test_a_fault_that_ends_twice_heals_once(cluster: DockerCluster) -> None:
+def test_a_fault_that_ends_twice_heals_once(cluster: DockerCluster):
     broker = cluster.brokers[1]
     broker.pause()
     broker.pause()
@@ -171,7 +169,7 @@ def test_a_fault_that_ends_twice_heals_once(cluster: DockerCluster) -> None:
 
 def test_a_killed_broker_is_not_put_back_on_its_network_by_a_start_and_may_change_its_release(
     cluster: DockerCluster,
-) -> None:
+):
     broker = cluster.brokers[1]
     before = observe_broker(cluster, 1)
     broker.disconnect()
@@ -193,7 +191,7 @@ def test_a_killed_broker_is_not_put_back_on_its_network_by_a_start_and_may_chang
 
 def test_a_container_that_somebody_removed_counts_as_dead_and_can_be_started_again(
     cluster: DockerCluster, engine: APIClient, round_trip: Callable[..., list[bytes]]
-) -> None:
+):
     broker = cluster.brokers[1]
     removing = threading.Thread(
         target=engine.remove_container, args=[f"{run_of(cluster)}-broker-1"], kwargs={"force": True}
@@ -219,7 +217,7 @@ def test_a_container_that_somebody_removed_counts_as_dead_and_can_be_started_aga
 
 def test_a_stop_that_was_interrupted_can_be_made_again(
     cluster: DockerCluster, engine: APIClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """It is the last test of this cluster."""
     broker = cluster.brokers[1]
     broker.stop()
@@ -239,7 +237,7 @@ def interrupted(*_: object, **__: Any) -> None:
 
 def test_a_broker_that_is_killed_for_memory_is_reported_as_such_and_leaves_nothing(
     tmp_path: Path, engine: APIClient
-) -> None:
+):
     spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)), broker_memory_mib=32)
     killed = DockerCluster(spec, work_directory=tmp_path / "work")
     with pytest.raises(BrokerExited) as caught:
@@ -253,7 +251,7 @@ def test_a_broker_that_is_killed_for_memory_is_reported_as_such_and_leaves_nothi
     assert "firewall" not in explained(caught.value)
 
 
-def test_what_keeps_a_jvm_from_starting_is_in_the_error(tmp_path: Path) -> None:
+def test_what_keeps_a_jvm_from_starting_is_in_the_error(tmp_path: Path):
     spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)))
     cluster = DockerCluster(spec, work_directory=tmp_path / "work")
     # Where the shell that starts the JVM sends its output.
@@ -284,7 +282,7 @@ def unlinked(
 
 def test_what_takes_a_gateway_or_control_groups_is_refused_with_the_reason(
     unlinked: DockerCluster, round_trip: Callable[..., list[bytes]]
-) -> None:
+):
     for fault in (CutLink(source=0, target=1), CutZooKeeper(broker=1)):
         with (
             pytest.raises(NotAvailable, match=r"192\.0\.2\.1 is no address of this machine"),
@@ -301,7 +299,7 @@ def test_what_takes_a_gateway_or_control_groups_is_refused_with_the_reason(
         pass
 
 
-def test_an_ensemble_of_three_elects_a_leader(unlinked: DockerCluster) -> None:
+def test_an_ensemble_of_three_elects_a_leader(unlinked: DockerCluster):
     modes = [member.ask("srvr") for member in unlinked.zookeeper_members]
     assert sum("Mode: leader" in mode for mode in modes) == 1
     assert sum("Mode: follower" in mode for mode in modes) == 2
@@ -309,7 +307,7 @@ def test_an_ensemble_of_three_elects_a_leader(unlinked: DockerCluster) -> None:
 
 def test_when_nothing_reaches_the_links_a_firewall_is_suspected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     add_zookeeper = Links.add_zookeeper
 
     def behind_a_firewall(links: Links, broker_id: int, target: tuple[str, int]) -> tuple[str, int]:

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("engine")]
 RELEASE = "2.0.1"
 
 
-def test_a_name_that_exists_is_refused_and_stays(tmp_path: Path, engine: APIClient) -> None:
+def test_a_name_that_exists_is_refused_and_stays(tmp_path: Path, engine: APIClient):
     spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)))
     refused = DockerCluster(spec, work_directory=tmp_path / "work")
     somebodys = engine.create_container(
@@ -44,7 +44,7 @@ def test_a_name_that_exists_is_refused_and_stays(tmp_path: Path, engine: APIClie
         engine.remove_container(somebodys["Id"])
 
 
-def test_a_network_that_exists_is_refused_and_stays(tmp_path: Path, engine: APIClient) -> None:
+def test_a_network_that_exists_is_refused_and_stays(tmp_path: Path, engine: APIClient):
     spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)))
     refused = DockerCluster(spec, work_directory=tmp_path / "work")
     somebodys = engine.create_network(run_of(refused))
@@ -126,7 +126,7 @@ def harness(
 )
 def test_ctrl_c_leaves_nothing(
     script: str, made: int, harness: Callable[..., Any], engine: APIClient
-) -> None:
+):
     process, run = harness(script)
     assert len(made_by(engine, run)) == made
     process.send_signal(signal.SIGINT)
@@ -136,7 +136,7 @@ def test_ctrl_c_leaves_nothing(
 
 def test_what_a_killed_harness_left_is_removed_and_the_living_keep_theirs(
     harness: Callable[..., Any], engine: APIClient
-) -> None:
+):
     (dead, dead_run), (_alive, alive_run) = harness(NEVER_STOPPED), harness(NEVER_STOPPED)
     dead.kill()
     dead.wait()
@@ -152,7 +152,7 @@ def test_what_a_killed_harness_left_is_removed_and_the_living_keep_theirs(
 
 def test_two_that_remove_the_same_leftovers_do_not_fail_each_other(
     harness: Callable[..., Any], engine: APIClient
-) -> None:
+):
     dead, dead_run = harness(NEVER_STOPPED)
     dead.kill()
     dead.wait()
@@ -163,9 +163,7 @@ def test_two_that_remove_the_same_leftovers_do_not_fail_each_other(
     assert made_by(engine, dead_run) == []
 
 
-def test_ctrl_c_while_it_starts_leaves_nothing(
-    harness: Callable[..., Any], engine: APIClient
-) -> None:
+def test_ctrl_c_while_it_starts_leaves_nothing(harness: Callable[..., Any], engine: APIClient):
     process, run = harness(CLUSTER, is_up=False)
     await_until(
         lambda: len(made_by(engine, run)) > 1,

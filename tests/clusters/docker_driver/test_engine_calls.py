@@ -38,23 +38,19 @@ SPEC = ClusterSpec(brokers=brokers_of("2.0.1", (0,)))
 
 
 @pytest.mark.slow
-def test_an_engine_that_hangs_is_called_so(
-    stand_in: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_hangs_is_called_so(stand_in: Engine, monkeypatch: pytest.MonkeyPatch):
     stand_in.answers["GET /version"] = (200, HANG)
     with pytest.raises(MachineError, match=r"cannot be used.*the engine hangs"):
         connect(timeout_s=0.3)
 
 
-def test_an_engine_that_answers_nonsense_is_not_called_too_old(stand_in: Engine) -> None:
+def test_an_engine_that_answers_nonsense_is_not_called_too_old(stand_in: Engine):
     stand_in.answers["GET /version"] = (500, b"<html>no</html>")
     with pytest.raises(MachineError, match=r"cannot be used.*; see the engine's log"):
         connect()
 
 
-def test_ctrl_c_is_taken_while_an_engine_hangs(
-    stand_in: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_is_taken_while_an_engine_hangs(stand_in: Engine, monkeypatch: pytest.MonkeyPatch):
     stand_in.answers["GET /version"] = (200, HANG)
 
     def interrupt_once_asked() -> None:
@@ -90,7 +86,7 @@ def read_archive(api: APIClient) -> None:
 @pytest.mark.parametrize("call", [pull, import_tar, read_archive])
 def test_a_call_that_the_sdk_gives_no_deadline_has_one(
     call: Callable[[APIClient], None], stand_in: Engine
-) -> None:
+):
     api = connect()
     api.timeout = 0.2
     with pytest.raises(MachineError, match="the engine hangs"), speaking("refused"):
@@ -105,7 +101,7 @@ def test_a_call_that_the_sdk_gives_no_deadline_has_one(
 )
 def test_a_pull_that_hangs_or_breaks_is_one_line_with_the_remedy(
     answer: bytes, timeout_s: float, why: str, stand_in: Engine
-) -> None:
+):
     stand_in.answers["GET /images/a:1/json"] = (404, b'{"message": "no such image"}')
     stand_in.answers["POST /images/create"] = (200, answer)
     api = connect()
@@ -114,7 +110,7 @@ def test_a_pull_that_hangs_or_breaks_is_one_line_with_the_remedy(
         ensure_image(api, "a:1", say=lambda _text: None)
 
 
-def test_a_refusal_in_the_middle_of_a_pull_is_raised_with_its_remedy(stand_in: Engine) -> None:
+def test_a_refusal_in_the_middle_of_a_pull_is_raised_with_its_remedy(stand_in: Engine):
     stand_in.answers["GET /images/a:1/json"] = (404, b'{"message": "no such image"}')
     lines = [{"status": "Pulling"}, {"error": "write /x: no space left on device"}]
     stand_in.answers["POST /images/create"] = (
@@ -133,9 +129,7 @@ def test_a_refusal_in_the_middle_of_a_pull_is_raised_with_its_remedy(stand_in: E
         ("debian@sha256:aaaa", "tag=sha256:aaaa&fromImage=debian"),
     ],
 )
-def test_an_image_is_pulled_under_the_name_that_was_given(
-    image: str, asked: str, stand_in: Engine
-) -> None:
+def test_an_image_is_pulled_under_the_name_that_was_given(image: str, asked: str, stand_in: Engine):
     stand_in.answers[f"GET /images/{image}/json"] = (404, b'{"message": "no such image"}')
     stand_in.answers["POST /images/create"] = (200, b'{"status": "done"}')
     ensure_image(connect(), image, say=lambda _text: None)
@@ -145,7 +139,7 @@ def test_an_image_is_pulled_under_the_name_that_was_given(
 
 def test_an_import_that_is_refused_is_not_taken_for_an_image(
     stand_in: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     maker(tmp_path, monkeypatch, 'echo tar > "$5"')
     stand_in.answers["POST /images/create"] = (200, b'{"error": "no space left on device"}')
     with pytest.raises(MachineError, match=r"cannot be imported: no space left.*the disk is full"):
@@ -176,7 +170,7 @@ def test_an_image_that_cannot_be_made_is_one_line_and_exit_code_69(
     monkeypatch: pytest.MonkeyPatch,
     stand_in: Engine,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     maker(tmp_path, monkeypatch, script)
     if "sleep" in script:
         monkeypatch.setattr(base_image, "_MAKE_TIMEOUT_S", 0.2)
@@ -195,7 +189,7 @@ def test_making_an_image_that_is_interrupted_lets_the_maker_clean_up(
     monkeypatch: pytest.MonkeyPatch,
     stand_in: Engine,
     capfd: pytest.CaptureFixture[str],
-) -> None:
+):
     left = tmp_path / "half-made"
     waits = "for _ in $(seq 600); do sleep 0.1; done"
     maker(tmp_path, monkeypatch, f"trap 'rm {left}; exit 1' TERM; touch {left}; {waits}")
@@ -233,7 +227,7 @@ AS_ROOT = ROOTLESS | {
 }
 
 
-def test_limits_that_an_engine_would_discard_are_refused(stand_in: Engine) -> None:
+def test_limits_that_an_engine_would_discard_are_refused(stand_in: Engine):
     limited = ClusterSpec(brokers=SPEC.brokers, broker_memory_mib=700)
     stand_in.answers["GET /info"] = (200, json.dumps(ROOTLESS).encode())
     rootless = engine_info(connect())
@@ -244,7 +238,7 @@ def test_limits_that_an_engine_would_discard_are_refused(stand_in: Engine) -> No
     engine_info(connect()).check_limits(limited)
 
 
-def test_what_an_engine_says_of_itself_is_read(stand_in: Engine) -> None:
+def test_what_an_engine_says_of_itself_is_read(stand_in: Engine):
     stand_in.answers["GET /info"] = (200, json.dumps(ROOTLESS).encode())
     rootless = engine_info(connect())
     assert (rootless.is_rootless, rootless.remaps_users, rootless.can_pause) == (True, False, False)
@@ -257,7 +251,7 @@ def test_what_an_engine_says_of_itself_is_read(stand_in: Engine) -> None:
 @pytest.mark.docker
 def test_an_engine_at_a_port_of_this_machine_is_used(
     engine: APIClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     version = engine.version()["Version"]
     path = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")
     with forwarding_to(path) as port:
@@ -297,7 +291,7 @@ def forwarding_to(path: str) -> Iterator[int]:
 @pytest.mark.docker
 def test_a_folder_that_the_engine_does_not_see_is_named_with_the_remedy(
     engine: APIClient, tmp_path: Path
-) -> None:
+):
     from docker.types import Mount
 
     gone = tmp_path / "gone"
@@ -306,7 +300,7 @@ def test_a_folder_that_the_engine_does_not_see_is_named_with_the_remedy(
         engine.create_container(options.base_image(), ["true"], host_config=settings)
 
 
-def test_mmdebstrap_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_mmdebstrap_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     with pytest.raises(MachineError, match="apt-get install mmdebstrap"):
         base_image.make_base_image("a:1")
@@ -327,14 +321,14 @@ if TYPE_CHECKING:
     ],
     ids=["no JVM", "removing", "dead"],
 )
-def test_why_a_container_ended_is_said(state: dict[str, Any], cause: str, stand_in: Engine) -> None:
+def test_why_a_container_ended_is_said(state: dict[str, Any], cause: str, stand_in: Engine):
     said = {"State": {"Running": False, "Status": "exited"} | state}
     stand_in.answers["GET /containers/c/json"] = (200, json.dumps(said).encode())
     assert container(connect()).cause_of_death.startswith(cause)
 
 
 @pytest.mark.slow
-def test_a_container_that_is_removed_a_moment_after_it_ended_was_removed(stand_in: Engine) -> None:
+def test_a_container_that_is_removed_a_moment_after_it_ended_was_removed(stand_in: Engine):
     ended = {"State": {"Running": False, "Status": "exited", "ExitCode": 137}}
     stand_in.answers["GET /containers/c/json"] = (200, json.dumps(ended).encode())
     first = container(connect())
@@ -346,7 +340,7 @@ def test_a_container_that_is_removed_a_moment_after_it_ended_was_removed(stand_i
     removing.join()
 
 
-def test_the_output_of_a_container_that_goes_away_is_not_asked_for_again(stand_in: Engine) -> None:
+def test_the_output_of_a_container_that_goes_away_is_not_asked_for_again(stand_in: Engine):
     state = {"Running": False, "Status": "exited", "ExitCode": 1}
     ended = {"State": state, "Config": {"Tty": False}}
     stand_in.answers["GET /containers/c/json"] = (200, json.dumps(ended).encode())

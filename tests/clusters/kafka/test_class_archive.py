@@ -15,7 +15,7 @@ from kchaos.clusters.start.local import LocalCluster
 @pytest.mark.cluster
 def test_the_third_cluster_of_a_release_maps_the_archive_that_the_first_two_prepared(
     tmp_path: Path, borrowing_cache: Path
-) -> None:
+):
     spec = ClusterSpec(brokers=brokers_of("1.1.1", (0,)), linked=False)
 
     collected = []
@@ -34,7 +34,7 @@ def test_the_third_cluster_of_a_release_maps_the_archive_that_the_first_two_prep
 
 def test_a_cache_that_takes_no_archives_has_jvms_list_no_classes(
     tmp_path: Path, borrowing_cache: Path
-) -> None:
+):
     (borrowing_cache / "archives").write_text("no folder")
     sharing, kafka = ClassSharing(), resolve("1.1.1")
     assert sharing.flags(kafka, java_of(kafka), tmp_path / "broker-0") == []
@@ -42,9 +42,7 @@ def test_a_cache_that_takes_no_archives_has_jvms_list_no_classes(
     sharing.collect()
 
 
-def test_an_archive_that_could_not_be_written_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_archive_that_could_not_be_written_is_tried_again(monkeypatch: pytest.MonkeyPatch):
     tried = []
     monkeypatch.setattr(class_archive, "_write", lambda key, *_: tried.append(key))
     monkeypatch.setattr(class_archive, "_under_way", {})
@@ -56,7 +54,7 @@ def test_an_archive_that_could_not_be_written_is_tried_again(
     assert tried == ["1.1.1-key"] * 2
 
 
-def test_of_a_release_only_the_archives_that_were_used_last_are_kept(tmp_path: Path) -> None:
+def test_of_a_release_only_the_archives_that_were_used_last_are_kept(tmp_path: Path):
     now = time.time()
     for number in range(5):
         for suffix in ("lst", "jsa", "log"):
@@ -79,7 +77,7 @@ def test_of_a_release_only_the_archives_that_were_used_last_are_kept(tmp_path: P
     assert len(kept - others) == 9
 
 
-def test_an_archive_that_somebody_may_still_write_is_not_removed(tmp_path: Path) -> None:
+def test_an_archive_that_somebody_may_still_write_is_not_removed(tmp_path: Path):
     for number in range(5):
         (tmp_path / f"1.1.1-{number:012x}.unfinished").touch()
     forget_oldest(tmp_path, "1.1.1")

@@ -39,7 +39,7 @@ def jars(folder: Path) -> dict[Path, str]:
     return {file: hashlib.sha256(content).hexdigest() for file, content in made.items()}
 
 
-def test_no_file_is_read_twice_and_a_new_one_is(tmp_path: Path, read: list[str]) -> None:
+def test_no_file_is_read_twice_and_a_new_one_is(tmp_path: Path, read: list[str]):
     made = jars(tmp_path)
     assert sha256_of(made) == made
     assert sha256_of(made) == made
@@ -50,7 +50,7 @@ def test_no_file_is_read_twice_and_a_new_one_is(tmp_path: Path, read: list[str])
     assert read == ["a.jar", "b.jar", "c.jar"]
 
 
-def test_another_content_is_seen_whatever_size_and_time_the_file_says(tmp_path: Path) -> None:
+def test_another_content_is_seen_whatever_size_and_time_the_file_says(tmp_path: Path):
     file, *_ = jars(tmp_path)
     before = file.stat()
     sha256_of([file])
@@ -65,7 +65,7 @@ def test_another_content_is_seen_whatever_size_and_time_the_file_says(tmp_path: 
     assert sha256_of([file])[file] == hashlib.sha256(b"x").hexdigest()
 
 
-def test_a_file_that_took_the_place_of_another_is_read(tmp_path: Path) -> None:
+def test_a_file_that_took_the_place_of_another_is_read(tmp_path: Path):
     first, second = jars(tmp_path)
     sha256_of([first, second])
     second.replace(first)
@@ -78,7 +78,7 @@ def test_a_file_that_took_the_place_of_another_is_read(tmp_path: Path) -> None:
 )
 def test_a_table_that_is_none_costs_a_reading(
     damage: bytes, tmp_path: Path, cache: Path, read: list[str]
-) -> None:
+):
     made = jars(tmp_path)
     sha256_of(made)
     (cache / FILE).write_bytes(damage)
@@ -87,7 +87,7 @@ def test_a_table_that_is_none_costs_a_reading(
     assert read == ["a.jar", "b.jar"] * 2
 
 
-def test_a_note_without_a_digest_is_none(tmp_path: Path, cache: Path, read: list[str]) -> None:
+def test_a_note_without_a_digest_is_none(tmp_path: Path, cache: Path, read: list[str]):
     made = jars(tmp_path)
     sha256_of(made)
     noted = json.loads((cache / FILE).read_text())
@@ -97,7 +97,7 @@ def test_a_note_without_a_digest_is_none(tmp_path: Path, cache: Path, read: list
     assert read == ["a.jar", "b.jar"] * 2
 
 
-def test_what_is_gone_is_noted_no_longer(tmp_path: Path, cache: Path) -> None:
+def test_what_is_gone_is_noted_no_longer(tmp_path: Path, cache: Path):
     first, second = jars(tmp_path)
     sha256_of([first])
     first.unlink()
@@ -109,7 +109,7 @@ def test_what_is_gone_is_noted_no_longer(tmp_path: Path, cache: Path) -> None:
 
 def test_where_nothing_can_be_written_each_call_reads(
     tmp_path: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -120,7 +120,7 @@ def test_where_nothing_can_be_written_each_call_reads(
     assert read == ["a.jar", "b.jar"] * 2
 
 
-def test_all_are_read_again_after_they_are_forgotten(tmp_path: Path, read: list[str]) -> None:
+def test_all_are_read_again_after_they_are_forgotten(tmp_path: Path, read: list[str]):
     made = jars(tmp_path)
     sha256_of(made)
     forget_all()
@@ -129,7 +129,7 @@ def test_all_are_read_again_after_they_are_forgotten(tmp_path: Path, read: list[
     assert read == ["a.jar", "b.jar"] * 2
 
 
-def test_a_folder_in_place_of_the_table_is_removed(tmp_path: Path, cache: Path) -> None:
+def test_a_folder_in_place_of_the_table_is_removed(tmp_path: Path, cache: Path):
     made = jars(tmp_path)
     (cache / FILE / "x").mkdir(parents=True)
     assert sha256_of(made) == made

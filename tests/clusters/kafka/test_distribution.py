@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     return libs.parent
 
 
-def test_the_release_of_a_folder_is_read_from_its_client_jar(folder: Path) -> None:
+def test_the_release_of_a_folder_is_read_from_its_client_jar(folder: Path):
     needed_jar(
         folder / "libs" / "kafka-clients-1.1.1.jar",
         {VERSION: "commitId=x\nversion=1.1.2-SNAPSHOT\n"},
@@ -52,7 +52,7 @@ def test_the_release_of_a_folder_is_read_from_its_client_jar(folder: Path) -> No
     assert resolve(str(folder)).release == "1.1.2-SNAPSHOT"
 
 
-def test_the_release_of_a_folder_is_else_read_from_the_name_of_its_server_jar(folder: Path) -> None:
+def test_the_release_of_a_folder_is_else_read_from_the_name_of_its_server_jar(folder: Path):
     needed_jar(folder / "libs" / "kafka-clients-1.1.1.jar", {})
     resolved = resolve(str(folder))
     assert (resolved.release, len(resolved.class_path), resolved.source) == (
@@ -65,7 +65,7 @@ def test_the_release_of_a_folder_is_else_read_from_the_name_of_its_server_jar(fo
 @pytest.mark.parametrize(
     "missing", ["kafka_2.12-1.1.1", "kafka-clients-1.1.1", "scala-library-2.12.4"]
 )
-def test_a_broken_folder_names_what_is_missing(folder: Path, missing: str) -> None:
+def test_a_broken_folder_names_what_is_missing(folder: Path, missing: str):
     (folder / "libs" / f"{missing}.jar").unlink()
     with pytest.raises(ReleaseError, match=f"has no {missing.split('-')[0].split('_')[0]}"):
         resolve(str(folder))
@@ -82,26 +82,26 @@ def test_a_broken_folder_names_what_is_missing(folder: Path, missing: str) -> No
 )
 def test_a_folder_whose_jar_lacks_what_a_broker_starts_from_is_no_kafka(
     folder: Path, name: str, needed: str
-) -> None:
+):
     jar(folder / "libs" / f"{name}.jar", {VERSION: "version=1.1.1\n"})
     with pytest.raises(ReleaseError, match=re.escape(f"libs/{name}.jar has no {needed}")):
         resolve(str(folder))
 
 
-def test_a_folder_with_an_empty_file_for_a_jar_is_broken(folder: Path) -> None:
+def test_a_folder_with_an_empty_file_for_a_jar_is_broken(folder: Path):
     (folder / "libs" / "slf4j-api-1.7.25.jar").touch()
     with pytest.raises(ReleaseError, match=r"libs/slf4j-api-1\.7\.25\.jar is no jar"):
         resolve(str(folder))
 
 
-def test_a_folder_without_libs_is_no_distribution(tmp_path: Path) -> None:
+def test_a_folder_without_libs_is_no_distribution(tmp_path: Path):
     with pytest.raises(ReleaseError, match="no folder libs/"):
         resolve(str(tmp_path))
 
 
 def test_a_torn_jar_and_a_torn_archive_and_an_absent_path_are_named(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
     (folder / "libs" / "kafka-clients-1.1.1.jar").write_bytes(b"torn")
     with pytest.raises(ReleaseError, match=r"kafka-clients-1\.1\.1\.jar is no jar"):
@@ -113,9 +113,7 @@ def test_a_torn_jar_and_a_torn_archive_and_an_absent_path_are_named(
         resolve(str(tmp_path / "absent"))
 
 
-def test_an_archive_is_unpacked_once(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_is_unpacked_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
     with tarfile.open(tmp_path / "kafka.tgz", "w:gz") as tar:
         tar.add(folder, arcname=folder.name)
@@ -125,7 +123,7 @@ def test_an_archive_is_unpacked_once(
     assert first.source == str(tmp_path / "kafka.tgz")
 
 
-def test_an_unknown_release_lists_the_known_lines() -> None:
+def test_an_unknown_release_lists_the_known_lines():
     lines = {known.rpartition(".")[0] for known in TESTED_RELEASES}
     for unknown in ("1.2.3", "0.9.0.1", "nonsense"):
         with pytest.raises(ReleaseError, match=r"2\.0, 2\.1, ") as caught:
@@ -133,7 +131,7 @@ def test_an_unknown_release_lists_the_known_lines() -> None:
         assert all(f" {line}" in str(caught.value) for line in lines)
 
 
-def test_other_patch_releases_of_known_lines_are_accepted_and_sort_by_age() -> None:
+def test_other_patch_releases_of_known_lines_are_accepted_and_sort_by_age():
     assert release_of("2.6.0") < release_of("2.6.3") < release_of("2.7.2") < release_of("3.0.2")
     assert release_of("0.10.2.1").line.line == "0.10.2"
     assert len(KNOWN_RELEASES) == 20
@@ -142,7 +140,7 @@ def test_other_patch_releases_of_known_lines_are_accepted_and_sort_by_age() -> N
 
 def test_offline_with_an_empty_cache_fetches_nothing_and_says_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
     with pytest.raises(MachineError, match="once without --offline"):
         resolve("1.1.1", offline=True)
@@ -154,7 +152,7 @@ def test_offline_with_an_empty_cache_fetches_nothing_and_says_how_to_go_on(
 @pytest.mark.slow
 def test_pip_that_cannot_install_java_is_reported_with_its_own_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
@@ -164,9 +162,7 @@ def test_pip_that_cannot_install_java_is_reported_with_its_own_words(
 
 
 @pytest.mark.slow
-def test_the_users_mirror_of_central_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_users_mirror_of_central_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     settings = tmp_path / ".m2" / "settings.xml"
     settings.parent.mkdir()
     settings.write_text(
@@ -195,7 +191,7 @@ def test_the_users_mirror_of_central_is_asked(
 @pytest.mark.slow
 def test_a_download_whose_checksum_is_wrong_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     class Repository(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -217,7 +213,7 @@ def test_a_download_whose_checksum_is_wrong_is_refused(
 @pytest.mark.slow
 def test_an_answer_that_is_no_pom_is_the_networks_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     class Portal(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(404 if self.path.endswith(".sha1") else 200)
@@ -238,7 +234,7 @@ def test_an_answer_that_is_no_pom_is_the_networks_fault(
 @pytest.mark.cluster
 def test_what_the_users_own_maven_repository_has_is_not_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     fetched = resolve("1.1.1")
     monkeypatch.setenv("M2_REPO", str(cache_directory() / "maven"))
     use_mirror(tmp_path, monkeypatch, "http://127.0.0.1:9")
@@ -272,7 +268,7 @@ def in_own_repository(home: Path, version: str) -> SimpleNamespace:
 
 def test_a_torn_jar_of_the_users_own_repository_is_refused_also_if_no_digest_is_known(
     tmp_path: Path,
-) -> None:
+):
     staging = tmp_path / "staging"
 
     with pytest.raises(MachineError, match=r"kafka_2\.12-1\.1\.9\.jar is damaged at name"):
@@ -285,7 +281,7 @@ def test_a_torn_jar_of_the_users_own_repository_is_refused_also_if_no_digest_is_
 @pytest.mark.cluster
 def test_a_jar_that_is_fetched_for_another_release_too_is_not_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     resolve("1.1.1")
     monkeypatch.setenv("M2_REPO", str(cache_directory() / "maven"))
     use_mirror(tmp_path, monkeypatch, "http://127.0.0.1:9")
@@ -304,7 +300,7 @@ def test_a_jar_that_is_fetched_for_another_release_too_is_not_written_again(
 @pytest.mark.cluster
 def test_a_cluster_runs_from_a_folder_and_from_an_archive_in_place_of_a_release(
     tmp_path: Path, borrowing_cache: Path, round_trip: Callable[..., list[bytes]]
-) -> None:
+):
     patched = tmp_path / "patched"
     (patched / "libs").mkdir(parents=True)
     for file in resolve("1.1.1").class_path:
@@ -328,7 +324,7 @@ def test_a_cluster_runs_from_a_folder_and_from_an_archive_in_place_of_a_release(
 )
 def test_a_patch_release_that_nobody_published_names_the_nearest(
     release: str, asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def fails(*_: object) -> None:
         raise RuntimeError("no such artifact")
 

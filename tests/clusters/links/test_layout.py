@@ -7,7 +7,7 @@ from kchaos.clusters.links.layout import fields, layouts
 from kchaos.clusters.links.wire import NEWEST, Field
 
 
-def test_a_field_has_its_versions_and_a_structure_its_fields() -> None:
+def test_a_field_has_its_versions_and_a_structure_its_fields():
     text = """
         broker_id int32, broker_epoch int64 2+, type int8 0-4, old bool 3, isr []int32 1+,
         topics [] 2-5 (
@@ -29,7 +29,7 @@ def test_a_field_has_its_versions_and_a_structure_its_fields() -> None:
     )
 
 
-def test_an_api_has_its_versions_its_request_and_its_response() -> None:
+def test_an_api_has_its_versions_its_request_and_its_response():
     known = layouts("""
 VOTE newest 2, flexible 0
     request: cluster_id string
@@ -49,11 +49,11 @@ UNREGISTER_BROKER newest 0, flexible 1
 @pytest.mark.parametrize(
     "text", ["", "a int32,", "a int32 b int32", "a (b int32", "a int32)", "a int32 2-", "a int32+"]
 )
-def test_what_is_no_layout_is_refused(text: str) -> None:
+def test_what_is_no_layout_is_refused(text: str):
     with pytest.raises(ValueError, match="no "):
         fields(text)
 
 
-def test_an_api_without_its_versions_is_refused() -> None:
+def test_an_api_without_its_versions_is_refused():
     with pytest.raises(ValueError, match="no API: 'VOTE request"):
         layouts("VOTE\n    request: a int32\n    response: b int32")

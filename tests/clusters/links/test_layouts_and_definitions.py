@@ -160,7 +160,7 @@ def differences(ours: tuple[Shape, ...], wanted: tuple[Shape, ...], at: str) -> 
 @pytest.mark.parametrize(
     "release", [release for release in KNOWN_RELEASES if release_of(release).number >= _SINCE]
 )
-def test_each_layout_has_the_fields_that_the_release_s_own_definition_has(release: str) -> None:
+def test_each_layout_has_the_fields_that_the_release_s_own_definition_has(release: str):
     (jar,) = (
         each for each in resolve(release).class_path if each.name.startswith("kafka-clients-")
     )

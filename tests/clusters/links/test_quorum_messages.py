@@ -308,7 +308,7 @@ def test_a_rule_about_a_controller_that_is_not_there_is_refused():
 TOPIC_ID = bytes(range(16))
 
 
-def test_an_unknown_topic_id_is_asked_for_until_it_has_a_name() -> None:
+def test_an_unknown_topic_id_is_asked_for_until_it_has_a_name():
     names, asked = TopicNames(), []
     answers = iter((None, "t"))
 
@@ -321,7 +321,7 @@ def test_an_unknown_topic_id_is_asked_for_until_it_has_a_name() -> None:
     assert asked == ["AAECAwQFBgcICQoLDA0ODw"] * 2
 
 
-def test_a_name_and_the_id_of_no_topic_are_not_asked_for() -> None:
+def test_a_name_and_the_id_of_no_topic_are_not_asked_for():
     names = TopicNames()
     names.ask = lambda _topic_id: "wrong"
     assert names.name_of("t") == "t"

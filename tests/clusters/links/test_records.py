@@ -38,7 +38,7 @@ def journal_of(*records: LinkRecord) -> LinkJournal:
     return journal
 
 
-def test_a_rare_request_is_kept_however_many_fetches_come_after_it() -> None:
+def test_a_rare_request_is_kept_however_many_fetches_come_after_it():
     first = record(1, ApiKey.LEADER_AND_ISR)
     fetches = [fetch(sequence) for sequence in range(2, 9)]
     last = record(9, ApiKey.LEADER_AND_ISR)
@@ -48,7 +48,7 @@ def test_a_rare_request_is_kept_however_many_fetches_come_after_it() -> None:
     assert journal.log(0, ApiKey.UPDATE_METADATA) == []
 
 
-def test_a_forgotten_record_is_never_taken_for_one_that_was_not_there() -> None:
+def test_a_forgotten_record_is_never_taken_for_one_that_was_not_there():
     journal = journal_of(*(fetch(sequence) for sequence in range(1, 6)))
     assert [each.sequence for each in journal.log(3, ApiKey.FETCH)] == [3, 4, 5]
     refused = r"the newest 3 records of an API, and none of <ApiKey.FETCH: 1> up to record 2: ask"
@@ -63,7 +63,7 @@ def test_a_forgotten_record_is_never_taken_for_one_that_was_not_there() -> None:
         )
 
 
-def test_the_last_fetch_of_a_partition_is_known_however_long_ago_it_came() -> None:
+def test_the_last_fetch_of_a_partition_is_known_however_long_ago_it_came():
     ours = fetch(1)
     forgets = fetch(2, "forgotten")
     others = [fetch(sequence, topic="u") for sequence in range(3, 9)]
@@ -74,7 +74,7 @@ def test_the_last_fetch_of_a_partition_is_known_however_long_ago_it_came() -> No
     assert journal.fetches.last(1, 0, TopicPartition("u", 0)) == others[-1]
 
 
-def test_answers_with_an_error_are_known_until_one_has_none() -> None:
+def test_answers_with_an_error_are_known_until_one_has_none():
     failed = [answer(sequence, 1) for sequence in range(1, 6)]
     assert journal_of(*failed).fetches.failed(1, 0, ABOUT) == (*failed,)
     assert journal_of(*failed, answer(6, 0)).fetches.failed(1, 0, ABOUT) == ()

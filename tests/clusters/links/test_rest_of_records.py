@@ -29,7 +29,7 @@ def reader(at_hand: int, behind: bytes = TAGS, records: bytes = ALL) -> RestOfRe
 
 @pytest.mark.parametrize("at_hand", [100, len(FIRST), len(FIRST) + 5, len(FIRST + SECOND) + 26])
 @pytest.mark.parametrize("step", [1, 7, 26, 27, 4096])
-def test_batches_behind_the_beginning_are_read_however_they_arrive(at_hand: int, step: int) -> None:
+def test_batches_behind_the_beginning_are_read_however_they_arrive(at_hand: int, step: int):
     rest, left = reader(at_hand), (ALL + TAGS)[at_hand:]
 
     for at in range(0, len(left), step):
@@ -43,7 +43,7 @@ def test_batches_behind_the_beginning_are_read_however_they_arrive(at_hand: int,
     assert (entry["last_offset"], entry["last_leader_epoch"]) == (6, 1)
 
 
-def test_a_completed_answer_is_whole_and_keeps_all_else() -> None:
+def test_a_completed_answer_is_whole_and_keeps_all_else():
     rest = reader(100)
     rest.more(memoryview((ALL + TAGS)[100:]))
 
@@ -53,14 +53,14 @@ def test_a_completed_answer_is_whole_and_keeps_all_else() -> None:
     assert whole["partitions"][0]["batch_count"] == 3
 
 
-def test_an_answer_that_goes_on_with_another_partition_is_not_read() -> None:
+def test_an_answer_that_goes_on_with_another_partition_is_not_read():
     behind = bytes(40)
     rest = reader(100, behind)
     rest.more(memoryview((ALL + behind)[100:]))
     assert not rest.is_read
 
 
-def test_a_batch_that_is_cut_off_at_the_end_is_none() -> None:
+def test_a_batch_that_is_cut_off_at_the_end_is_none():
     records = ALL[:-1]
     rest = reader(100, records=records)
     rest.more(memoryview((records + TAGS)[100:]))

@@ -385,7 +385,7 @@ def test_a_request_is_abandoned_when_its_client_hangs_up_while_a_cut_lasts(lab, 
     assert lab.server.accepted.empty()
 
 
-def test_a_rule_waits_on_while_the_machine_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_waits_on_while_the_machine_is_slow(monkeypatch: pytest.MonkeyPatch):
     # The clock stands for three looks, and the thread is done at the fifth.
     times = iter([0.0, 0.0, 0.0, 0.5, 0.6, 1.2])
     monkeypatch.setattr(links, "awake_s", lambda: next(times))

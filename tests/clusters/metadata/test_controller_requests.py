@@ -10,7 +10,7 @@ from kchaos.clusters.metadata.controller_requests import ControllerRequests
 
 def test_an_election_is_answered_before_nobody_waits_for_the_answer(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     """A broker may answer ELECT_LEADERS only when the time that the request names is over."""
     times: list[float] = []
 

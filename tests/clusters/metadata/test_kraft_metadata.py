@@ -122,7 +122,7 @@ def changed(**said: Any) -> tuple[str, int, Mapping[str, Any]]:
     return "PartitionChangeRecord", 2, {"PartitionId": 0, "TopicId": TOPIC_ID, **said}
 
 
-def test_a_broker_counts_as_registered_while_it_is_not_fenced(log: Log) -> None:
+def test_a_broker_counts_as_registered_while_it_is_not_fenced(log: Log):
     metadata = reading(log)
     log.lead(100, 1)
     log.add(registered(0, 1))
@@ -139,7 +139,7 @@ def test_a_broker_counts_as_registered_while_it_is_not_fenced(log: Log) -> None:
     assert metadata.registered() == set()
 
 
-def test_a_leader_in_a_change_raises_the_leader_epoch_and_an_isr_alone_does_not(log: Log) -> None:
+def test_a_leader_in_a_change_raises_the_leader_epoch_and_an_isr_alone_does_not(log: Log):
     log.add(TOPIC, PARTITION)
     metadata = reading(log)
     states = [state_of(metadata)]
@@ -151,7 +151,7 @@ def test_a_leader_in_a_change_raises_the_leader_epoch_and_an_isr_alone_does_not(
     ] == [(0, 0, (0, 1), 0), (0, 0, (0,), 1), (0, 1, (0,), 2), (-1, 2, (), 3)]
 
 
-def test_eligible_replicas_and_a_reassignment_are_read_until_they_are_over(log: Log) -> None:
+def test_eligible_replicas_and_a_reassignment_are_read_until_they_are_over(log: Log):
     log.add(TOPIC, PARTITION, changed(Isr=(), Leader=-1, EligibleLeaderReplicas=(1,)))
     metadata = reading(log)
     partition = metadata.partition("t", 0)
@@ -166,7 +166,7 @@ def test_eligible_replicas_and_a_reassignment_are_read_until_they_are_over(log: 
     assert not metadata.reassigning()
 
 
-def test_settings_of_a_topic_come_and_go_with_it(log: Log) -> None:
+def test_settings_of_a_topic_come_and_go_with_it(log: Log):
     setting = {"ResourceType": 2, "ResourceName": "t", "Name": "retention.ms", "Value": "5"}
     log.add(TOPIC, PARTITION, ("ConfigRecord", 0, setting))
     metadata = reading(log)
@@ -178,7 +178,7 @@ def test_settings_of_a_topic_come_and_go_with_it(log: Log) -> None:
     assert metadata.state("t", 0) is None
 
 
-def test_what_one_controller_of_three_has_alone_is_not_committed(logs: list[Log]) -> None:
+def test_what_one_controller_of_three_has_alone_is_not_committed(logs: list[Log]):
     logs[0].add(registered(0, 1), fencing(0, 1, -1))
     metadata = reading(*logs)
     assert metadata.registered() == set()
@@ -188,7 +188,7 @@ def test_what_one_controller_of_three_has_alone_is_not_committed(logs: list[Log]
     assert metadata.position() == 2
 
 
-def test_the_tail_of_a_deposed_leader_counts_for_nobody_and_may_be_cut(logs: list[Log]) -> None:
+def test_the_tail_of_a_deposed_leader_counts_for_nobody_and_may_be_cut(logs: list[Log]):
     """Its long tail must not make records of the new leader look as if most had them."""
     logs[0].add(registered(7, 1), registered(8, 2), registered(9, 3))
     metadata = reading(*logs)
@@ -215,7 +215,7 @@ def test_the_tail_of_a_deposed_leader_counts_for_nobody_and_may_be_cut(logs: lis
 )
 def test_what_a_transaction_wrote_counts_once_it_has_ended(
     end: tuple[str, int, Mapping[str, Any]], topics: list[str], log: Log
-) -> None:
+):
     log.lead(100, 1)
     metadata = reading(log)
     log.add(("BeginTransactionRecord", 0, {"Name": None}), TOPIC)
@@ -228,7 +228,7 @@ def test_what_a_transaction_wrote_counts_once_it_has_ended(
     assert metadata.registered() == {0}
 
 
-def test_a_transaction_that_was_read_of_a_truncated_copy_is_forgotten(logs: list[Log]) -> None:
+def test_a_transaction_that_was_read_of_a_truncated_copy_is_forgotten(logs: list[Log]):
     metadata = reading(*logs)
     logs[0].add(("BeginTransactionRecord", 0, {"Name": None}), TOPIC)
     logs[1].file.write_bytes(logs[0].file.read_bytes())
@@ -241,7 +241,7 @@ def test_a_transaction_that_was_read_of_a_truncated_copy_is_forgotten(logs: list
     assert metadata.topics() == ["t"]
 
 
-def test_half_a_batch_is_read_when_it_is_whole(log: Log) -> None:
+def test_half_a_batch_is_read_when_it_is_whole(log: Log):
     log.lead(100, 1)
     log.add(TOPIC)
     whole = log.file.read_bytes()
@@ -252,7 +252,7 @@ def test_half_a_batch_is_read_when_it_is_whole(log: Log) -> None:
     assert (metadata.position(), metadata.topics()) == (1, ["t"])
 
 
-def test_a_log_goes_on_in_its_next_segment(log: Log) -> None:
+def test_a_log_goes_on_in_its_next_segment(log: Log):
     log.lead(100, 1)
     metadata = reading(log)
     assert metadata.position() == 0
@@ -261,13 +261,13 @@ def test_a_log_goes_on_in_its_next_segment(log: Log) -> None:
     assert (metadata.position(), metadata.topics()) == (1, ["t"])
 
 
-def test_a_log_that_begins_with_a_snapshot_is_not_read(log: Log) -> None:
+def test_a_log_that_begins_with_a_snapshot_is_not_read(log: Log):
     log.file.rename(log.file.with_name(f"{500:020}.log"))
     with pytest.raises(MetadataUnavailable, match="begins with a snapshot"):
         reading(log).position()
 
 
-def test_a_record_that_is_damaged_is_no_metadata(log: Log) -> None:
+def test_a_record_that_is_damaged_is_no_metadata(log: Log):
     log.file.write_bytes(record_batch(0, [(None, b"\x01\x63\x00")]))
     with pytest.raises(MetadataUnavailable, match="no definition has kind 99"):
         reading(log).position()
@@ -275,7 +275,7 @@ def test_a_record_that_is_damaged_is_no_metadata(log: Log) -> None:
 
 def test_who_comes_after_a_dead_controller_is_asked_in_its_place(
     log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     log.lead(100, 1)
     metadata = reading(log, addresses={100: "dead", 101: "alive"})
     asked = []
@@ -301,7 +301,7 @@ def test_who_comes_after_a_dead_controller_is_asked_in_its_place(
 )
 def test_a_controller_that_does_not_answer_is_named_and_asked_once_if_it_may_have_heard_it(
     error: Exception, said: str, log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     log.lead(100, 1)
     metadata = reading(log, addresses={100: "here"})
 
@@ -314,12 +314,12 @@ def test_a_controller_that_does_not_answer_is_named_and_asked_once_if_it_may_hav
         metadata.unregister(0)
 
 
-def test_what_has_no_analogue_is_refused_with_a_reason(log: Log) -> None:
+def test_what_has_no_analogue_is_refused_with_a_reason(log: Log):
     with pytest.raises(MetadataRefused, match="kill or pause its process"):
         reading(log).depose_controller()
 
 
-def test_the_voters_of_the_time_decide_and_not_every_controller(logs: list[Log]) -> None:
+def test_the_voters_of_the_time_decide_and_not_every_controller(logs: list[Log]):
     metadata = reading(*logs)
     logs[0].add(TOPIC, PARTITION)
     assert (sorted(metadata.voters()), metadata.topics()) == ([100, 101, 102], [])
@@ -333,7 +333,7 @@ def test_the_voters_of_the_time_decide_and_not_every_controller(logs: list[Log])
     assert (sorted(metadata.voters()), metadata.incarnation(0)) == ([100], None)
 
 
-def test_the_level_of_kraft_version_is_that_of_a_control_record(log: Log) -> None:
+def test_the_level_of_kraft_version_is_that_of_a_control_record(log: Log):
     metadata = reading(log)
     log.add(TOPIC)
     assert "kraft.version" not in metadata.features()
@@ -343,7 +343,7 @@ def test_the_level_of_kraft_version_is_that_of_a_control_record(log: Log) -> Non
 
 def test_a_change_of_voters_is_asked_for_again_while_its_error_may_pass(
     logs: list[Log], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     for log in logs[:2]:
         log.vote(100, 101)
     metadata, asked = reading(*logs), []

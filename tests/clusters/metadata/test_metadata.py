@@ -59,7 +59,7 @@ def metadata_of(nodes: dict[str, Any], problem: Exception | None = None) -> ZooK
     return ZooKeeperMetadata(cast(Any, ZooKeeper(nodes, problem)))
 
 
-def test_what_the_znodes_say_is_read() -> None:
+def test_what_the_znodes_say_is_read():
     state = {"controller_epoch": 2, "leader": 1, "version": 1, "leader_epoch": 5, "isr": [1, 0]}
     metadata = metadata_of(
         {
@@ -84,7 +84,7 @@ def test_what_the_znodes_say_is_read() -> None:
     assert state_of_9.version == 4
 
 
-def test_what_was_read_at_the_newest_zxid_is_not_read_again_by_a_look() -> None:
+def test_what_was_read_at_the_newest_zxid_is_not_read_again_by_a_look():
     metadata = metadata_of({"/controller": {"brokerid": 3}})
     client = cast(Any, metadata.client)
 
@@ -109,7 +109,7 @@ def test_what_was_read_at_the_newest_zxid_is_not_read_again_by_a_look() -> None:
     assert client.asked == ["/controller", "/"], "outside of a look everything is read"
 
 
-def test_what_one_thread_has_seen_is_not_told_to_another() -> None:
+def test_what_one_thread_has_seen_is_not_told_to_another():
     metadata = metadata_of({"/controller": {"brokerid": 3}})
     client = cast(Any, metadata.client)
     with metadata.one_look(), ThreadPoolExecutor(1) as pool:
@@ -118,7 +118,7 @@ def test_what_one_thread_has_seen_is_not_told_to_another() -> None:
         assert pool.submit(metadata.controller).result() == 2
 
 
-def test_what_is_not_there_is_none_and_not_an_error() -> None:
+def test_what_is_not_there_is_none_and_not_an_error():
     metadata = metadata_of({})
     assert (metadata.controller(), metadata.controller_epoch()) == (None, None)
     assert (metadata.registration(1), metadata.state("t", 0)) == (None, None)
@@ -128,14 +128,14 @@ def test_what_is_not_there_is_none_and_not_an_error() -> None:
     metadata.withdraw_election()
 
 
-def test_kafkas_own_topics_are_left_out() -> None:
+def test_kafkas_own_topics_are_left_out():
     topics: dict[str, Any] = {
         f"/brokers/topics/{name}": {} for name in ("b", "__consumer_offsets", "a")
     }
     assert metadata_of(topics).topics() == ["a", "b"]
 
 
-def test_a_topic_is_asked_for_once_with_its_configuration() -> None:
+def test_a_topic_is_asked_for_once_with_its_configuration():
     metadata = metadata_of({})
     metadata.create_topic("t", [(1, 0), (0, 1)], {"min.insync.replicas": "2"})
     nodes = cast(Any, metadata.client).nodes
@@ -145,7 +145,7 @@ def test_a_topic_is_asked_for_once_with_its_configuration() -> None:
         metadata.create_topic("t", [(0,)])
 
 
-def test_one_election_and_one_reassignment_go_on_at_a_time() -> None:
+def test_one_election_and_one_reassignment_go_on_at_a_time():
     metadata = metadata_of({})
     metadata.elect_preferred("t", 0)
     metadata.reassign("t", 0, (1, 0))
@@ -158,7 +158,7 @@ def test_one_election_and_one_reassignment_go_on_at_a_time() -> None:
     assert (metadata.is_electing(), bool(metadata.reassigning())) == (False, True)
 
 
-def test_a_reassignment_whose_znode_was_deleted_unread_is_lost() -> None:
+def test_a_reassignment_whose_znode_was_deleted_unread_is_lost():
     metadata = metadata_of({"/brokers/topics/t": {"partitions": {"0": [0, 1]}}})
     metadata.reassign("t", 0, (1, 0))
     assert not metadata.has_lost_reassignment("t", 0, (1, 0))
@@ -170,7 +170,7 @@ def test_a_reassignment_whose_znode_was_deleted_unread_is_lost() -> None:
 @pytest.mark.parametrize("problem", [ConnectionLoss(), KazooTimeoutError()], ids=repr)
 def test_a_zookeeper_that_is_away_says_nothing_about_what_it_holds(
     problem: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(zookeeper, "_LOOKS_S", 0.1)
     metadata = metadata_of({}, problem)
     with pytest.raises(MetadataUnavailable, match="see the logs of its members"):
@@ -179,7 +179,7 @@ def test_a_zookeeper_that_is_away_says_nothing_about_what_it_holds(
         metadata.state("t", 0)
 
 
-def test_what_is_only_read_is_asked_again_when_a_member_of_the_ensemble_ends() -> None:
+def test_what_is_only_read_is_asked_again_when_a_member_of_the_ensemble_ends():
     client = ZooKeeper({"/controller_epoch": 3})
     lost = iter([ConnectionLoss(), ConnectionLoss()])
     get = client.get

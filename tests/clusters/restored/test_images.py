@@ -47,7 +47,7 @@ def command(folder: Path, *flags: str) -> list[str]:
     return ["java", *flags, *own, "-cp", "a.jar", "kafka.Kafka", f"{folder}/server.properties"]
 
 
-def test_jvms_that_differ_in_their_own_files_have_one_template(node: Node) -> None:
+def test_jvms_that_differ_in_their_own_files_have_one_template(node: Node):
     first = WantedJvm.of(node, command(Path("/one"), "-Xmx9m"))
     other = WantedJvm.of(node, command(Path("/two"), "-Xmx9m"))
 
@@ -58,13 +58,13 @@ def test_jvms_that_differ_in_their_own_files_have_one_template(node: Node) -> No
 
 
 @pytest.mark.slow
-def test_the_main_class_needs_no_other_file_once_an_image_has_it() -> None:
+def test_the_main_class_needs_no_other_file_once_an_image_has_it():
     assert [file.name for file in main_class.compiled().iterdir()] == ["Restorable.class"]
 
 
 def test_images_of_boots_before_are_removed_and_so_are_those_that_nobody_used_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
     kept = [tmp_path / "images" / f"{boot_id()[:8]}-2.8.2-{number}" for number in range(10)]
     other = tmp_path / "images" / "00000000-2.8.2-0"
@@ -82,7 +82,7 @@ def test_images_of_boots_before_are_removed_and_so_are_those_that_nobody_used_fo
 @pytest.mark.usefixtures("no_criu")
 def test_a_machine_without_criu_is_told_how_to_get_it_and_what_does_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
     spec = ClusterSpec(brokers=brokers_of("2.8.2"))
     with pytest.raises(MachineError, match=r"install criu .*--driver local"):
@@ -94,12 +94,12 @@ def test_a_machine_without_criu_is_told_how_to_get_it_and_what_does_without(
 
 
 @pytest.mark.usefixtures("no_criu")
-def test_only_root_can_restore(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_can_restore(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "run as root" in criu.why_not()
 
 
-def test_an_older_criu_is_refused_even_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_criu_is_refused_even_where_it_works(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", str)
     monkeypatch.setattr(criu, "version", lambda: "3.17.1")
@@ -111,7 +111,7 @@ def test_an_older_criu_is_refused_even_where_it_works(monkeypatch: pytest.Monkey
 @pytest.mark.needs("criu")
 def test_a_cache_in_which_java_finds_no_class_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "a:b"))
     host = RestoringHost(tmp_path / "work", offline=True, say=None)
     with pytest.raises(MachineError, match=r"a:b: set KCHAOS_CACHE .* or .* --driver local"):
@@ -120,7 +120,7 @@ def test_a_cache_in_which_java_finds_no_class_is_refused(
     assert (answer.ok, "a:b: set KCHAOS_CACHE" in answer.detail) == (None, True)
 
 
-def test_files_of_an_image_are_named_as_criu_knows_them_also_behind_a_link(tmp_path: Path) -> None:
+def test_files_of_an_image_are_named_as_criu_knows_them_also_behind_a_link(tmp_path: Path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     words = criu.restore_command(tmp_path, tmp_path, {tmp_path / "link" / "lines": 7})
@@ -129,7 +129,7 @@ def test_files_of_an_image_are_named_as_criu_knows_them_also_behind_a_link(tmp_p
 
 def test_of_images_that_cannot_be_written_the_logs_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def fails(folder: Path, key: ImageKey, *, offline: bool) -> None:
         (folder / "broker-0" / "image").mkdir(parents=True)
         (folder / "broker-0" / "image" / "pages-1.img").touch()
@@ -151,7 +151,7 @@ def test_of_images_that_cannot_be_written_the_logs_stay(
 @pytest.mark.parametrize("sockets_left", [2, 5])
 def test_where_a_server_leaves_a_socket_open_another_one_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sockets_left: int
-) -> None:
+):
     tries: list[Path] = []
 
     def leaves_a_socket(folder: Path, _key: ImageKey, *, offline: bool) -> None:
@@ -175,7 +175,7 @@ def test_where_a_server_leaves_a_socket_open_another_one_is_started(
     assert len(tries) == min(sockets_left + 1, 5)
 
 
-def test_a_process_that_is_given_up_while_it_is_made_is_ended(tmp_path: Path) -> None:
+def test_a_process_that_is_given_up_while_it_is_made_is_ended(tmp_path: Path):
     pid_file = tmp_path / "pid"
     script = f"sleep 300 & echo $! >{pid_file}.new; mv {pid_file}.new {pid_file}; wait"
     parent = spawn(["sh", "-c", script], log_file=tmp_path / "log", cwd=tmp_path)
@@ -190,7 +190,7 @@ def test_a_process_that_is_given_up_while_it_is_made_is_ended(tmp_path: Path) ->
 
 
 @pytest.mark.needs("criu")
-def test_an_image_that_is_broken_is_named(node: Node, tmp_path: Path) -> None:
+def test_an_image_that_is_broken_is_named(node: Node, tmp_path: Path):
     folder = tmp_path / "broker-0"
     (folder / "image").mkdir(parents=True)
     wanted = WantedJvm.of(node, command(node.directory))
@@ -200,7 +200,7 @@ def test_an_image_that_is_broken_is_named(node: Node, tmp_path: Path) -> None:
 
 def test_a_jvm_that_has_ended_when_it_is_looked_for_is_no_fault_of_criu(
     node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def made_and_ended(*_command: object, **_options: object) -> Child:
         child = spawn(["true"], log_file=tmp_path / "log", cwd=tmp_path, name="broker 1")
         child.await_exit(timeout_s=30)
@@ -213,7 +213,7 @@ def test_a_jvm_that_has_ended_when_it_is_looked_for_is_no_fault_of_criu(
     assert restored(tmp_path, wanted, node, tmp_path / "console.log").exit_code == 0
 
 
-def test_a_connection_is_seen_until_it_is_closed() -> None:
+def test_a_connection_is_seen_until_it_is_closed():
     def between(*ports: int) -> list[str]:
         ends = [f"127.0.0.1 port {port}" for port in ports]
         both = {f"{ends[0]} to {ends[1]}", f"{ends[1]} to {ends[0]}"}
@@ -230,7 +230,7 @@ def test_a_connection_is_seen_until_it_is_closed() -> None:
 @pytest.mark.needs("criu")
 def test_a_process_is_written_down_when_it_has_closed_its_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     looked = threading.Event()
     sockets = criu.sockets
 

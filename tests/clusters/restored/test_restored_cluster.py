@@ -51,7 +51,7 @@ def namespace(pid: int | None) -> str:
 @pytest.mark.parametrize("release", ["1.1.1", "4.1.2"])
 def test_restored_jvms_serve_end_and_begin_again(
     release: str, folder: Path, round_trip: Callable[..., list[bytes]]
-) -> None:
+):
     spec = ClusterSpec(brokers=brokers_of(release, (0, 1)))
     with RestoredCluster(spec, work_directory=folder) as cluster:
         assert cluster.description["engine"].startswith("criu ")
@@ -83,9 +83,7 @@ def test_restored_jvms_serve_end_and_begin_again(
 
 
 @pytest.mark.parametrize("release", ["1.1.1", "4.1.2"])
-def test_each_life_of_a_broker_comes_to_its_points_restored_or_not(
-    release: str, folder: Path
-) -> None:
+def test_each_life_of_a_broker_comes_to_its_points_restored_or_not(release: str, folder: Path):
     follower = BrokerSpec(id=1, kafka=release, points=("send-fetch",))
     brokers = (BrokerSpec(id=0, kafka=release), follower)
     # The JVM takes the agent's options as one word, whatever is in them.
@@ -120,7 +118,7 @@ def test_each_life_of_a_broker_comes_to_its_points_restored_or_not(
 
 def test_a_restored_jvm_ends_where_its_agent_cannot_be_loaded(
     folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     no_jar = folder / "byteman.jar"
     no_jar.write_text("no archive")
     monkeypatch.setattr(jvm_cluster, "byteman_jar", lambda **_options: no_jar)
@@ -133,7 +131,7 @@ def test_a_restored_jvm_ends_where_its_agent_cannot_be_loaded(
         cluster.start()
 
 
-def test_restored_jvms_end_with_the_process_that_asked_for_them() -> None:
+def test_restored_jvms_end_with_the_process_that_asked_for_them():
     process = subprocess.Popen([sys.executable, "-c", HANG], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process:
@@ -148,9 +146,7 @@ def test_restored_jvms_end_with_the_process_that_asked_for_them() -> None:
     )
 
 
-def test_two_runs_of_one_image_go_as_predicted_and_name_no_fetch_session_alike(
-    tmp_path: Path,
-) -> None:
+def test_two_runs_of_one_image_go_as_predicted_and_name_no_fetch_session_alike(tmp_path: Path):
     """Images have a seed in them, from which each leader of each run drew the same names."""
     sessions = []
     for _ in range(2):

@@ -26,7 +26,7 @@ STATE = '{"leaderId":-1,"leaderEpoch":12,"votedId":100,"data_version":0}'
 )
 def test_a_quorum_that_elects_nobody_says_what_was_seen_of_it(
     state: str | None, election: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(jvm_controller, "answers_at", lambda _address: True)
     if state is not None:
         file = tmp_path / METADATA_FOLDER / "quorum-state"

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.parametrize("release", started_by_tests(STARTED_WITH_KRAFT, is_kraft=True))
-def test_every_line_with_kraft_starts_and_serves(release: str, tmp_path: Path) -> None:
+def test_every_line_with_kraft_starts_and_serves(release: str, tmp_path: Path):
     spec = ClusterSpec(brokers=brokers_of(release, (1,)), mode="kraft")
     # No other test starts it with KRaft: an image, or a class archive, takes more than it saves.
     with LocalCluster(spec, work_directory=tmp_path / "work", share_classes=False) as cluster:

@@ -29,7 +29,7 @@ CLUSTER, OTHER = "rRQpnIO3SGmJ0iREQGJu_A", "dPqzXBF9R62RFACGSg5c-Q"
 _HEADER = re.compile(rb"(\x08\0\0\0\x03\x16\0\0).{8}", re.S)
 
 
-def test_a_folder_is_formatted_once_and_keeps_its_identity(tmp_path: Path) -> None:
+def test_a_folder_is_formatted_once_and_keeps_its_identity(tmp_path: Path):
     format_storage(tmp_path / "data", cluster_id=CLUSTER, node_id=2)
     first = (tmp_path / "data" / META_PROPERTIES).read_text()
     assert f"cluster.id={CLUSTER}\n" in first
@@ -38,20 +38,20 @@ def test_a_folder_is_formatted_once_and_keeps_its_identity(tmp_path: Path) -> No
     assert (tmp_path / "data" / META_PROPERTIES).read_text() == first
 
 
-def test_a_folder_of_another_cluster_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_another_cluster_is_refused(tmp_path: Path):
     format_storage(tmp_path, cluster_id=OTHER, node_id=2)
     with pytest.raises(MachineError, match=f"is of cluster {OTHER}, and node 2 is of .*{CLUSTER}"):
         format_storage(tmp_path, cluster_id=CLUSTER, node_id=2)
 
 
-def test_ids_have_the_length_of_kafkas_and_no_dash_in_front() -> None:
+def test_ids_have_the_length_of_kafkas_and_no_dash_in_front():
     ids = [new_id() for _ in range(500)]
     assert {len(each) for each in ids} == {22}
     assert len(set(ids)) == 500
     assert not any(each.startswith("-") for each in ids)
 
 
-def test_the_bootstrap_has_its_levels_between_a_header_and_a_footer() -> None:
+def test_the_bootstrap_has_its_levels_between_a_header_and_a_footer():
     written = bootstrap_checkpoint({"metadata.version": 27}, timestamp_ms=5)
     batches = [*entries(memoryview(written), len(written))]
     assert [(batch.offset, batch.last_offset, batch.leader_epoch) for batch in batches] == [
@@ -64,7 +64,7 @@ def test_the_bootstrap_has_its_levels_between_a_header_and_a_footer() -> None:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("release", ["3.9.1", "4.1.2"])
-def test_the_bootstrap_is_the_one_that_kafka_storage_writes(release: str, tmp_path: Path) -> None:
+def test_the_bootstrap_is_the_one_that_kafka_storage_writes(release: str, tmp_path: Path):
     """Its three batches bear the time at which each was written: that is taken from the tool."""
     format_by_kafka(release, tmp_path, {"controller.quorum.voters": "100@127.0.0.1:9093"})
     theirs = (tmp_path / "data" / BOOTSTRAP).read_bytes()
@@ -75,7 +75,7 @@ def test_the_bootstrap_is_the_one_that_kafka_storage_writes(release: str, tmp_pa
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("release", ["3.9.1", "4.1.2"])
-def test_the_first_voters_are_named_as_kafka_storage_does(release: str, tmp_path: Path) -> None:
+def test_the_first_voters_are_named_as_kafka_storage_does(release: str, tmp_path: Path):
     servers = {"controller.quorum.bootstrap.servers": "127.0.0.1:9093"}
     format_by_kafka(release, tmp_path, servers, "--standalone")
     checkpoint = Path(METADATA_FOLDER) / "00000000000000000000-0000000000.checkpoint"

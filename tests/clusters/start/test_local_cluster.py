@@ -52,17 +52,17 @@ def bring_back(
     cluster.brokers[broker_id].await_ready()
 
 
-def test_the_driver_offers_what_the_protocols_promise(cluster: LocalCluster) -> None:
+def test_the_driver_offers_what_the_protocols_promise(cluster: LocalCluster):
     assert isinstance(cluster, Cluster)
     assert isinstance(cluster.brokers[0], Broker)
     assert {Killable, Pausable} <= cluster.brokers[0].capabilities
 
 
-def test_the_first_broker_is_the_controller(cluster: LocalCluster) -> None:
+def test_the_first_broker_is_the_controller(cluster: LocalCluster):
     assert json.loads(cluster.zookeeper().get("/controller")[0])["brokerid"] == 2
 
 
-def test_no_broker_was_refused_by_zookeeper_at_its_start(cluster: LocalCluster) -> None:
+def test_no_broker_was_refused_by_zookeeper_at_its_start(cluster: LocalCluster):
     for broker in cluster.brokers.values():
         client = [line for line in broker.server_log.read_text().splitlines() if "Cnxn" in line]
         assert [line for line in client if "Session establishment complete" in line]
@@ -71,14 +71,14 @@ def test_no_broker_was_refused_by_zookeeper_at_its_start(cluster: LocalCluster) 
 
 def test_a_broker_knows_two_addresses_so_that_it_reconnects_without_the_longer_pause(
     cluster: LocalCluster,
-) -> None:
+):
     for broker in cluster.brokers.values():
         assert len(broker.properties["zookeeper.connect"].split(",")) == 2
 
 
 def test_brokers_advertise_their_link_to_each_other_and_their_own_port_to_clients(
     cluster: LocalCluster,
-) -> None:
+):
     broker = cluster.brokers[0]
     znode = json.loads(cluster.zookeeper().get("/brokers/ids/0")[0])
 
@@ -90,7 +90,7 @@ def test_brokers_advertise_their_link_to_each_other_and_their_own_port_to_client
 
 def test_a_killed_broker_comes_back_with_a_newer_znode_and_its_logs(
     cluster: LocalCluster, round_trip: Callable[..., list[bytes]]
-) -> None:
+):
     round_trip(cluster, [b"kept"], topic="kept")
     broker = cluster.brokers[0]
     before, pid = czxid(cluster, 0), broker.pid
@@ -107,7 +107,7 @@ def test_a_killed_broker_comes_back_with_a_newer_znode_and_its_logs(
 
 def test_a_stopped_broker_shuts_down_cleanly_and_a_paused_one_stays_a_process(
     cluster: LocalCluster,
-) -> None:
+):
     broker = cluster.brokers[0]
     broker.pause()
     assert broker.is_running
@@ -135,7 +135,7 @@ def test_a_stopped_broker_shuts_down_cleanly_and_a_paused_one_stays_a_process(
 
 def test_a_port_that_someone_took_and_a_broker_that_exits_while_awaited_are_reported_at_once(
     cluster: LocalCluster,
-) -> None:
+):
     broker = cluster.brokers[0]
     broker.kill()
     host, port = broker.client_address.split(":")
@@ -155,7 +155,7 @@ def test_a_port_that_someone_took_and_a_broker_that_exits_while_awaited_are_repo
 
 def test_releases_can_be_mixed_and_then_speak_the_oldest_protocol(
     tmp_path: Path, round_trip: Callable[..., list[bytes]]
-) -> None:
+):
     brokers = (BrokerSpec(id=0, kafka="2.0.1"), BrokerSpec(id=1, kafka="2.1.1"))
     spec = ClusterSpec(brokers=brokers, first_broker=0)
     with cluster_of(spec, work_directory=tmp_path / "mixed") as mixed:
@@ -188,9 +188,7 @@ def start_harness(work_directory: Path) -> subprocess.Popen[str]:
     )
 
 
-def test_of_two_harnesses_at_once_neither_kill_9_nor_ctrl_c_leaves_a_process(
-    tmp_path: Path,
-) -> None:
+def test_of_two_harnesses_at_once_neither_kill_9_nor_ctrl_c_leaves_a_process(tmp_path: Path):
     with contextlib.ExitStack() as ending:
         harnesses = []
         for name in ("killed", "interrupted"):
@@ -217,7 +215,7 @@ def await_ended(pids: list[int]) -> None:
     )
 
 
-def test_a_cluster_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
+def test_a_cluster_that_cannot_start_leaves_nothing(tmp_path: Path):
     spec = spec_of("1.1.1", 0, properties={"num.network.threads": "none"})
     cluster = LocalCluster(spec, work_directory=tmp_path / "bad")
     with pytest.raises(BrokerExited, match=r"num\.network\.threads"):
@@ -227,16 +225,14 @@ def test_a_cluster_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
     assert all(member.process.exit_code is not None for member in cluster.zookeeper_members)
 
 
-def test_a_cluster_that_does_not_fit_into_memory_is_refused_before_it_starts(
-    tmp_path: Path,
-) -> None:
+def test_a_cluster_that_does_not_fit_into_memory_is_refused_before_it_starts(tmp_path: Path):
     spec = spec_of("1.1.1", 0, broker_heap_mib=100_000_000)
     with pytest.raises(MachineError, match="2 JVMs need about 1000003"):
         LocalCluster(spec, work_directory=tmp_path / "big").start()
     assert not (tmp_path / "big").exists()
 
 
-def test_a_work_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_work_directory_that_cannot_be_written_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("in the way")
     cluster = LocalCluster(spec_of("1.1.1", 0), work_directory=tmp_path / "file" / "work")
     with pytest.raises(MachineError, match="check the free space and the permissions"):

@@ -19,7 +19,7 @@ def test_every_known_release_starts_and_serves(
     release_cluster: Callable[[str], LocalCluster],
     round_trip: Callable[..., list[bytes]],
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     cluster = release_cluster(release)
     topic = f"started-{time.monotonic_ns()}"
 

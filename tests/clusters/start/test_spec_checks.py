@@ -24,7 +24,7 @@ def refuse(
     refuse_unknown(spec, {number: release_of(kafka) for number, kafka in enumerate(kafkas)})
 
 
-def test_what_its_releases_have_is_started() -> None:
+def test_what_its_releases_have_is_started():
     refuse("1.1.1", "2.0.1", properties={PROTOCOL: "1.1", FORMAT: "0.10.2"})
 
 
@@ -39,17 +39,17 @@ def test_what_its_releases_have_is_started() -> None:
 )
 def test_a_format_or_protocol_that_a_broker_does_not_start_with_is_refused(
     properties: dict[str, str], why: str
-) -> None:
+):
     with pytest.raises(ReleaseError, match=why):
         refuse("1.1.1", properties=properties)
 
 
-def test_of_two_releases_the_older_one_forbids_the_newer_ones_format() -> None:
+def test_of_two_releases_the_older_one_forbids_the_newer_ones_format():
     with pytest.raises(ReleaseError, match=r"broker 0: .* 2\.0, which 1\.1\.1 does not know"):
         refuse("1.1.1", "2.0.1", properties={FORMAT: "2.0"})
 
 
-def test_a_point_that_no_release_has_is_refused() -> None:
+def test_a_point_that_no_release_has_is_refused():
     with pytest.raises(ReleaseError, match="broker 0: "):
         refuse("1.1.1", points=("no-such-point",))
 
@@ -60,7 +60,7 @@ def refuse_kraft(*kafkas: str, **named: Any) -> None:
     refuse_unknown(spec, {number: release_of(kafka) for number, kafka in enumerate(kafkas)})
 
 
-def test_a_cluster_has_kraft_where_it_is_said_and_where_there_is_nothing_else() -> None:
+def test_a_cluster_has_kraft_where_it_is_said_and_where_there_is_nothing_else():
     def is_kraft(kafka: str, mode: Mode | None = None) -> bool:
         return ClusterSpec(brokers=(BrokerSpec(id=0, kafka=kafka),), mode=mode).is_kraft
 
@@ -77,7 +77,7 @@ def test_a_cluster_has_kraft_where_it_is_said_and_where_there_is_nothing_else() 
 DYNAMIC = {"kraft.version": 1}
 
 
-def test_controllers_have_ids_of_their_own_beyond_those_of_brokers() -> None:
+def test_controllers_have_ids_of_their_own_beyond_those_of_brokers():
     brokers = (BrokerSpec(id=0, kafka="4.1.2"),)
     assert ClusterSpec(brokers=brokers).controller_ids == (100,)
     assert ClusterSpec(brokers=brokers, controllers=3).controller_ids == (100, 101, 102)
@@ -115,17 +115,17 @@ def test_controllers_have_ids_of_their_own_beyond_those_of_brokers() -> None:
 )
 def test_a_kraft_cluster_that_there_cannot_be_is_refused(
     kafka: str, asked: dict[str, Any], why: str
-) -> None:
+):
     with pytest.raises(ReleaseError, match=why):
         refuse_kraft(kafka, **asked)
 
 
-def test_a_broker_with_the_id_of_a_controller_is_refused() -> None:
+def test_a_broker_with_the_id_of_a_controller_is_refused():
     with pytest.raises(ReleaseError, match="100 is a controller's id"):
         ClusterSpec(brokers=(BrokerSpec(id=100, kafka="4.1.2"),))
 
 
-def test_a_mixed_cluster_has_the_features_of_its_oldest_release() -> None:
+def test_a_mixed_cluster_has_the_features_of_its_oldest_release():
     with pytest.raises(ReleaseError, match=r"4\.0\.2 knows metadata\.version up to 25, not 27"):
         refuse_kraft("4.1.2", "4.0.2", features={"metadata.version": 27})
 
@@ -146,7 +146,7 @@ FACTOR = ".replication.factor"
 @pytest.mark.parametrize(("brokers", "replicas"), [(1, "1"), (2, "2"), (3, "3"), (5, "3")])
 def test_internal_topics_have_three_replicas_or_as_many_as_there_are_brokers(
     release: str, topics: set[str], brokers: int, replicas: str
-) -> None:
+):
     given = broker_defaults(release_of(release), is_kraft=False, brokers=brokers)
     factors = {name.removesuffix(FACTOR): given[name] for name in given if name.endswith(FACTOR)}
     assert factors == {"default": "1", **dict.fromkeys(topics, replicas)}

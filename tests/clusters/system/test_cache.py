@@ -17,7 +17,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
 
 
-def test_who_waits_for_another_hears_ctrl_c() -> None:
+def test_who_waits_for_another_hears_ctrl_c():
     reached: list[Path] = []
 
     def interrupted() -> None:
@@ -37,7 +37,7 @@ def test_who_waits_for_another_hears_ctrl_c() -> None:
     assert reached == []
 
 
-def test_who_has_waited_too_long_says_for_what(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_has_waited_too_long_says_for_what(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cache, "_LOCK_S", 0.01)
     said = r"another kchaos to be done with the cache's java.*java\.lock"
 
@@ -45,7 +45,7 @@ def test_who_has_waited_too_long_says_for_what(monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError("it is locked")
 
 
-def test_the_next_has_the_lock_when_the_first_is_done() -> None:
+def test_the_next_has_the_lock_when_the_first_is_done():
     done, second = threading.Event(), threading.Event()
 
     def wait() -> None:

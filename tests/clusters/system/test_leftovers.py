@@ -41,7 +41,7 @@ def leave(above: str = ".") -> tuple[Path, Path]:
     return Path(folder), Path(unfinished)
 
 
-def test_only_what_dead_owners_left_is_removed() -> None:
+def test_only_what_dead_owners_left_is_removed():
     with work_directory("ours") as ours:
         left, _ = leave()
         assert (is_left(ours.name), is_left(left.name)) == (False, True)
@@ -54,9 +54,7 @@ def test_only_what_dead_owners_left_is_removed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", [".", "java", "unpacked", "prepared-by-kchaos-compose"])
-def test_what_a_dead_process_had_not_finished_is_removed_wherever_it_is(
-    cache: Path, folder: str
-) -> None:
+def test_what_a_dead_process_had_not_finished_is_removed_wherever_it_is(cache: Path, folder: str):
     _, theirs = leave(folder)
     with staging(cache / folder) as ours:
         assert theirs.parent == ours.parent
@@ -66,9 +64,7 @@ def test_what_a_dead_process_had_not_finished_is_removed_wherever_it_is(
 
 
 @pytest.mark.slow
-def test_a_process_that_outlived_its_owner_is_ended_and_one_with_its_pid_is_not(
-    tmp_path: Path,
-) -> None:
+def test_a_process_that_outlived_its_owner_is_ended_and_one_with_its_pid_is_not(tmp_path: Path):
     children = [spawn(["sleep", "600"], log_file=tmp_path / "log") for _ in range(3)]
     left, _ = leave()
     born = [child.start_time for child in children]
@@ -91,9 +87,7 @@ def test_a_process_that_outlived_its_owner_is_ended_and_one_with_its_pid_is_not(
 
 
 @pytest.mark.slow
-def test_one_that_cannot_be_removed_is_named_and_the_others_go(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_that_cannot_be_removed_is_named_and_the_others_go(monkeypatch: pytest.MonkeyPatch):
     stuck, other = leave()[0], leave()[0]
     remove = remove_abandoned
 
@@ -110,13 +104,13 @@ def test_one_that_cannot_be_removed_is_named_and_the_others_go(
     assert "Operation not permitted" in problem
 
 
-def test_a_name_that_is_no_folders_becomes_one() -> None:
+def test_a_name_that_is_no_folders_becomes_one():
     with work_directory("../../a:b,c\nö" + "x" * 300) as folder:
         assert folder.parent == leftovers.running_directory()
         assert len(folder.name) < 80
 
 
-def test_a_jvm_that_nobody_wrote_down_is_found_by_its_files(tmp_path: Path) -> None:
+def test_a_jvm_that_nobody_wrote_down_is_found_by_its_files(tmp_path: Path):
     """kchaos may be killed while a JVM is being made."""
     java = tmp_path / "java"
     shutil.copy("/bin/sleep", java)
@@ -139,7 +133,7 @@ LINE = "36 35 98:0 / {place} rw - {kind} {source} rw\n"
 
 def test_only_what_kchaos_mounts_below_the_folder_is_taken_away_the_innermost_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     table, folder = tmp_path / "mountinfo", tmp_path / "work"
     mounts = [
         (folder, "fuse", "kchaos"),

@@ -22,7 +22,7 @@ def _limited(group: Path, names: tuple[str, str], limit: str, stat: str) -> None
     (group / "memory.stat").write_text(stat)
 
 
-def test_a_groups_limit_counts_without_what_can_be_given_back(groups: Path) -> None:
+def test_a_groups_limit_counts_without_what_can_be_given_back(groups: Path):
     _limited(
         groups, ("memory.max", "memory.current"), str(300 << 20), f"inactive_file {50 << 20}\n"
     )
@@ -35,7 +35,7 @@ def test_a_groups_limit_counts_without_what_can_be_given_back(groups: Path) -> N
     assert available_mib() == 150
 
 
-def test_a_group_without_a_limit_leaves_the_machines_memory(groups: Path) -> None:
+def test_a_group_without_a_limit_leaves_the_machines_memory(groups: Path):
     _limited(groups, ("memory.max", "memory.current"), "max\n", "inactive_file 0\n")
     machine = available_mib()
     assert machine is not None
@@ -43,7 +43,7 @@ def test_a_group_without_a_limit_leaves_the_machines_memory(groups: Path) -> Non
 
 
 @pytest.mark.parametrize(("limit", "cores"), [("50000 100000", 0.5), ("max 100000", None)])
-def test_a_groups_share_of_the_cores_counts(groups: Path, limit: str, cores: float | None) -> None:
+def test_a_groups_share_of_the_cores_counts(groups: Path, limit: str, cores: float | None):
     (groups / "cpu.max").write_text(limit)
     (groups / "cpu").mkdir()
     (groups / "cpu/cpu.cfs_quota_us").write_text("50000" if cores else "-1")
@@ -51,9 +51,7 @@ def test_a_groups_share_of_the_cores_counts(groups: Path, limit: str, cores: flo
     assert usable_cores() == (cores or len(os.sched_getaffinity(0)))
 
 
-def test_clusters_side_by_side_are_limited_by_cores_and_by_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_clusters_side_by_side_are_limited_by_cores_and_by_memory(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(memory, "usable_cores", lambda: 9.0)
     monkeypatch.setattr(memory, "available_mib", lambda: 3000)
     assert clusters_at_once([100], cores=2) == 4

@@ -18,7 +18,7 @@ from kchaos.clusters.system.waiting import await_until
 @pytest.mark.slow
 def test_a_child_outlives_the_thread_that_asked_for_it_and_is_awaited_with_patience(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("KCHAOS_PATIENCE", "2")
     children: list[Child] = []
     asking = threading.Thread(
@@ -33,7 +33,7 @@ def test_a_child_outlives_the_thread_that_asked_for_it_and_is_awaited_with_patie
     assert (children[0].exit_code, process_start_time(children[0].pid)) == (-9, None)
 
 
-def test_a_child_is_paused_once_each_of_its_threads_stands_still(tmp_path: Path) -> None:
+def test_a_child_is_paused_once_each_of_its_threads_stands_still(tmp_path: Path):
     # A thread that has started a process cannot be stopped until that runs its program, and here
     # that waits until somebody writes to a pipe.
     pipe = tmp_path / "pipe"
@@ -75,7 +75,7 @@ def test_a_child_is_paused_once_each_of_its_threads_stands_still(tmp_path: Path)
 
 def test_the_first_thread_that_runs_says_that_a_child_is_not_paused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     # A broker has some sixty threads, and gates ask all the time.
     script = "import threading; threading.Thread(target=threading.Event().wait).start()"
     child = spawn([sys.executable, "-c", script], log_file=tmp_path / "log")
@@ -96,7 +96,7 @@ def test_the_first_thread_that_runs_says_that_a_child_is_not_paused(
 
 def test_a_child_that_has_just_ended_and_has_no_thread_is_not_paused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     # The kernel takes the last thread away first and the process a moment later.
     child = spawn(["true"], log_file=tmp_path / "log")
     child.await_exit(30)
@@ -104,9 +104,7 @@ def test_a_child_that_has_just_ended_and_has_no_thread_is_not_paused(
     assert not child.is_paused
 
 
-def test_a_process_that_ends_at_the_last_moment_needs_no_kill(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_process_that_ends_at_the_last_moment_needs_no_kill(monkeypatch: pytest.MonkeyPatch):
     ended = subprocess.Popen(["true"])
     ended.wait()
     started = iter([7, None])
@@ -131,7 +129,7 @@ def _await_states(child: Child, hold: Callable[[list[str]], bool]) -> list[str]:
     )
 
 
-def test_a_child_writes_to_its_log_and_a_missing_program_is_an_error(tmp_path: Path) -> None:
+def test_a_child_writes_to_its_log_and_a_missing_program_is_an_error(tmp_path: Path):
     log = tmp_path / "log"
     child = spawn(["sh", "-c", "echo out; echo err >&2; exit 3"], log_file=log, cwd=tmp_path)
     assert child.await_exit(30) == 3
@@ -141,7 +139,7 @@ def test_a_child_writes_to_its_log_and_a_missing_program_is_an_error(tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_reserved_port_is_not_given_to_another_process(tmp_path: Path) -> None:
+def test_a_reserved_port_is_not_given_to_another_process(tmp_path: Path):
     port = reserve_port()
     script = (
         "import kchaos.clusters.system.ports as p\n"
@@ -162,7 +160,7 @@ def test_a_reserved_port_is_not_given_to_another_process(tmp_path: Path) -> None
     assert other() == ""
 
 
-def test_waiting_returns_the_first_true_value() -> None:
+def test_waiting_returns_the_first_true_value():
     values = iter([None, False, 0])
     seen = await_until(
         lambda: next(values), timeout_s=30, waiting_for="a value", last_seen=lambda: "nothing"
@@ -170,7 +168,7 @@ def test_waiting_returns_the_first_true_value() -> None:
     assert seen == 0
 
 
-def test_waiting_says_what_was_awaited_and_last_seen_and_what_to_do() -> None:
+def test_waiting_says_what_was_awaited_and_last_seen_and_what_to_do():
     with pytest.raises(AwaitTimeout) as caught:
         await_until(
             lambda: None,
@@ -182,7 +180,7 @@ def test_waiting_says_what_was_awaited_and_last_seen_and_what_to_do() -> None:
     assert str(caught.value) == ("waited 0 s for the ISR [0, 1]; last seen: [0]; look at broker 1")
 
 
-def test_waiting_ends_at_once_when_it_is_aborted() -> None:
+def test_waiting_ends_at_once_when_it_is_aborted():
     def abort() -> None:
         raise RuntimeError("the broker is gone")
 
@@ -195,7 +193,7 @@ def test_waiting_ends_at_once_when_it_is_aborted() -> None:
 # -- Part of a log that error messages show --
 
 
-def test_the_first_error_is_shown_though_many_lines_came_after_it(tmp_path: Path) -> None:
+def test_the_first_error_is_shown_though_many_lines_came_after_it(tmp_path: Path):
     log = tmp_path / "server.log"
     shutting_down = [f"[10:00:01] INFO step {number}" for number in range(40)]
     error = ["[10:00:00] ERROR Fatal error during startup", "java.lang.IllegalState: no", "\tat x"]
@@ -206,7 +204,7 @@ def test_the_first_error_is_shown_though_many_lines_came_after_it(tmp_path: Path
     assert shown == [*error, "...", *shutting_down[-15:]]
 
 
-def test_an_error_among_the_last_lines_is_shown_once(tmp_path: Path) -> None:
+def test_an_error_among_the_last_lines_is_shown_once(tmp_path: Path):
     log, console = tmp_path / "server.log", tmp_path / "console.log"
     log.write_text("[10:00:00] INFO starting\n[10:00:01] ERROR no\n")
     console.write_text("Killed\n")

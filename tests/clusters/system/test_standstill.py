@@ -16,7 +16,7 @@ def watch() -> StandstillWatch:
     return StandstillWatch(pids=tuple)
 
 
-def test_a_look_that_comes_late_is_a_standstill_and_the_clock_stands() -> None:
+def test_a_look_that_comes_late_is_a_standstill_and_the_clock_stands():
     late = watch()
     stood_before = time.monotonic() - awake_s()
 
@@ -27,7 +27,7 @@ def test_a_look_that_comes_late_is_a_standstill_and_the_clock_stands() -> None:
     assert time.monotonic() - awake_s() - stood_before == pytest.approx(5, abs=0.5)
 
 
-def test_threads_that_wait_most_of_the_time_are_one_and_those_that_touch_are_joined() -> None:
+def test_threads_that_wait_most_of_the_time_are_one_and_those_that_touch_are_joined():
     starved = watch()
 
     starved.take(1.0, [Share(ran_s=0.2, waited_s=0.9)])
@@ -37,7 +37,7 @@ def test_threads_that_wait_most_of_the_time_are_one_and_those_that_touch_are_joi
     assert seen.seconds == 1.9
 
 
-def test_a_busy_thread_that_shares_its_processor_makes_waits_longer_and_is_no_standstill() -> None:
+def test_a_busy_thread_that_shares_its_processor_makes_waits_longer_and_is_no_standstill():
     shared = watch()
     stood_before = time.monotonic() - awake_s()
 
@@ -48,7 +48,7 @@ def test_a_busy_thread_that_shares_its_processor_makes_waits_longer_and_is_no_st
     assert time.monotonic() - awake_s() - stood_before == pytest.approx(0.7, abs=0.1)
 
 
-def test_own_threads_are_seen_and_what_is_gone_is_not() -> None:
+def test_own_threads_are_seen_and_what_is_gone_is_not():
     no_process = 2**22 + 1
 
     seen = shares([no_process])
@@ -57,7 +57,7 @@ def test_own_threads_are_seen_and_what_is_gone_is_not() -> None:
     assert (os.getpid(), str(threading.get_native_id())) in seen
 
 
-def test_a_watch_ends_when_it_is_told_to() -> None:
+def test_a_watch_ends_when_it_is_told_to():
     watched = watch()
     watched.start()
     watched.stop()
@@ -66,7 +66,7 @@ def test_a_watch_ends_when_it_is_told_to() -> None:
     assert "standstill" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_a_wait_goes_on_while_the_machine_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_goes_on_while_the_machine_stands_still(monkeypatch: pytest.MonkeyPatch):
     clock = iter([0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 5.0])
     monkeypatch.setattr(waiting, "awake_s", lambda: next(clock))
     looks = []
@@ -82,7 +82,7 @@ def test_a_wait_goes_on_while_the_machine_stands_still(monkeypatch: pytest.Monke
     assert len(looks) == 4
 
 
-def test_patience_makes_every_wait_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patience_makes_every_wait_longer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KCHAOS_PATIENCE", "3")
     clock = iter([0.0, 2.9, 2.9, 3.0])
     monkeypatch.setattr(waiting, "awake_s", lambda: next(clock))
@@ -92,7 +92,7 @@ def test_patience_makes_every_wait_longer(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("text", ["0.5", "much", "inf", "nan"])
-def test_a_patience_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_patience_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KCHAOS_PATIENCE", text)
 
     with pytest.raises(MachineError, match="KCHAOS_PATIENCE is"):

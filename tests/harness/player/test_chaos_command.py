@@ -80,7 +80,7 @@ def played(results: Path | None = None, **more: Any) -> tuple[int, list[int]]:
     return exit_code_of_chaos(lines, fail_on), told
 
 
-def test_each_release_gets_the_same_seeds_from_the_first_on(fake: type[FakeChildren]) -> None:
+def test_each_release_gets_the_same_seeds_from_the_first_on(fake: type[FakeChildren]):
     assert played(kafkas=("1.1.1", "2.8.2"), runs=2) == (0, [5, 5, 6, 6])
     assert fake.played == [("1.1.1", 5), ("2.8.2", 5), ("1.1.1", 6), ("2.8.2", 6)]
 
@@ -90,7 +90,7 @@ def test_each_release_gets_the_same_seeds_from_the_first_on(fake: type[FakeChild
 )
 def test_the_exit_code_is_that_of_the_worst_run(
     answers: dict[int, dict[str, Any]], code: int, fake: type[FakeChildren]
-) -> None:
+):
     fake.answers = answers
     assert played() == (code, [5, 6, 7])
 
@@ -112,14 +112,14 @@ UNSAFE = {"conforms": True, "safe": False, "expected": True}
 )
 def test_what_fails_is_chosen_and_an_unsafe_run_fails_although_the_model_predicts_it(
     answer: dict[str, Any], fail_on: tuple[str, ...], code: int, fake: type[FakeChildren]
-) -> None:
+):
     fake.answers = {6: answer}
     assert played(fail_on=fail_on)[0] == code
 
 
 def test_a_play_without_a_result_is_unknown_in_the_table_and_is_played_again(
     fake: type[FakeChildren], tmp_path: Path
-) -> None:
+):
     results = tmp_path / "chaos.jsonl"
     fake.killed = {6}
     assert played(results) == (2, [5, 6, 7])
@@ -132,7 +132,7 @@ def test_a_play_without_a_result_is_unknown_in_the_table_and_is_played_again(
 
 def test_what_the_results_file_has_is_not_played_again_and_still_counts(
     fake: type[FakeChildren], tmp_path: Path
-) -> None:
+):
     results = tmp_path / "chaos.jsonl"
     fake.answers = {5: FOUND}
     assert played(results, runs=2) == (1, [5, 6])
@@ -158,7 +158,7 @@ def test_what_the_results_file_has_is_not_played_again_and_still_counts(
 )
 def test_what_no_seed_has_a_schedule_for_is_refused_before_the_first_play(
     more: dict[str, Any], said: str, fake: type[FakeChildren], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     for name in ("draw", "draw_free"):
         monkeypatch.setattr(command, name, lambda *_, **__: pytest.fail("it was drawn"))
     with pytest.raises(UsageError, match=said):
@@ -177,16 +177,14 @@ def test_what_no_seed_has_a_schedule_for_is_refused_before_the_first_play(
 )
 def test_a_run_is_found_again_by_the_case_that_its_schedule_has(
     more: dict[str, Any], tmp_path: Path
-) -> None:
+):
     results = tmp_path / "chaos.jsonl"
     assert played(results, runs=1, **more) == (0, [5])
     assert played(results, runs=1, **more) == (0, [])
 
 
 @pytest.mark.parametrize("other", [{"steps": 5}, {"mix": "mixed"}, {"gated": False}])
-def test_another_schedule_of_the_same_seed_is_another_run(
-    other: dict[str, Any], tmp_path: Path
-) -> None:
+def test_another_schedule_of_the_same_seed_is_another_run(other: dict[str, Any], tmp_path: Path):
     results = tmp_path / "chaos.jsonl"
     played(results, runs=1)
     assert played(results, runs=1, **other) == (0, [5])
@@ -194,13 +192,13 @@ def test_another_schedule_of_the_same_seed_is_another_run(
 
 def test_nothing_is_written_where_nobody_asked_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.chdir(tmp_path)
     assert played()[0] == 0
     assert list(tmp_path.iterdir()) == []
 
 
-def test_at_least_one_cluster_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_least_one_cluster_runs(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("kchaos.clusters.system.memory.available_mib", lambda: 20_000)
     for cores, clusters, measured in ((1, 1, 1), (2, 2, 1), (4, 4, 2), (9, 6, 4)):
         monkeypatch.setattr("kchaos.clusters.system.memory.usable_cores", lambda n=cores: float(n))
@@ -208,7 +206,7 @@ def test_at_least_one_cluster_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         assert default_side_by_side(measures_waits=True) == measured
 
 
-def test_schedules_without_anything_of_ones_own_are_counted(tmp_path: Path) -> None:
+def test_schedules_without_anything_of_ones_own_are_counted(tmp_path: Path):
     file = tmp_path / "mine.py"
     file.write_text(
         "from kchaos import AwaitQuiet, KillBroker\n"
@@ -242,7 +240,7 @@ def test_schedules_without_anything_of_ones_own_are_counted(tmp_path: Path) -> N
     assert said(other) == []
 
 
-def test_brokers_get_the_settings_of_a_file(tmp_path: Path) -> None:
+def test_brokers_get_the_settings_of_a_file(tmp_path: Path):
     file = tmp_path / "server.properties"
     file.write_text("broker.id=4\nnum.io.threads=16\nreplica.lag.time.max.ms=20000\n")
     plan = replace(PLAN, properties=file)
@@ -260,7 +258,7 @@ def test_brokers_get_the_settings_of_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mix", ["mixed", "rare"])
-def test_clusters_have_as_many_brokers_as_are_wanted(mix: str) -> None:
+def test_clusters_have_as_many_brokers_as_are_wanted(mix: str):
     plan = DrawnSchedules(
         kafkas=("3.9.1",), seed=3, mixes={mix: 1.0}, steps=8, gated=True, brokers=6
     )
@@ -271,14 +269,14 @@ def test_clusters_have_as_many_brokers_as_are_wanted(mix: str) -> None:
     assert scenario.case.endswith("-6-brokers")
 
 
-def test_the_mix_that_disturbs_clients_needs_clients_that_run_freely() -> None:
+def test_the_mix_that_disturbs_clients_needs_clients_that_run_freely():
     plan = DrawnSchedules(kafkas=("2.0.1",), seed=3, mixes={"clients": 1.0}, steps=8, gated=True)
     with pytest.raises(UsageError, match="add --free"):
         plan.require("2.0.1")
     replace(plan, free=FreeRun(for_s=30)).require("2.0.1")
 
 
-def test_walks_have_brokers_of_their_own() -> None:
+def test_walks_have_brokers_of_their_own():
     plan = DrawnSchedules(
         kafkas=("2.0.1",), seed=3, mixes={"walks": 1.0}, steps=8, gated=True, brokers=6
     )

@@ -84,11 +84,11 @@ def kinds_of_mix(mix: str) -> set[str]:
 
 @pytest.mark.xdist_group("drawn mixes")
 @pytest.mark.parametrize("mix", MIXES)
-def test_no_schedule_has_an_illegal_step_and_every_kind_of_its_mix_occurs(mix: str) -> None:
+def test_no_schedule_has_an_illegal_step_and_every_kind_of_its_mix_occurs(mix: str):
     assert set(map(kind_of, acts_of_mix(mix))) == kinds_of_mix(mix)
 
 
-def test_gates_change_no_act() -> None:
+def test_gates_change_no_act():
     gated, ungated = (plain(drawn(1, gated=gated))["steps"] for gated in (True, False))
     assert [step for step in gated if step in ungated] == ungated
     assert len(gated) > len(ungated)
@@ -108,7 +108,7 @@ def test_gates_change_no_act() -> None:
         ),
     ],
 )
-def test_a_planted_illegal_step_is_refused(planted: Step, why: str) -> None:
+def test_a_planted_illegal_step_is_refused(planted: Step, why: str):
     scenario = drawn(1, steps=1)
     steps = [*scenario.steps, Inject(name="down", fault=KillBroker(broker=0)), planted]
 
@@ -119,14 +119,14 @@ def test_a_planted_illegal_step_is_refused(planted: Step, why: str) -> None:
 
 
 @pytest.mark.xdist_group("drawn mixes")
-def test_every_fault_occurs_in_a_mix_but_those_that_the_page_names() -> None:
+def test_every_fault_occurs_in_a_mix_but_those_that_the_page_names():
     acts = [act for mix in MIXES for act in acts_of_mix(mix)]
     faults = {act["fault"]["fault"] for act in acts if "fault" in act}
     page = (Path(__file__).parents[3] / "docs/mixes.md").read_text().partition("| never in")[2]
     assert set(FAULTS) - faults == {name for name in FAULTS if f"`{name}`" in page} - faults
 
 
-def test_walks_and_schedules_draw_by_the_same_function(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_walks_and_schedules_draw_by_the_same_function(monkeypatch: pytest.MonkeyPatch):
     def first(_: Random, kinds: Sequence[str], *_rest: object) -> str:
         return kinds[0]
 
@@ -141,9 +141,7 @@ def test_walks_and_schedules_draw_by_the_same_function(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("kafka", ["1.1.1", "2.8.2", "4.1.2"])
-def test_a_leader_with_a_tail_of_its_own_is_replaced_and_comes_back_as_a_follower(
-    kafka: str,
-) -> None:
+def test_a_leader_with_a_tail_of_its_own_is_replaced_and_comes_back_as_a_follower(kafka: str):
     begun = led_back = 0
     for seed in range(60):
         steps = plain(drawn(seed, kafka=kafka, steps=15, gated=False))["steps"][1:]
@@ -186,7 +184,7 @@ def kind_of(act: dict[str, Any]) -> str:
             return str(known.get(name, hyphened))
 
 
-def test_clusters_and_topics_differ_as_they_are_meant_to() -> None:
+def test_clusters_and_topics_differ_as_they_are_meant_to():
     brokers, in_sync, unclean, first, partitions, replicas = (set() for _ in range(6))
     for seed in range(60):
         scenario = drawn(seed)
@@ -204,7 +202,7 @@ def test_clusters_and_topics_differ_as_they_are_meant_to() -> None:
 
 
 @pytest.mark.parametrize("mix", [mix for mix in MIXES if mix != RARE])
-def test_brokers_ask_before_they_stop_in_the_mix_of_shutdowns_alone(mix: str) -> None:
+def test_brokers_ask_before_they_stop_in_the_mix_of_shutdowns_alone(mix: str):
     properties = draw(1, kafka="2.8.2", steps=5, mix=mix).cluster.properties
     asks = {name: value for name, value in properties.items() if "controlled.shutdown" in name}
     assert asks == (CONTROLLED_SHUTDOWN if mix == SHUTDOWNS else {})
@@ -212,13 +210,13 @@ def test_brokers_ask_before_they_stop_in_the_mix_of_shutdowns_alone(mix: str) ->
 
 
 @pytest.mark.parametrize("mix", [mix for mix in MIXES if mix != RARE])
-def test_followers_have_several_fetchers_in_the_mix_of_throttles_alone(mix: str) -> None:
+def test_followers_have_several_fetchers_in_the_mix_of_throttles_alone(mix: str):
     properties = draw(1, kafka="2.8.2", steps=5, mix=mix).cluster.properties
     assert properties.get("num.replica.fetchers", "1") == ("2" if mix == THROTTLES else "1")
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_logs_are_small_in_one_mix_and_in_two_directories_in_two(mix: str) -> None:
+def test_logs_are_small_in_one_mix_and_in_two_directories_in_two(mix: str):
     cluster = draw(1, kafka="2.8.2", steps=5, mix=mix).cluster
     is_small = SMALL_LOGS.items() <= cluster.properties.items()
     counts = {broker.log_directories for broker in cluster.brokers}
@@ -226,7 +224,7 @@ def test_logs_are_small_in_one_mix_and_in_two_directories_in_two(mix: str) -> No
 
 
 @pytest.mark.parametrize(("release", "is_drawn"), [("0.11.0.3", False), ("1.1.1", True)])
-def test_log_directories_fail_where_brokers_outlive_it(release: str, is_drawn: bool) -> None:
+def test_log_directories_fail_where_brokers_outlive_it(release: str, is_drawn: bool):
     for seed in range(3):
         faults = [
             step.do.fault
@@ -236,7 +234,7 @@ def test_log_directories_fail_where_brokers_outlive_it(release: str, is_drawn: b
         assert any(isinstance(fault, FailLogDirectory) for fault in faults) is is_drawn
 
 
-def test_retention_is_awaited_where_enough_was_written_for_it() -> None:
+def test_retention_is_awaited_where_enough_was_written_for_it():
     for seed in range(10):
         written = 0
         for step in draw(seed, kafka="2.8.2", steps=40, mix=LOGS).steps:
@@ -246,7 +244,7 @@ def test_retention_is_awaited_where_enough_was_written_for_it() -> None:
 
 
 @pytest.mark.parametrize("mix", ["mixed", WALKS])
-def test_the_same_seed_draws_the_same_schedule_in_another_process(mix: str) -> None:
+def test_the_same_seed_draws_the_same_schedule_in_another_process(mix: str):
     code = (
         "import json; from kchaos.harness.player.drawing import draw\n"
         f"scenarios = [draw(seed, kafka='2.8.2', steps=25, mix={mix!r}) for seed in (1, 2)]\n"
@@ -267,20 +265,20 @@ def test_the_same_seed_draws_the_same_schedule_in_another_process(mix: str) -> N
     assert here[0]["steps"] != here[1]["steps"]
 
 
-def test_a_seed_is_recorded_where_it_was_drawn_and_the_scenario_survives_its_json_form() -> None:
+def test_a_seed_is_recorded_where_it_was_drawn_and_the_scenario_survives_its_json_form():
     scenario = drawn(4711)
     assert scenario.seed == 4711
     assert Scenario.from_json(plain(scenario)) == scenario
 
 
-def test_nobody_is_asked_for_leader_epochs_before_0_11() -> None:
+def test_nobody_is_asked_for_leader_epochs_before_0_11():
     texts = [json.dumps(plain(drawn(s, kafka="0.10.2.2", mix="holds"))) for s in range(40)]
     assert not any("OffsetForLeaderEpoch" in text for text in texts)
     texts = [json.dumps(plain(drawn(s, kafka="0.11.0.3", mix="holds"))) for s in range(40)]
     assert any("OffsetForLeaderEpoch" in text for text in texts)
 
 
-def test_without_gates_the_same_acts_follow_each_other_at_once() -> None:
+def test_without_gates_the_same_acts_follow_each_other_at_once():
     gated, at_once = plain(drawn(7)), plain(drawn(7, gated=False))
     steps = at_once["steps"]
     assert not any(
@@ -297,13 +295,13 @@ def test_without_gates_the_same_acts_follow_each_other_at_once() -> None:
     assert acts == steps
 
 
-def test_the_first_act_is_a_produce_with_acks_all() -> None:
+def test_the_first_act_is_a_produce_with_acks_all():
     for seed in range(50):
         act = plain(drawn(seed))["steps"][1]["do"]
         assert (act["step"], act["acks"], act["broker"]) == ("Produce", -1, None)
 
 
-def test_clusters_of_rare_schedules_are_wider_and_differ_in_what_they_leave_out() -> None:
+def test_clusters_of_rare_schedules_are_wider_and_differ_in_what_they_leave_out():
     drawn_clusters = [drawn(seed, mix=RARE, kafka="3.9.1") for seed in range(80)]
     specs = [scenario.cluster for scenario in drawn_clusters]
     assert {len(spec.brokers) for spec in specs} == {3, 4, 5}
@@ -336,7 +334,7 @@ def faults_of(scenario: Scenario) -> list[Any]:
 
 
 @pytest.mark.parametrize("mix", [RARE, SLOW_DISKS])
-def test_what_is_held_inside_a_broker_is_let_go_by_a_step(mix: str) -> None:
+def test_what_is_held_inside_a_broker_is_let_go_by_a_step(mix: str):
     for seed in range(40):
         steps = [getattr(step, "do", step) for step in drawn(seed, mix=mix, kafka="2.3.1").steps]
         held = {step.name for step in steps if isinstance(step, Inject) and _is_inside(step.fault)}
@@ -354,7 +352,7 @@ def rolls_of(scenario: Scenario) -> list[RollBroker]:
 @pytest.mark.parametrize(("release", "older"), [("2.8.2", "2.7.2"), ("0.11.0.3", "0.10.2.2")])
 def test_a_random_upgrade_begins_on_the_line_before_with_its_protocol_pinned(
     release: str, older: str
-) -> None:
+):
     scenario = drawn(1, mix=UPGRADES, kafka=release)
     text = release_of(older).protocol_version
     pinned = {PROTOCOL: text} | ({BROKER_FORMAT: text} if release == "0.11.0.3" else {})
@@ -364,7 +362,7 @@ def test_a_random_upgrade_begins_on_the_line_before_with_its_protocol_pinned(
     assert (BROKER_FORMAT in scenario.cluster.properties) == (BROKER_FORMAT in pinned)
 
 
-def test_the_protocol_is_raised_only_above_newer_brokers_and_no_broker_goes_back_after_it() -> None:
+def test_the_protocol_is_raised_only_above_newer_brokers_and_no_broker_goes_back_after_it():
     ways_back = raised_ones = 0
     for seed in range(60):
         scenario = drawn(seed, mix=UPGRADES)
@@ -387,7 +385,7 @@ def test_the_protocol_is_raised_only_above_newer_brokers_and_no_broker_goes_back
     assert raised_ones > 10
 
 
-def test_a_planted_roll_that_kafka_does_not_support_is_refused() -> None:
+def test_a_planted_roll_that_kafka_does_not_support_is_refused():
     scenario = drawn(1, mix=UPGRADES, steps=0)
     view = after(view_of(scenario), scenario.steps[0])
     newer = [RollBroker(broker=broker, kafka="2.8.2") for broker in view.brokers]
@@ -403,14 +401,14 @@ def test_a_planted_roll_that_kafka_does_not_support_is_refused() -> None:
     assert "speaks that protocol already" in refused(*newer, raises, raises)
 
 
-def test_the_oldest_release_has_no_random_upgrades() -> None:
+def test_the_oldest_release_has_no_random_upgrades():
     with pytest.raises(
         UsageError, match=r"not for 0\.10\.2\.2: it begins on the release line before"
     ):
         drawn(1, mix=UPGRADES, kafka="0.10.2.2")
 
 
-def test_kinds_that_are_left_out_are_never_drawn() -> None:
+def test_kinds_that_are_left_out_are_never_drawn():
     def kills(left_out: tuple[str, ...]) -> int:
         schedules = [drawn(seed, left_out=left_out) for seed in range(40)]
         return sum(
@@ -430,7 +428,7 @@ def test_kinds_that_are_left_out_are_never_drawn() -> None:
         *(("2.8.2", "KAFKA-7601"), ("3.0.2", "KIP-724")),
     ],
 )
-def test_the_mix_of_formats_says_where_it_draws_none(release: str, why: str) -> None:
+def test_the_mix_of_formats_says_where_it_draws_none(release: str, why: str):
     told = no_formats("formats", release)
     assert (why in told) if why else told == ""
     assert no_formats("mixed", release) == ""
@@ -438,7 +436,7 @@ def test_the_mix_of_formats_says_where_it_draws_none(release: str, why: str) -> 
     assert any("message.format" in text for text in texts) == (why == "")
 
 
-def test_an_unknown_mix_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_mix_is_refused_with_the_known_ones():
     with pytest.raises(UsageError, match="mixed, cuts"):
         drawn(1, mix="everything")
 
@@ -448,7 +446,7 @@ def inside(step: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("release", ["0.10.2.2", "2.8.2", "3.9.1"])
-def test_no_format_is_set_where_it_would_stop_replication_or_mean_nothing(release: str) -> None:
+def test_no_format_is_set_where_it_would_stop_replication_or_mean_nothing(release: str):
     for seed in range(40):
         kinds = {
             kind_of(drawn_step.get("do", drawn_step))
@@ -458,7 +456,7 @@ def test_no_format_is_set_where_it_would_stop_replication_or_mean_nothing(releas
         assert release != "0.10.2.2" or "forge-epochs" not in kinds
 
 
-def test_nobody_loses_the_epochs_of_a_tiered_topic() -> None:
+def test_nobody_loses_the_epochs_of_a_tiered_topic():
     """Its leader would delete remote segments, and the model does not follow that."""
     tiered = 0
     for seed in range(SEEDS // 20):

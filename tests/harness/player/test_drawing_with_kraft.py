@@ -260,6 +260,6 @@ def test_a_mix_that_has_no_form_with_kraft_is_refused_with_the_reason(mix, kafka
 
 
 @pytest.mark.parametrize(("kafka", "mode"), [("2.8.2", "kraft"), ("4.1.2", "zookeeper")])
-def test_a_mode_that_a_release_does_not_have_is_refused(kafka: str, mode: Mode) -> None:
+def test_a_mode_that_a_release_does_not_have_is_refused(kafka: str, mode: Mode):
     with pytest.raises(ReleaseError, match=f"{kafka} (does not run with KRaft|has no ZooKeeper)"):
         draw(1, kafka=kafka, steps=1, mode=mode)

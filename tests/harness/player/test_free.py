@@ -14,7 +14,7 @@ MINUTE = FreeRun(for_s=60.0)
 @pytest.mark.slow
 @pytest.mark.parametrize("mix", FREE_MIXES)
 @pytest.mark.parametrize("release", ["0.10.2.2", "2.8.2", "3.9.1"])
-def test_a_seed_gives_one_schedule_that_can_be_saved_and_played(release: str, mix: str) -> None:
+def test_a_seed_gives_one_schedule_that_can_be_saved_and_played(release: str, mix: str):
     for seed in range(5):
         scenario = draw_free(seed, MINUTE, kafka=release, mix=mix)
 
@@ -23,7 +23,7 @@ def test_a_seed_gives_one_schedule_that_can_be_saved_and_played(release: str, mi
         assert k.Scenario.from_json(json.loads(json.dumps(scenario.to_json()))) == scenario
 
 
-def test_faults_come_by_the_clock_between_start_and_stop_of_clients() -> None:
+def test_faults_come_by_the_clock_between_start_and_stop_of_clients():
     for seed in range(20):
         scenario = draw_free(seed, MINUTE, kafka="2.8.2")
 
@@ -36,7 +36,7 @@ def test_faults_come_by_the_clock_between_start_and_stop_of_clients() -> None:
         assert scenario.cluster.client_links, seed
 
 
-def test_what_acts_at_the_end_is_healed_while_clients_still_run() -> None:
+def test_what_acts_at_the_end_is_healed_while_clients_still_run():
     for seed in range(20):
         scenario = draw_free(seed, MINUTE, kafka="2.8.2", mix="cuts")
 
@@ -48,7 +48,7 @@ def test_what_acts_at_the_end_is_healed_while_clients_still_run() -> None:
         assert len(healed) == len(set(healed)), seed
 
 
-def test_a_command_of_one_s_own_runs_in_place_of_clients() -> None:
+def test_a_command_of_one_s_own_runs_in_place_of_clients():
     free = FreeRun(for_s=60.0, workload=("./my_test.sh", "two words"))
     scenario = draw_free(7, free, kafka="2.8.2", mix="cuts")
     usual = draw_free(7, MINUTE, kafka="2.8.2", mix="cuts")
@@ -59,7 +59,7 @@ def test_a_command_of_one_s_own_runs_in_place_of_clients() -> None:
     assert scenario.title == "./my_test.sh 'two words' beside faults, for 60 s (cuts), seed 7"
 
 
-def test_a_longer_run_has_more_acts_and_begins_alike() -> None:
+def test_a_longer_run_has_more_acts_and_begins_alike():
     short = draw_free(7, MINUTE, kafka="2.8.2").steps
     long = draw_free(7, FreeRun(for_s=300.0), kafka="2.8.2").steps
 
@@ -67,7 +67,7 @@ def test_a_longer_run_has_more_acts_and_begins_alike() -> None:
     assert long[:8] == short[:8]
 
 
-def test_what_clients_cannot_bear_or_do_is_refused() -> None:
+def test_what_clients_cannot_bear_or_do_is_refused():
     with pytest.raises(k.UsageError, match="do not run freely with the mix topics"):
         draw_free(1, MINUTE, kafka="2.8.2", mix="topics")
     with pytest.raises(k.UsageError, match="10 s at least"):
@@ -77,7 +77,7 @@ def test_what_clients_cannot_bear_or_do_is_refused() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_each_producer_has_a_partition(seed: int) -> None:
+def test_each_producer_has_a_partition(seed: int):
     scenario = draw_free(seed, FreeRun(for_s=60.0, transactions=True), kafka="2.8.2")
 
     topic, clients = scenario.steps[:2]
@@ -87,7 +87,7 @@ def test_each_producer_has_a_partition(seed: int) -> None:
     assert len(topic.assignment) == clients.partitions >= 3
 
 
-def test_producer_ids_are_asked_for_where_there_are_some() -> None:
+def test_producer_ids_are_asked_for_where_there_are_some():
     def clients(release: str, *, transactions: bool = False) -> k.StartClients:
         free = FreeRun(for_s=60.0, transactions=transactions)
         scenario = draw_free(1, free, kafka=release)

@@ -123,7 +123,7 @@ LEADER, IN_SYNC, LEVEL = (gate(timeout_s=0.0) for gate in (AwaitLeader, AwaitInS
 @pytest.mark.parametrize(
     "error", [TIMEOUT, NoEffect("no"), NotPossible("no"), NotSent("no")], ids=repr
 )
-def test_what_cannot_be_done_now_is_an_observation(tmp_path: Path, error: Exception) -> None:
+def test_what_cannot_be_done_now_is_an_observation(tmp_path: Path, error: Exception):
     play = play_with(tmp_path)
     IfPossible(do=Fails(error=error)).perform(play)
     (seen,) = play.run.read_lines("observations.jsonl")
@@ -132,15 +132,13 @@ def test_what_cannot_be_done_now_is_an_observation(tmp_path: Path, error: Except
 
 
 @pytest.mark.parametrize("error", [EXITED, ScenarioError("which epoch?"), KeyError("x")], ids=repr)
-def test_what_makes_a_run_unknown_still_does(tmp_path: Path, error: Exception) -> None:
+def test_what_makes_a_run_unknown_still_does(tmp_path: Path, error: Exception):
     with pytest.raises(type(error)):
         IfPossible(do=Fails(error=error)).perform(play_with(tmp_path))
 
 
 @pytest.mark.parametrize("step", [Heal(name="x"), AwaitHeld(name="x"), AwaitAnswer(operation="x")])
-def test_what_was_never_injected_or_written_cannot_be_healed_or_awaited(
-    tmp_path: Path, step: Any
-) -> None:
+def test_what_was_never_injected_or_written_cannot_be_healed_or_awaited(tmp_path: Path, step: Any):
     play = play_with(tmp_path)
     with pytest.raises(NotPossible, match="'x'"):
         step.perform(play)
@@ -155,16 +153,16 @@ def test_what_was_never_injected_or_written_cannot_be_healed_or_awaited(
         IfPossible(do=Heal(name="a")),
     ],
 )
-def test_a_step_in_a_step_survives_its_json_form(step: Any) -> None:
+def test_a_step_in_a_step_survives_its_json_form(step: Any):
     assert step_from_json(json.loads(json.dumps(step_to_json(step)))) == step
 
 
-def test_all_is_there(tmp_path: Path) -> None:
+def test_all_is_there(tmp_path: Path):
     play = play_with(tmp_path)
     assert [lacks(play, gate) for gate in (LEADER, IN_SYNC, LEVEL)] == ["", "", ""]
 
 
-def test_a_leader_that_could_be_elected_is_awaited(tmp_path: Path) -> None:
+def test_a_leader_that_could_be_elected_is_awaited(tmp_path: Path):
     play = play_with(tmp_path, registered=(1, 2), running=(1, 2))
     assert lacks(play, LEADER) == "t-0 has leader 0, and could have one of [1]"
 
@@ -179,38 +177,36 @@ def test_a_leader_that_could_be_elected_is_awaited(tmp_path: Path) -> None:
     ],
     ids=["not in the ISR", "nobody lives", "its session lives", "no controller"],
 )
-def test_a_leader_that_there_cannot_be_is_not_awaited(
-    tmp_path: Path, cannot: dict[str, Any]
-) -> None:
+def test_a_leader_that_there_cannot_be_is_not_awaited(tmp_path: Path, cannot: dict[str, Any]):
     assert lacks(play_with(tmp_path, **cannot), LEADER) == ""
 
 
 def test_a_leader_that_nobody_can_tell_need_not_have_heard_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(gates, "is_delivered", lambda *_: False)
     assert lacks(play_with(tmp_path), LEADER) == "broker 0 has not heard that it leads t-0"
     (tmp_path / "cut").mkdir()
     assert lacks(play_with(tmp_path / "cut", kept_back=[(CONTROLLER, 0)]), LEADER) == ""
 
 
-def test_where_unclean_elections_are_allowed_any_replica_can_lead(tmp_path: Path) -> None:
+def test_where_unclean_elections_are_allowed_any_replica_can_lead(tmp_path: Path):
     gone: dict[str, Any] = {"registered": (1, 2), "running": (1, 2), "isr": (0,), "unclean": True}
     play = play_with(tmp_path, **gone)
     assert "could have one of [1]" in lacks(play, LEADER)
 
 
-def test_a_broker_that_is_about_to_register_is_awaited(tmp_path: Path) -> None:
+def test_a_broker_that_is_about_to_register_is_awaited(tmp_path: Path):
     play = play_with(tmp_path, registered=(0, 2), isr=(0,))
     assert lacks(play, IN_SYNC) == "[1] run, and are not registered"
 
 
-def test_a_broker_that_cannot_register_is_not_awaited(tmp_path: Path) -> None:
+def test_a_broker_that_cannot_register_is_not_awaited(tmp_path: Path):
     play = play_with(tmp_path, registered=(0, 2), isr=(0,), kept_back=[(1, None)])
     assert lacks(play, IN_SYNC) == ""
 
 
-def test_an_able_replica_outside_the_isr_is_awaited(tmp_path: Path) -> None:
+def test_an_able_replica_outside_the_isr_is_awaited(tmp_path: Path):
     assert "[1] are not in the ISR of t-0" in lacks(play_with(tmp_path, isr=(0,)), IN_SYNC)
 
 
@@ -219,7 +215,7 @@ def test_an_able_replica_outside_the_isr_is_awaited(tmp_path: Path) -> None:
 )
 def test_a_replica_that_a_cut_keeps_away_is_not_awaited(
     tmp_path: Path, kept_back: list[tuple[int, int | None]], disks: dict[int, int]
-) -> None:
+):
     disks[1] = 5
     play = play_with(tmp_path, isr=(0,), kept_back=kept_back)
     assert [lacks(play, gate) for gate in (IN_SYNC, LEVEL)] == ["", ""]
@@ -236,7 +232,7 @@ def test_a_replica_that_a_cut_keeps_away_is_not_awaited(
 )
 def test_what_is_to_come_is_awaited_with_kraft_while_its_controller_can_decide(
     tmp_path: Path, disks: dict[int, int], lacking: dict[str, Any], gate: Any, said: str
-) -> None:
+):
     disks[1] = 5
     assert said in lacks(play_with(tmp_path / "works", kraft=True, **lacking), gate)
     assert lacks(play_with(tmp_path / "paused", kraft=True, is_paused=True, **lacking), gate) == ""
@@ -249,12 +245,12 @@ def test_what_is_to_come_is_awaited_with_kraft_while_its_controller_can_decide(
 )
 def test_another_controller_of_kraft_is_awaited_where_the_others_can_elect_it(
     tmp_path: Path, kept_back: list[tuple[int, int | None]], said: str
-) -> None:
+):
     play = play_with(tmp_path, kraft=True, is_paused=True, voters=3, kept_back=kept_back)
     assert [lacks(play, gate) for gate in (LEADER, IN_SYNC, LEVEL)] == [said] * 3
 
 
-def test_a_fenced_broker_is_awaited(tmp_path: Path) -> None:
+def test_a_fenced_broker_is_awaited(tmp_path: Path):
     play = play_with(tmp_path, kraft=True, registered=(0, 2), isr=(0,))
     assert lacks(play, IN_SYNC) == "[1] run, and are not registered"
 
@@ -266,22 +262,20 @@ def test_a_fenced_broker_is_awaited(tmp_path: Path) -> None:
 )
 def test_a_fenced_broker_that_nothing_brings_back_is_not_awaited(
     tmp_path: Path, why: dict[str, Any], disks: dict[int, int]
-) -> None:
+):
     disks[1] = 5
     play = play_with(tmp_path, kraft=True, registered=(0, 2), isr=(0,), **why)
     assert [lacks(play, gate) for gate in (LEADER, IN_SYNC, LEVEL)] == ["", "", ""]
 
 
-def test_a_broker_whose_heartbeats_are_held_is_not_able_although_it_is_not_fenced(
-    tmp_path: Path,
-) -> None:
+def test_a_broker_whose_heartbeats_are_held_is_not_able_although_it_is_not_fenced(tmp_path: Path):
     play = play_with(tmp_path, kraft=True, isr=(0,), kept_back=[(1, NODE)])
     assert lacks(play, IN_SYNC) == ""
 
 
 def test_what_a_former_controller_wrote_behind_the_present_one_stays_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     partition = {"topic": "t", "partition": 0, "leader": 0, "leader_epoch": 2, "isr": (0, 1)}
     said = {"controller_epoch": 2, "live_brokers": (0, 1, 2), "partitions": [partition]}
     told = link_record(ApiKey.UPDATE_METADATA, CONTROLLER, 0, detail=said)
@@ -293,7 +287,7 @@ def test_what_a_former_controller_wrote_behind_the_present_one_stays_as_it_is(
     assert "[1] are not in the ISR of t-0" in lacks(now, IN_SYNC)
 
 
-def test_a_follower_that_ends_earlier_is_awaited(tmp_path: Path, disks: dict[int, int]) -> None:
+def test_a_follower_that_ends_earlier_is_awaited(tmp_path: Path, disks: dict[int, int]):
     disks[1] = 5
     assert lacks(play_with(tmp_path), LEVEL) == (
         "t-0 ends at 6 on broker 1, and at 10 on its leader 0"

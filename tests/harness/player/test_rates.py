@@ -55,7 +55,7 @@ UNKNOWN = replace(
 OLD = replace(GOOD, release="0.10.2.2", kafka="0.10.2.2", case="cuts-no-gates", seed=4)
 
 
-def test_rates_count_each_answer_and_hide_nothing() -> None:
+def test_rates_count_each_answer_and_hide_nothing():
     (old, new) = rates_of([GOOD, OTHER, UNKNOWN, OLD])
     assert (old.release, old.mix, old.runs) == ("0.10.2.2", "cuts-no-gates", 1)
     assert (new.runs, new.conforming, new.safe, new.unknown) == (3, 1, 2, 1)
@@ -85,13 +85,11 @@ def test_rates_count_each_answer_and_hide_nothing() -> None:
         ),
     ],
 )
-def test_a_rate_has_the_commands_that_play_its_schedules_again(
-    lines: list[RunLine], command: str
-) -> None:
+def test_a_rate_has_the_commands_that_play_its_schedules_again(lines: list[RunLine], command: str):
     assert [commands_of(rate) for rate in rates_of(lines)] == [command]
 
 
-def test_the_table_ends_with_every_run_that_is_not_as_predicted() -> None:
+def test_the_table_ends_with_every_run_that_is_not_as_predicted():
     assert table_text([GOOD, OTHER, UNKNOWN]).splitlines() == [
         "release mix   runs conform safe unknown    s waiting  skipped",
         "2.8.2   mixed    3       1    2       1 35.0    10.0 2 of 150",
@@ -102,7 +100,7 @@ def test_the_table_ends_with_every_run_that_is_not_as_predicted() -> None:
     ]
 
 
-def test_a_play_without_a_result_is_counted_and_changes_no_measured_value() -> None:
+def test_a_play_without_a_result_is_counted_and_changes_no_measured_value():
     lost = lost_line(draw(8, kafka="2.8.2", steps=3), "it was killed")
     assert table_text([GOOD, lost, lost]).splitlines() == [
         "release mix   runs conform safe unknown    s waiting skipped",
@@ -113,7 +111,7 @@ def test_a_play_without_a_result_is_counted_and_changes_no_measured_value() -> N
     ]
 
 
-def test_the_page_has_the_rates_and_names_its_file() -> None:
+def test_the_page_has_the_rates_and_names_its_file():
     page = page_of([GOOD, OTHER], "chaos.jsonl")
     assert "| 2.8.2 | mixed | 1 of 2 | 2 of 2 | 0 | 35.0 | 15.0 | 2 of 100 | `kchaos chaos" in page
     assert "chaos.jsonl" in page
@@ -121,5 +119,5 @@ def test_the_page_has_the_rates_and_names_its_file() -> None:
     assert "None." in page_of([GOOD], "x.jsonl")
 
 
-def test_the_command_line_knows_every_mix() -> None:
+def test_the_command_line_knows_every_mix():
     assert set(MIX_NAMES) == {*MIXES, WALKS, WIDE_WALKS}

@@ -56,7 +56,7 @@ class FakePlayer:
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 5])
-def test_what_is_left_is_what_is_needed(at_once: int) -> None:
+def test_what_is_left_is_what_is_needed(at_once: int):
     steps: Steps = (TOPIC, *FILLERS[:9], CUT, *FILLERS[9:], produce("p"), Heal(name="cut"))
     player = FakePlayer(TOPIC, CUT, produce("p"))
     smaller = shrink(steps, player, at_once=at_once)
@@ -64,7 +64,7 @@ def test_what_is_left_is_what_is_needed(at_once: int) -> None:
     assert smaller.is_minimal
 
 
-def test_words_go_first_and_then_all_gates_at_once() -> None:
+def test_words_go_first_and_then_all_gates_at_once():
     steps = (TOPIC, Tell(text="x"), LEVEL, CUT, Tell(text="y"), LEVEL, produce("p"))
     player = FakePlayer(TOPIC, CUT, produce("p"))
     shrink(steps, player)
@@ -74,26 +74,26 @@ def test_words_go_first_and_then_all_gates_at_once() -> None:
     ]
 
 
-def test_nothing_can_go_when_everything_is_needed() -> None:
+def test_nothing_can_go_when_everything_is_needed():
     steps = (TOPIC, CUT, produce("p"), KILL)
     smaller = shrink(steps, FakePlayer(*steps))
     assert (smaller.steps, smaller.is_minimal) == (steps, True)
 
 
-def test_no_schedule_is_played_twice_and_none_is_empty() -> None:
+def test_no_schedule_is_played_twice_and_none_is_empty():
     player = FakePlayer(FILLERS[3], FILLERS[11])
     assert shrink(FILLERS, player).steps == (FILLERS[3], FILLERS[11])
     assert len(player.asked) == len(set(player.asked))
     assert all(player.asked)
 
 
-def test_what_was_found_is_kept_when_the_plays_are_used_up() -> None:
+def test_what_was_found_is_kept_when_the_plays_are_used_up():
     smaller = shrink(FILLERS, FakePlayer(FILLERS[3], FILLERS[11], plays=3))
     assert not smaller.is_minimal
     assert {FILLERS[3], FILLERS[11]} <= {*smaller.steps} < {*FILLERS}
 
 
-def test_what_is_not_legal_is_not_played() -> None:
+def test_what_is_not_legal_is_not_played():
     player = FakePlayer(CUT)
     smaller = shrink((TOPIC, CUT, KILL), player, is_legal=lambda steps: TOPIC in steps)
     assert smaller.steps == (TOPIC, CUT)
@@ -113,11 +113,11 @@ def test_what_is_not_legal_is_not_played() -> None:
         ((TOPIC, HOLD, AwaitHeld(name="h")), (TOPIC, HOLD, AwaitHeld(name="h"))),
     ],
 )
-def test_what_makes_no_sense_alone_goes_with_what_it_refers_to(steps: Steps, kept: Steps) -> None:
+def test_what_makes_no_sense_alone_goes_with_what_it_refers_to(steps: Steps, kept: Steps):
     assert coherent(steps) == kept
 
 
-def test_a_part_of_a_drawn_schedule_is_legal_only_if_it_keeps_the_rules() -> None:
+def test_a_part_of_a_drawn_schedule_is_legal_only_if_it_keeps_the_rules():
     scenario = draw(7, kafka="2.8.2", steps=25)
     view = view_of(scenario)
     assert illegal_steps(view, scenario.steps) == []
@@ -205,7 +205,7 @@ def shrunk(
 
 def test_the_command_writes_the_smallest_scenario_and_shows_its_progress(
     shrunk: Callable[..., tuple[int, list[str]]], tmp_path: Path
-) -> None:
+):
     code, written = shrunk(lambda steps: STEPS[3] in steps and STEPS[4] in steps)
     scenario_read = read_scenario(tmp_path / "new" / "small.json")
     assert scenario_read.steps == (TOPIC, STEPS[3], STEPS[4])
@@ -217,14 +217,14 @@ def test_the_command_writes_the_smallest_scenario_and_shows_its_progress(
 
 def test_a_run_that_does_not_show_it_again_is_unknown(
     shrunk: Callable[..., tuple[int, list[str]]], tmp_path: Path
-) -> None:
+):
     code, written = shrunk(lambda _: False, tries=3)
     assert code == 2
     assert "run 3 times, it does not show that again" in written[-1]
     assert not (tmp_path / "new" / "small.json").exists()
 
 
-def test_used_up_runs_are_said(shrunk: Callable[..., tuple[int, list[str]]]) -> None:
+def test_used_up_runs_are_said(shrunk: Callable[..., tuple[int, list[str]]]):
     code, written = shrunk(lambda steps: STEPS[3] in steps, runs=2)
     assert code == 1
     assert "the runs were used up" in written[-1]
@@ -233,19 +233,19 @@ def test_used_up_runs_are_said(shrunk: Callable[..., tuple[int, list[str]]]) -> 
 @pytest.mark.parametrize(("tries", "played"), [(1, 4), (3, 3)])
 def test_no_run_is_left_over_where_schedules_are_left(
     tries: int, played: int, shrunk: Callable[..., tuple[int, list[str]]]
-) -> None:
+):
     _, written = shrunk(lambda steps: steps == STEPS, runs=4, tries=tries)
     assert f"6 of 6 steps after {played} runs: the runs were used up" in written[-1]
 
 
-def test_more_tries_than_runs_are_refused(shrunk: Callable[..., tuple[int, list[str]]]) -> None:
+def test_more_tries_than_runs_are_refused(shrunk: Callable[..., tuple[int, list[str]]]):
     code, _ = shrunk(lambda _: True, runs=2, tries=3)
     assert code == 64
 
 
 def test_another_finding_than_that_of_the_run_does_not_count(
     shrunk: Callable[..., tuple[int, list[str]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(run_line, "signs_of", lambda _: ("divergence",))
     code, written = shrunk(lambda _: True)
     assert (code, "does not show that again" in written[-1]) == (2, True)
@@ -265,7 +265,7 @@ def test_another_finding_than_that_of_the_run_does_not_count(
 )
 def test_a_run_shows_its_findings_on_one_question(
     conforms: bool | None, safe: bool, findings: tuple[Finding, ...], signs: tuple[str, ...]
-) -> None:
+):
     results = Results(
         conforms=conforms,
         safe=safe,

@@ -24,18 +24,18 @@ def leader_and_isr(view: View) -> tuple[int, set[int]]:
     return partition.leader, set(partition.isr)
 
 
-def test_a_new_partition_is_led_by_the_first_replica_that_is_registered() -> None:
+def test_a_new_partition_is_led_by_the_first_replica_that_is_registered():
     assert leader_and_isr(view_after(CREATED)) == (0, {0, 1, 2})
     assert leader_and_isr(view_after(CREATED, without=0)) == (1, {1, 2})
 
 
-def test_a_preferred_replica_that_is_away_is_not_elected() -> None:
+def test_a_preferred_replica_that_is_away_is_not_elected():
     prefer = Inject(name="prefer", fault=PreferredElection(topic="t", partition=0))
     kill = Inject(name="kill", fault=KillBroker(broker=0))
     assert leader_and_isr(view_after(CREATED, kill, prefer)) == (1, {1, 2})
 
 
-def test_a_reassignment_moves_the_leader_only_if_it_does_not_stay() -> None:
+def test_a_reassignment_moves_the_leader_only_if_it_does_not_stay():
     stays = Reassign(topic="t", partition=0, replicas=(3, 0))
     goes = Reassign(topic="t", partition=0, replicas=(3, 1))
     assert leader_and_isr(view_after(CREATED, stays)) == (0, {0, 3})

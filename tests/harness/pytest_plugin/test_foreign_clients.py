@@ -75,7 +75,7 @@ def read(servers: list[str], topic: str, records: int, **settings: Any) -> None:
 
 
 @pytest.mark.kafka_cluster(release=RELEASES, brokers=2)
-def test_healthy_runs_of_others_clients_are_safe_and_conform(chaos: k.Chaos) -> None:
+def test_healthy_runs_of_others_clients_are_safe_and_conform(chaos: k.Chaos):
     servers = chaos.bootstrap.split(",")
     for topic in ("t", "plain", "idempotent", "transactional"):
         chaos.create_topic(topic, replicas=[0, 1])
@@ -95,7 +95,7 @@ def test_healthy_runs_of_others_clients_are_safe_and_conform(chaos: k.Chaos) -> 
 
 
 @pytest.mark.kafka_cluster(release="3.9.1", brokers=2, client_links=False)
-def test_without_links_for_clients_a_healthy_run_is_unknown_with_one_note(chaos: k.Chaos) -> None:
+def test_without_links_for_clients_a_healthy_run_is_unknown_with_one_note(chaos: k.Chaos):
     for topic in ("t", "told"):
         chaos.create_topic(topic, replicas=[0, 1])
     chaos.produce("t", records=5, acks="all")
@@ -122,7 +122,7 @@ def test_without_links_for_clients_a_healthy_run_is_unknown_with_one_note(chaos:
 
 
 @pytest.mark.kafka_cluster(release="1.1.1", brokers=3, properties=UNCLEAN)
-def test_what_others_lost_in_an_unclean_election_is_permitted_and_named(chaos: k.Chaos) -> None:
+def test_what_others_lost_in_an_unclean_election_is_permitted_and_named(chaos: k.Chaos):
     chaos.create_topic("t", replicas=[0, 1, 2])
     chaos.produce("t", records=1, acks="all")
     chaos.inject(k.StopBroker(broker=1), name="s1")
@@ -171,9 +171,7 @@ def held(follower: int) -> k.Inject:
         "replica.high.watermark.checkpoint.interval.ms": "600000",
     },
 )
-def test_what_others_lost_by_clean_elections_is_unsafe_and_who_lost_it_is_named(
-    chaos: k.Chaos,
-) -> None:
+def test_what_others_lost_by_clean_elections_is_unsafe_and_who_lost_it_is_named(chaos: k.Chaos):
     """KIP-101, scenario 1: the user's record is at offset 1 until kchaos's own takes its place."""
     version: Any = (0, 10, 2)
     chaos.create_topic("t", replicas=[X, B, A])
@@ -210,7 +208,7 @@ def test_what_others_lost_by_clean_elections_is_unsafe_and_who_lost_it_is_named(
 
 
 @pytest.mark.kafka_cluster(release="3.9.1", brokers=2)
-def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(chaos: k.Chaos) -> None:
+def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(chaos: k.Chaos):
     chaos.create_topic("t", replicas=[0, 1])
     chaos.produce("t", records=5, acks="all")
     servers = chaos.cluster.bootstrap_servers
@@ -235,7 +233,7 @@ def test_a_healthy_cluster_is_not_red_where_others_write_on_until_it_stops(chaos
 
 
 @pytest.mark.kafka_cluster(release="1.1.1", brokers=2)
-def test_clients_that_only_read_leave_the_verdict_as_it_is(chaos: k.Chaos) -> None:
+def test_clients_that_only_read_leave_the_verdict_as_it_is(chaos: k.Chaos):
     chaos.create_topic("t", replicas=[0, 1])
     chaos.produce("t", records=5, acks="all")
     with KafkaConsumer(
@@ -250,7 +248,7 @@ def test_clients_that_only_read_leave_the_verdict_as_it_is(chaos: k.Chaos) -> No
 
 
 @pytest.mark.kafka_cluster(release="1.1.1", brokers=2)
-def test_records_and_topics_that_others_delete_are_named(chaos: k.Chaos) -> None:
+def test_records_and_topics_that_others_delete_are_named(chaos: k.Chaos):
     for topic in ("t", "gone", "again"):
         chaos.create_topic(topic, replicas=[0, 1])
         chaos.produce(topic, records=10, acks="all")

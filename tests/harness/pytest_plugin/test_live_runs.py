@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("machine_cache")]
 
 
 @pytest.mark.kafka_cluster(release="2.8.2", brokers=2)
-def test_what_a_test_reads_is_written_down_as_promised(chaos: "Chaos") -> None:
+def test_what_a_test_reads_is_written_down_as_promised(chaos: "Chaos"):
     chaos.create_topic("t", replicas=[0, 1])
     chaos.produce("t", records=2, acks=1)
     operation = chaos.read("t", records=2)
@@ -51,7 +51,7 @@ def test_what_a_test_reads_is_written_down_as_promised(chaos: "Chaos") -> None:
 
 @pytest.mark.kafka_cluster(release="1.1.1")
 @pytest.mark.chaos_seed(6361)
-def test_a_bug_played_step_by_step_conforms_and_is_unsafe(chaos: "Chaos") -> None:
+def test_a_bug_played_step_by_step_conforms_and_is_unsafe(chaos: "Chaos"):
     steps = entry_named("KAFKA-6361").steps("n20")
     chaos.perform(*steps)
     verdict = chaos.verdict()
@@ -87,9 +87,7 @@ def test_shared(shared_kafka_cluster, zookeeper, number):
 """
 
 
-def test_tests_of_one_shape_get_one_cluster_and_topics_of_their_own(
-    pytester: pytest.Pytester,
-) -> None:
+def test_tests_of_one_shape_get_one_cluster_and_topics_of_their_own(pytester: pytest.Pytester):
     pytester.makepyfile(test_shared=_SHARED)
     pytester.runpytest_subprocess("-q", "-W", "error").assert_outcomes(passed=2)
 
@@ -113,7 +111,7 @@ def test_forbidden_by_the_protocol(chaos):
 
 def test_a_format_that_no_broker_starts_with_is_refused_before_anything_starts(
     pytester: pytest.Pytester,
-) -> None:
+):
     pytester.makepyfile(test_refused=_REFUSED)
     done = pytester.runpytest_inprocess("-q")
     done.assert_outcomes(errors=2)
@@ -166,7 +164,7 @@ def _properties(junit: Path) -> dict[str, dict[str, str]]:
 
 def test_ten_lines_of_an_outside_user_get_a_cluster_a_fault_and_a_verdict(
     pytester: pytest.Pytester,
-) -> None:
+):
     pytester.makepyfile(test_outside=_OUTSIDE)
     arguments = ("-q", "--strict-markers", "-W", "error", "--junitxml=junit.xml")
     result = pytester.runpytest_subprocess(*arguments, "--kchaos-seed=11", "--kchaos-keep=always")
@@ -197,9 +195,7 @@ def test_ten_lines_of_an_outside_user_get_a_cluster_a_fault_and_a_verdict(
     assert sessions, "the fault left no trace in the evidence"
 
 
-def test_a_failed_test_says_what_was_found_and_how_to_play_it_again(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_failed_test_says_what_was_found_and_how_to_play_it_again(pytester: pytest.Pytester):
     pytester.makepyfile(test_failing=_FAILING)
     result = pytester.runpytest_subprocess("-q", "--strict-markers", "--junitxml=junit.xml")
     result.assert_outcomes(failed=2)
@@ -240,9 +236,7 @@ def test_interrupted(chaos):
 """
 
 
-def test_an_interrupted_test_leaves_an_unsealed_run_and_no_process(
-    pytester: pytest.Pytester,
-) -> None:
+def test_an_interrupted_test_leaves_an_unsealed_run_and_no_process(pytester: pytest.Pytester):
     pytester.makepyfile(test_interrupted=_INTERRUPTED)
     before = _left_by_tests()
     result = pytester.runpytest_subprocess("-q")

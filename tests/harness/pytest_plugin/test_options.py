@@ -44,7 +44,7 @@ def _settings(pytester: pytest.Pytester, *arguments: str) -> PluginSettings:
     return settings_of(pytester.parseconfigure(*arguments))
 
 
-def test_without_any_setting_the_defaults_hold(pytester: pytest.Pytester) -> None:
+def test_without_any_setting_the_defaults_hold(pytester: pytest.Pytester):
     assert _settings(pytester) == PluginSettings(
         releases=(),
         driver="local",
@@ -55,7 +55,7 @@ def test_without_any_setting_the_defaults_hold(pytester: pytest.Pytester) -> Non
     )
 
 
-def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
+def test_every_option_has_an_ini_twin(pytester: pytest.Pytester):
     pytester.makeini(
         """
         [pytest]
@@ -81,14 +81,14 @@ def test_every_option_has_an_ini_twin(pytester: pytest.Pytester) -> None:
     )
 
 
-def test_a_toml_list_gives_releases(pytester: pytest.Pytester) -> None:
+def test_a_toml_list_gives_releases(pytester: pytest.Pytester):
     pytester.makepyprojecttoml('[tool.pytest.ini_options]\nkafka_release = ["1.1.1", "2.0.1"]\n')
     assert _settings(pytester).releases == ("1.1.1", "2.0.1")
 
 
 def test_the_environment_comes_before_the_ini_file(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     pytester.makeini("[pytest]\nkafka_release = 1.1.1\nkchaos_keep = always\nkchaos_seed = 7\n")
     monkeypatch.setenv("KCHAOS_KAFKA_RELEASE", "2.0.1, 2.1.1")
     monkeypatch.setenv("KCHAOS_KEEP", "never")
@@ -101,7 +101,7 @@ def test_the_environment_comes_before_the_ini_file(
 
 def test_the_command_line_comes_before_the_environment(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     pytester.makeini("[pytest]\nkafka_release = 1.1.1\nkchaos_keep = always\n")
     monkeypatch.setenv("KCHAOS_KAFKA_RELEASE", "2.0.1")
     monkeypatch.setenv("KCHAOS_KEEP", "never")
@@ -123,7 +123,7 @@ def test_the_command_line_comes_before_the_environment(
 
 def test_a_typed_folder_is_beside_the_caller_and_one_from_the_ini_file_beside_it(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     pytester.makeini("[pytest]\nkchaos_runs_dir = evidence\n")
     below = pytester.mkdir("below")
     monkeypatch.chdir(below)
@@ -148,9 +148,7 @@ def test_a_typed_folder_is_beside_the_caller_and_one_from_the_ini_file_beside_it
         ("kchaos_settle_bound = -1", "*it must be a number of seconds above 0*"),
     ],
 )
-def test_a_bad_value_is_refused_with_its_place(
-    pytester: pytest.Pytester, ini: str, said: str
-) -> None:
+def test_a_bad_value_is_refused_with_its_place(pytester: pytest.Pytester, ini: str, said: str):
     pytester.makeini(f"[pytest]\n{ini}\n")
     result = pytester.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -159,14 +157,14 @@ def test_a_bad_value_is_refused_with_its_place(
 
 def test_a_bad_value_in_the_environment_names_the_variable(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("KCHAOS_OFFLINE", "perhaps")
     result = pytester.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*KCHAOS_OFFLINE in the environment is 'perhaps'; it must be *"])
 
 
-def test_the_markers_are_known_under_strict_markers(pytester: pytest.Pytester) -> None:
+def test_the_markers_are_known_under_strict_markers(pytester: pytest.Pytester):
     pytester.makepyfile(
         """
         import pytest
@@ -183,7 +181,7 @@ def test_the_markers_are_known_under_strict_markers(pytester: pytest.Pytester) -
     )
 
 
-def test_every_argument_of_the_marker_is_listed(pytester: pytest.Pytester) -> None:
+def test_every_argument_of_the_marker_is_listed(pytester: pytest.Pytester):
     (listed,) = [
         line
         for line in pytester.runpytest("--markers").stdout.lines
@@ -194,7 +192,7 @@ def test_every_argument_of_the_marker_is_listed(pytester: pytest.Pytester) -> No
     assert names == {field.name for field in fields(Shape)}
 
 
-def test_the_marker_for_the_settle_bound_comes_before_the_option(pytester: pytest.Pytester) -> None:
+def test_the_marker_for_the_settle_bound_comes_before_the_option(pytester: pytest.Pytester):
     marked, plain, wrong = pytester.getitems(
         """
         import pytest
@@ -214,7 +212,7 @@ def test_the_marker_for_the_settle_bound_comes_before_the_option(pytester: pytes
 
 def test_a_marker_says_what_its_kafka_is_judged_as_and_an_option_of_its_own_releases_alone(
     pytester: pytest.Pytester,
-) -> None:
+):
     marked, plain = pytester.getitems(
         """
         import pytest
@@ -235,7 +233,7 @@ def test_a_marker_says_what_its_kafka_is_judged_as_and_an_option_of_its_own_rele
     assert judged_as(plain, "2.8.2") == {None}
 
 
-def test_the_option_may_name_the_releases_of_a_mixed_cluster(pytester: pytest.Pytester) -> None:
+def test_the_option_may_name_the_releases_of_a_mixed_cluster(pytester: pytest.Pytester):
     plain = pytester.getitem("def test_func(): pass")
     settings = _settings(pytester, "--kafka-release", "1.1.1+2.0.1", "--kafka-release", "/a+b")
 
@@ -248,7 +246,7 @@ def test_the_option_may_name_the_releases_of_a_mixed_cluster(pytester: pytest.Py
     ]
 
 
-def test_a_marker_may_give_each_broker_its_release(pytester: pytest.Pytester) -> None:
+def test_a_marker_may_give_each_broker_its_release(pytester: pytest.Pytester):
     mixed, wrong, short = pytester.getitems(
         """
         import pytest
@@ -272,9 +270,7 @@ def test_a_marker_may_give_each_broker_its_release(pytester: pytest.Pytester) ->
         spec_for(short, "1.1.1", settings)
 
 
-def test_a_marker_may_ask_for_folders_a_tier_and_the_first_controller(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_marker_may_ask_for_folders_a_tier_and_the_first_controller(pytester: pytest.Pytester):
     folders, tier, nobody = pytester.getitems(
         """
         import pytest
@@ -298,7 +294,7 @@ def test_a_marker_may_ask_for_folders_a_tier_and_the_first_controller(
         spec_for(nobody, "2.8.2", settings)
 
 
-def test_a_marker_may_name_a_file_of_settings(pytester: pytest.Pytester) -> None:
+def test_a_marker_may_name_a_file_of_settings(pytester: pytest.Pytester):
     file = pytester.path / "server.properties"
     file.write_text("num.io.threads=16\nbroker.id=4\n")
     (test,) = pytester.getitems(
@@ -314,7 +310,7 @@ def test_a_marker_may_name_a_file_of_settings(pytester: pytest.Pytester) -> None
     assert "broker.id" not in properties
 
 
-def test_a_marker_may_ask_for_a_kraft_cluster(pytester: pytest.Pytester) -> None:
+def test_a_marker_may_ask_for_a_kraft_cluster(pytester: pytest.Pytester):
     newest, both, wrong = pytester.getitems(
         """
         import pytest
@@ -340,7 +336,7 @@ def test_a_marker_may_ask_for_a_kraft_cluster(pytester: pytest.Pytester) -> None
         spec_for(wrong, "2.8.2", settings)
 
 
-def test_an_unknown_argument_of_the_marker_is_refused(pytester: pytest.Pytester) -> None:
+def test_an_unknown_argument_of_the_marker_is_refused(pytester: pytest.Pytester):
     pytester.makepyfile(
         """
         import pytest
@@ -386,7 +382,7 @@ def _collected(pytester: pytest.Pytester, *arguments: str) -> list[str]:
     return [line.partition("::")[2] for line in result.outlines if "::" in line]
 
 
-def test_a_test_that_uses_kafka_runs_once_on_each_release(pytester: pytest.Pytester) -> None:
+def test_a_test_that_uses_kafka_runs_once_on_each_release(pytester: pytest.Pytester):
     pytester.makepyfile(_RELEASES)
     distribution = pytester.mkdir("kafka-patched")
     assert _collected(
@@ -400,7 +396,7 @@ def test_a_test_that_uses_kafka_runs_once_on_each_release(pytester: pytest.Pytes
     ]
 
 
-def test_without_a_release_option_only_the_marker_multiplies(pytester: pytest.Pytester) -> None:
+def test_without_a_release_option_only_the_marker_multiplies(pytester: pytest.Pytester):
     pytester.makepyfile(_RELEASES)
     assert _collected(pytester) == [
         "test_plain",
@@ -412,7 +408,7 @@ def test_without_a_release_option_only_the_marker_multiplies(pytester: pytest.Py
     ]
 
 
-def test_tests_that_share_a_cluster_follow_each_other(pytester: pytest.Pytester) -> None:
+def test_tests_that_share_a_cluster_follow_each_other(pytester: pytest.Pytester):
     pytester.makepyfile(
         """
         import pytest
@@ -479,7 +475,7 @@ def stand_ins(happened: list[str]) -> type:
 
 def test_a_shared_cluster_is_stopped_before_tests_of_another_file_that_share_none(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     happened: list[str] = []
     monkeypatch.setattr(shared, "make_cluster", stand_ins(happened))
     pytester.makeconftest(
@@ -509,7 +505,7 @@ def test_a_shared_cluster_is_stopped_before_tests_of_another_file_that_share_non
     ]
 
 
-def test_a_line_about_kchaos_is_printed_only_when_a_test_uses_it(pytester: pytest.Pytester) -> None:
+def test_a_line_about_kchaos_is_printed_only_when_a_test_uses_it(pytester: pytest.Pytester):
     pytester.makepyfile(_RELEASES)
     arguments = ("--collect-only", "--kchaos-seed=5")
     used = pytester.runpytest(*arguments)
@@ -520,7 +516,7 @@ def test_a_line_about_kchaos_is_printed_only_when_a_test_uses_it(pytester: pytes
     unused.stdout.no_fnmatch_line("kchaos:*tests use Kafka*")
 
 
-def test_an_unknown_release_is_refused_without_a_traceback(pytester: pytest.Pytester) -> None:
+def test_an_unknown_release_is_refused_without_a_traceback(pytester: pytest.Pytester):
     pytester.makepyfile(
         """
         def test_own(chaos):
@@ -551,7 +547,7 @@ def test_unrelated():
 """
 
 
-def test_an_unrelated_run_imports_nothing_heavy(pytester: pytest.Pytester) -> None:
+def test_an_unrelated_run_imports_nothing_heavy(pytester: pytest.Pytester):
     pytester.makepyfile(_UNRELATED)
     pytester.runpytest_subprocess("--strict-markers", "-W", "error").assert_outcomes(passed=1)
 
@@ -573,7 +569,7 @@ def asked(kafka_cluster_pool):
 
 def test_a_cluster_that_a_fixture_kept_while_the_pool_stopped_it_is_told(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(shared, "make_cluster", stand_ins([]))
     pytester.makeconftest(_KEEPS_A_CLUSTER)
     pytester.makepyfile(

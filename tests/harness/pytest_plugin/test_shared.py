@@ -41,11 +41,11 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> ClusterPool:
     return ClusterPool(driver="local", offline=True, say=lambda _: None)
 
 
-def test_a_whole_cluster_is_shared(pool: ClusterPool) -> None:
+def test_a_whole_cluster_is_shared(pool: ClusterPool):
     assert pool(SPEC) is pool(SPEC)
 
 
-def test_a_cluster_of_which_a_broker_has_died_is_replaced(pool: ClusterPool) -> None:
+def test_a_cluster_of_which_a_broker_has_died_is_replaced(pool: ClusterPool):
     first: Any = pool(SPEC)
     first.brokers[1].is_running = False
     assert pool(SPEC) is not first
@@ -55,7 +55,7 @@ def test_a_cluster_of_which_a_broker_has_died_is_replaced(pool: ClusterPool) -> 
 @pytest.mark.parametrize("registered", [lambda: frozenset({0}), unavailable])
 def test_a_cluster_of_which_a_broker_is_not_registered_is_replaced(
     pool: ClusterPool, registered: Any
-) -> None:
+):
     first: Any = pool(SPEC)
     first.metadata.registered = registered
     assert pool(SPEC) is not first
@@ -71,7 +71,7 @@ def results(conforms: bool | None, safe: bool | None, unknown: str = "") -> Resu
 
 
 @pytest.mark.parametrize("failed", [True, False])
-def test_always_keeps_and_never_removes_every_run(failed: bool) -> None:
+def test_always_keeps_and_never_removes_every_run(failed: bool):
     assert stays("always", failed=failed, results=results(True, True))
     assert not stays("never", failed=failed, results=results(None, None))
 
@@ -89,14 +89,12 @@ def test_always_keeps_and_never_removes_every_run(failed: bool) -> None:
 )
 def test_failed_keeps_failures_and_surprises(
     failed: bool, conforms: bool | None, safe: bool | None, expected: bool
-) -> None:
+):
     assert stays("failed", failed=failed, results=results(conforms, safe)) is expected
 
 
 @pytest.mark.parametrize(("safe", "expected"), [(True, False), (None, True)])
-def test_what_cannot_be_predicted_of_a_cluster_is_no_surprise(
-    safe: bool | None, expected: bool
-) -> None:
+def test_what_cannot_be_predicted_of_a_cluster_is_no_surprise(safe: bool | None, expected: bool):
     with_kraft = results(None, safe, NOT_PREDICTED)
     assert stays("failed", failed=False, results=with_kraft) is expected
     assert stays("failed", failed=True, results=with_kraft)

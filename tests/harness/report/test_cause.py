@@ -52,7 +52,7 @@ def told(run: RunDirectory) -> list[str]:
 
 def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own_log(
     tmp_path: Path,
-) -> None:
+):
     stopped = DIVERGENCE | {
         "kind": "replication-stopped",
         "brokers": [1],
@@ -85,9 +85,7 @@ def test_replication_that_stopped_is_told_by_leaders_answers_and_the_brokers_own
     assert told(alone) == [*elected, question, logged]
 
 
-def test_replication_that_stopped_since_nobody_informed_a_broker_names_that_broker(
-    tmp_path: Path,
-) -> None:
+def test_replication_that_stopped_since_nobody_informed_a_broker_names_that_broker(tmp_path: Path):
     stopped = DIVERGENCE | {"kind": "replication-stopped", "brokers": [1], "message": "it stands"}
     uninformed = stopped | {"kind": "generation-not-initialised", "message": "no LeaderAndIsr"}
     run = judge_as(diverged(tmp_path / "run").seal(), findings=[stopped, uninformed])
@@ -99,7 +97,7 @@ def test_replication_that_stopped_since_nobody_informed_a_broker_names_that_brok
     assert [step.text for step in steps][-3:] == ["No LeaderAndIsr.", stays, "It stands."]
 
 
-def test_a_leader_that_appends_after_the_next_epoch_had_begun_is_said_to(tmp_path: Path) -> None:
+def test_a_leader_that_appends_after_the_next_epoch_had_begun_is_said_to(tmp_path: Path):
     build = RunBuilder(tmp_path / "run", release="0.10.2.2")
     build.register(0, 0x10).register(1, 0x11)
     build.topic("t", [0, 1]).state(0, 1, [0, 1])
@@ -117,7 +115,7 @@ def test_a_leader_that_appends_after_the_next_epoch_had_begun_is_said_to(tmp_pat
     ]
 
 
-def test_a_controller_that_stands_still_comes_before_faults_on_other_brokers() -> None:
+def test_a_controller_that_stands_still_comes_before_faults_on_other_brokers():
     spans = [
         FaultSpan(name=name, what=f"{name}(broker={broker})", injected=0.0, ended=None, healed=None)
         for name, broker in (("KillBroker", 4), ("PauseBroker", 5), ("HoldController", 3))
@@ -135,9 +133,7 @@ def test_a_controller_that_stands_still_comes_before_faults_on_other_brokers() -
         ([0], ", so it does not come into the ISR [0]."),
     ],
 )
-def test_what_waits_for_a_broker_that_nobody_informed(
-    isr: list[int], waits: str, tmp_path: Path
-) -> None:
+def test_what_waits_for_a_broker_that_nobody_informed(isr: list[int], waits: str, tmp_path: Path):
     build = RunBuilder(tmp_path / "run", release="1.1.1")
     build.register(0, 0x10).register(1, 0x11)
     build.topic("t", [0, 1]).state(0, 0, isr).register(1, 0x12)
@@ -149,14 +145,14 @@ def test_what_waits_for_a_broker_that_nobody_informed(
     assert steps[-2:] == [f"Broker 1 fetches nothing{waits}", "It stands."]
 
 
-def test_an_answer_above_what_was_cut_off_is_not_told(tmp_path: Path) -> None:
+def test_an_answer_above_what_was_cut_off_is_not_told(tmp_path: Path):
     cut = DIVERGENCE | {"kind": "truncated-below-high-watermark", "brokers": [1]}
     run = judge_as(diverged(tmp_path / "run").seal(), findings=[cut])
 
     assert not [text for text in told(run) if "asked" in text]
 
 
-def test_the_election_with_which_a_partition_begins_is_no_cause(tmp_path: Path) -> None:
+def test_the_election_with_which_a_partition_begins_is_no_cause(tmp_path: Path):
     stopped = DIVERGENCE | {"kind": "replication-stopped", "brokers": [1], "message": "it stands"}
     build = RunBuilder(tmp_path / "run", release="1.1.1")
     build.register(0, 0x10).register(1, 0x11)
@@ -169,7 +165,7 @@ def test_the_election_with_which_a_partition_begins_is_no_cause(tmp_path: Path) 
     assert told(run) == [NOT_KNOWN, "What is known: it stands."]
 
 
-def test_what_the_evidence_does_not_show_is_not_guessed(tmp_path: Path) -> None:
+def test_what_the_evidence_does_not_show_is_not_guessed(tmp_path: Path):
     corrupt = DIVERGENCE | {"kind": "corrupt-batch"}
     other = judge_as(diverged(tmp_path / "kind").seal(), findings=[corrupt])
     lost = judge_as(diverged(tmp_path / "thin").seal(), findings=[LOSS | {"first_offset": 90}])
@@ -179,9 +175,7 @@ def test_what_the_evidence_does_not_show_is_not_guessed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_tells_the_cause_before_the_findings_with_links_to_what_shows_it(
-    tmp_path: Path,
-) -> None:
+def test_the_page_tells_the_cause_before_the_findings_with_links_to_what_shows_it(tmp_path: Path):
     run = judged(tmp_path / "run")
     page = Page(render(run))
 
@@ -195,9 +189,7 @@ def test_the_page_tells_the_cause_before_the_findings_with_links_to_what_shows_i
     assert ("a", {"href": "#replicas"}) in page.tags
 
 
-def test_a_former_leader_that_acknowledges_is_told_from_the_unclean_election_on(
-    tmp_path: Path,
-) -> None:
+def test_a_former_leader_that_acknowledges_is_told_from_the_unclean_election_on(tmp_path: Path):
     build = RunBuilder(tmp_path / "run", release="1.1.1")
     build.register(0, 0x10).register(1, 0x11)
     build.topic("t", [0, 1]).state(0, 0, [0])
@@ -230,7 +222,7 @@ def test_a_former_leader_that_acknowledges_is_told_from_the_unclean_election_on(
         {"operations": 7, "held_instead": [1]},
     ],
 )
-def test_evidence_of_another_form_is_passed_over(tmp_path: Path, evidence: dict[str, Any]) -> None:
+def test_evidence_of_another_form_is_passed_over(tmp_path: Path, evidence: dict[str, Any]):
     loss = LOSS | {"evidence": evidence}
     run = judge_as(diverged(tmp_path / "run").seal(), findings=[loss])
 
@@ -254,9 +246,7 @@ def unclean(path: Path, *, first: int, second: int) -> RunBuilder:
 AT_0: dict[str, Any] = DIVERGENCE | {"first_offset": 0, "last_offset": 0}
 
 
-def test_a_truncation_that_cut_off_what_differs_is_not_told_as_one_that_left_it(
-    tmp_path: Path,
-) -> None:
+def test_a_truncation_that_cut_off_what_differs_is_not_told_as_one_that_left_it(tmp_path: Path):
     run = unclean(tmp_path / "run", first=-1, second=-1).seal()
     cut = {"broker": 0, "topic": "t", "partition": 0, "target_offset": 0}
     cut |= {"log_end_offset_before": 3, "high_watermark": 0}
@@ -265,9 +255,7 @@ def test_a_truncation_that_cut_off_what_differs_is_not_told_as_one_that_left_it(
     assert not [text for text in told(run) if "truncated" in text]
 
 
-def test_a_follower_whose_epoch_nobody_knows_keeps_what_lies_below_its_truncation(
-    tmp_path: Path,
-) -> None:
+def test_a_follower_whose_epoch_nobody_knows_keeps_what_lies_below_its_truncation(tmp_path: Path):
     build = unclean(tmp_path / "run", first=1, second=2)
     build.epoch_round(0, 1, 7, None, -1)
     run = build.seal()
@@ -292,7 +280,7 @@ STOPPED: dict[str, Any] = DIVERGENCE | {
 }
 
 
-def test_a_cause_has_at_most_six_sentences(tmp_path: Path) -> None:
+def test_a_cause_has_at_most_six_sentences(tmp_path: Path):
     build = RunBuilder(tmp_path / "run", release="1.1.1")
     build.register(0, 0x10).register(1, 0x11)
     build.topic("t", [0, 1]).state(0, 0, [0])
@@ -316,9 +304,7 @@ def test_a_cause_has_at_most_six_sentences(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("api", "is_told"), [("UPDATE_METADATA", True), ("LEADER_AND_ISR", True), ("FETCH", False)]
 )
-def test_a_broker_that_cannot_read_its_controller_is_told(
-    api: str, is_told: bool, tmp_path: Path
-) -> None:
+def test_a_broker_that_cannot_read_its_controller_is_told(api: str, is_told: bool, tmp_path: Path):
     build = diverged(tmp_path / "run")
     line = f"InvalidRequestException: Error getting request for apiKey: {api}, apiVersion: 5, more"
     build.server_log(0, f"{line}\n{line}\n")
@@ -368,7 +354,7 @@ def contradicted(path: Path, *log: str, wrote: bool = False) -> list[str]:
 
 def test_an_epoch_without_records_is_told_to_have_taken_the_place_of_one_that_has_some(
     tmp_path: Path,
-) -> None:
+):
     assert contradicted(tmp_path / "run", CUT_NOTHING, REPLACED) == [
         "Broker 0 was elected in leader epoch 2. Its cache has the epoch from offset 4 on, and no "
         "replica has a record of it.",
@@ -395,7 +381,7 @@ def test_an_epoch_without_records_is_told_to_have_taken_the_place_of_one_that_ha
 )
 def test_of_a_cache_only_what_the_log_says_is_told(
     tmp_path: Path, log: list[str], wrote: bool, missing: str
-) -> None:
+):
     said = contradicted(tmp_path / "run", *log, wrote=wrote)
     assert not any(missing in text for text in said)
     assert (said[0] == NOT_KNOWN) == ("the place" in missing)
@@ -426,7 +412,7 @@ def tiered(folder: Path, name: str, runs: Path = OTHERS, **finding: Any) -> list
 )
 def test_what_is_said_of_a_local_log_and_of_another_partition_is_not_told_of_it(
     file: str, pattern: str, other: str, untold: str, tmp_path: Path
-) -> None:
+):
     run = unpacked("built-upon-the-tier-3.6.2", tmp_path)
     finding = UNREADABLE | {"brokers": [2], "first_offset": 0, "last_offset": 2}
     assert untold in " ".join(told(judge_as(run, findings=[finding])))
@@ -439,7 +425,7 @@ def test_what_is_said_of_a_local_log_and_of_another_partition_is_not_told_of_it(
 @pytest.mark.slow
 def test_a_follower_that_finds_no_remote_segment_and_a_leader_that_takes_anothers_are_told(
     tmp_path: Path,
-) -> None:
+):
     run = unpacked("misled-by-the-tier-3.6.2", tmp_path)
     judge_as(run, findings=[STOPPED | {"brokers": [0]}])
     assert (
@@ -459,7 +445,7 @@ def test_a_follower_that_finds_no_remote_segment_and_a_leader_that_takes_another
 
 
 @pytest.mark.slow
-def test_offsets_that_no_remote_segment_has_are_said_to_be_missing(tmp_path: Path) -> None:
+def test_offsets_that_no_remote_segment_has_are_said_to_be_missing(tmp_path: Path):
     sentences = tiered(
         tmp_path, "misled-by-the-tier-3.6.2", brokers=[1], first_offset=3, last_offset=3
     )
@@ -478,7 +464,7 @@ def test_offsets_that_no_remote_segment_has_are_said_to_be_missing(tmp_path: Pat
 )
 def test_an_eligible_leader_replica_is_elected_cleanly(
     isr: list[int], eligible: tuple[int, ...], said: str, tmp_path: Path
-) -> None:
+):
     build = kraft_run(tmp_path / "run")
     build.state(0 if isr else -1, 1, isr, EligibleLeaderReplicas=eligible)
     build.state(1, 2, [1], EligibleLeaderReplicas=())
@@ -506,7 +492,7 @@ def test_an_eligible_leader_replica_is_elected_cleanly(
 )
 def test_the_step_after_which_healing_does_not_help_is_told_or_is_not_known(
     name: str, runs: Path | None, said: str, tmp_path: Path
-) -> None:
+):
     run = unpacked(name, tmp_path, runs=runs)
     write_judgement(run, judge(run))
 
@@ -517,7 +503,7 @@ def test_the_step_after_which_healing_does_not_help_is_told_or_is_not_known(
     assert said in unescape(render(run))
 
 
-def test_it_is_not_known_of_a_run_that_the_model_did_not_follow(tmp_path: Path) -> None:
+def test_it_is_not_known_of_a_run_that_the_model_did_not_follow(tmp_path: Path):
     run = judge_as(unclean(tmp_path / "run", first=1, second=2).seal(), findings=[AT_0])
 
     since = no_way_back(load(run))
@@ -535,7 +521,7 @@ def test_it_is_not_known_of_a_run_that_the_model_did_not_follow(tmp_path: Path) 
 )
 def test_why_the_step_is_not_known_is_what_the_model_says(
     never_rests: bool, why: str, tmp_path: Path
-) -> None:
+):
     run = diverged(tmp_path / "run").seal()
     prediction = {**prediction_of(run), "states": 5, "never_rests": never_rests}
     since = no_way_back(load(judge_as(run, findings=[DIVERGENCE], prediction=prediction)))
@@ -569,7 +555,7 @@ def test_why_the_step_is_not_known_is_what_the_model_says(
 )
 def test_a_follower_that_truncated_nothing_is_told_where_the_whole_run_is_explained(
     changed: dict[str, Any], is_told: bool, tmp_path: Path
-) -> None:
+):
     build = RunBuilder(tmp_path / "run", release="0.10.2.2")
     build.register(0, 0x10).register(1, 0x11).topic("t", [0, 1]).state(0, 1, [0, 1])
     build.produce("a", 0, A_ONLY[2], acks=1, base_offset=2)

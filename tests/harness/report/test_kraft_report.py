@@ -23,7 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 
 
 @pytest.mark.slow
-def test_the_page_has_broker_epochs_offsets_and_eligible_replicas(run: RunDirectory) -> None:
+def test_the_page_has_broker_epochs_offsets_and_eligible_replicas(run: RunDirectory):
     page = render(run)
 
     assert '<th scope="col">broker epoch</th>' in page
@@ -34,7 +34,7 @@ def test_the_page_has_broker_epochs_offsets_and_eligible_replicas(run: RunDirect
     assert "zxid" not in page
 
 
-def test_the_page_tells_what_the_controllers_decided(run: RunDirectory) -> None:
+def test_the_page_tells_what_the_controllers_decided(run: RunDirectory):
     page = render(run)
 
     for told in (
@@ -48,7 +48,7 @@ def test_the_page_tells_what_the_controllers_decided(run: RunDirectory) -> None:
         assert told in page
 
 
-def test_the_text_has_each_brokers_registrations(run: RunDirectory) -> None:
+def test_the_text_has_each_brokers_registrations(run: RunDirectory):
     text = text_report(run, width=100)
 
     assert "broker epoch 3, fenced" in text
@@ -56,5 +56,5 @@ def test_the_text_has_each_brokers_registrations(run: RunDirectory) -> None:
     assert "czxid" not in text
 
 
-def test_no_prediction_is_named_where_there_is_none(run: RunDirectory) -> None:
+def test_no_prediction_is_named_where_there_is_none(run: RunDirectory):
     assert "Expected to be safe: nothing is predicted of this run." in text_report(run, width=100)

@@ -43,7 +43,7 @@ def divergence(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 
 
 @pytest.mark.slow
-def test_each_broker_has_a_lane_with_its_name_in_the_story(divergence: RunDirectory) -> None:
+def test_each_broker_has_a_lane_with_its_name_in_the_story(divergence: RunDirectory):
     page = Page(render(divergence))
 
     assert "A is broker 0, B is broker 1." in page.text
@@ -51,9 +51,7 @@ def test_each_broker_has_a_lane_with_its_name_in_the_story(divergence: RunDirect
 
 
 @pytest.mark.slow
-def test_a_broker_that_dies_is_down_and_its_next_generation_is_named(
-    divergence: RunDirectory,
-) -> None:
+def test_a_broker_that_dies_is_down_and_its_next_generation_is_named(divergence: RunDirectory):
     loaded = load(divergence)
     lives, _, held = broker_stretches(loaded, decisions_of(loaded), None)
 
@@ -73,7 +71,7 @@ def test_a_broker_that_dies_is_down_and_its_next_generation_is_named(
         assert ends == [*(stretch.began for stretch in stretches[1:]), None]
 
 
-def test_a_cut_is_drawn_between_its_two_brokers_until_it_heals(divergence: RunDirectory) -> None:
+def test_a_cut_is_drawn_between_its_two_brokers_until_it_heals(divergence: RunDirectory):
     (cut,) = link_stretches(load(divergence))
 
     assert (cut.label, cut.brokers, cut.style) == ("0-1 cut", (0, 1), "cut")
@@ -81,7 +79,7 @@ def test_a_cut_is_drawn_between_its_two_brokers_until_it_heals(divergence: RunDi
     assert cut.ended > cut.began
 
 
-def test_the_message_that_decided_it_is_the_only_fatal_one(divergence: RunDirectory) -> None:
+def test_the_message_that_decided_it_is_the_only_fatal_one(divergence: RunDirectory):
     html = render(divergence)
     page = Page(html)
 
@@ -93,7 +91,7 @@ def test_the_message_that_decided_it_is_the_only_fatal_one(divergence: RunDirect
     assert page.text.count("This decided it.") == 1
 
 
-def test_the_words_tell_what_the_picture_shows(divergence: RunDirectory) -> None:
+def test_the_words_tell_what_the_picture_shows(divergence: RunDirectory):
     page = Page(render(divergence))
     words = page.text[page.text.index("The picture in words") :]
 
@@ -109,7 +107,7 @@ def test_the_words_tell_what_the_picture_shows(divergence: RunDirectory) -> None
         assert told in words
 
 
-def test_a_broker_of_a_kraft_cluster_is_fenced_and_unfenced(tmp_path: Path) -> None:
+def test_a_broker_of_a_kraft_cluster_is_fenced_and_unfenced(tmp_path: Path):
     loaded = load(unpacked("3.9.1-last-replica", tmp_path, runs=GOLDEN / "kraft"))
     lives, _, _ = broker_stretches(loaded, decisions_of(loaded), None)
 
@@ -129,7 +127,7 @@ def test_a_broker_of_a_kraft_cluster_is_fenced_and_unfenced(tmp_path: Path) -> N
 )
 def test_the_story_names_a_broker_where_one_fault_does(
     tmp_path: Path, faults: list[Any], names: dict[int, str]
-) -> None:
+):
     steps = [
         {"step": "Inject", "name": name, "fault": {"fault": "KillBroker"} | fault}
         for name, fault in faults
@@ -141,9 +139,7 @@ def test_the_story_names_a_broker_where_one_fault_does(
 
 
 @pytest.mark.parametrize(("count", "drawn"), [(8, [1] * 8), (9, [9, 0])])
-def test_questions_that_are_alike_are_drawn_twice_where_they_are_many(
-    count: int, drawn: list[int]
-) -> None:
+def test_questions_that_are_alike_are_drawn_twice_where_they_are_many(count: int, drawn: list[int]):
     asked = [
         AskedRound(
             time=float(at),
@@ -162,7 +158,7 @@ def test_questions_that_are_alike_are_drawn_twice_where_they_are_many(
     assert [times for _each, times in _first_and_last([*asked, other])] == [*drawn, 1]
 
 
-def test_labels_that_meet_stand_one_under_the_other() -> None:
+def test_labels_that_meet_stand_one_under_the_other():
     def arrow(x: float, label: str = "e1→1", to_y: int = 80) -> Arrow:
         return Arrow(x=x, from_y=20, to_y=to_y, style="message", title="", label=label)
 
@@ -173,7 +169,7 @@ def test_labels_that_meet_stand_one_under_the_other() -> None:
 
 
 @pytest.mark.parametrize(("count", "labels"), [(8, 8), (9, 1)])
-def test_writes_that_say_the_same_are_one_box_where_they_are_many(count: int, labels: int) -> None:
+def test_writes_that_say_the_same_are_one_box_where_they_are_many(count: int, labels: int):
     axis = time_axis([float(at) for at in range(count + 2)])
     drawing = _Drawing(axis=axis, zero=0.0, ended_at=count + 1.0)
     refused = [a_write(f"settle-{number}", float(number), "fail") for number in range(count)]
@@ -262,7 +258,7 @@ document.body.innerHTML = `<pre>${encodeURIComponent(JSON.stringify(seen))}</pre
 @pytest.mark.needs("chromium")
 def test_wheel_keys_and_pointer_do_in_a_browser_what_the_page_says(
     divergence: RunDirectory, tmp_path: Path
-) -> None:
+):
     seen = in_browser(divergence, tmp_path, BY_HAND)
 
     assert seen["read"][0] == seen["read"][1]
@@ -312,7 +308,7 @@ document.body.innerHTML = `<pre>${encodeURIComponent(JSON.stringify(seen))}</pre
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_replicas_at_a_moment_follow_slider_keys_and_what_is_chosen(
     divergence: RunDirectory, tmp_path: Path, width: int
-) -> None:
+):
     seen = in_browser(divergence, tmp_path, SCRUBBED, f"--window-size={width},900")
 
     assert "of 39; ISR [0]" in seen["first"][0]
@@ -329,7 +325,7 @@ def test_the_replicas_at_a_moment_follow_slider_keys_and_what_is_chosen(
 
 
 @pytest.mark.slow
-def test_a_page_has_each_replica_from_moment_to_moment(divergence: RunDirectory) -> None:
+def test_a_page_has_each_replica_from_moment_to_moment(divergence: RunDirectory):
     moments = load(divergence).prediction.moments  # type: ignore[union-attr]
     of_broker = [moment for moment in moments if moment.broker == 1]
     roles = [moment.role for moment in of_broker]

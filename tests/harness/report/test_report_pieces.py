@@ -26,7 +26,7 @@ def batch(base: int, last: int, epoch: int, payload: str = "p") -> PredictedBatc
     )
 
 
-def test_offsets_between_two_batches_and_before_the_log_end_are_holes() -> None:
+def test_offsets_between_two_batches_and_before_the_log_end_are_holes():
     lane = lane_of([batch(0, 4, 1), batch(8, 9, 1)], None, log_end_offset=12)
 
     assert [(s.first_offset, s.last_offset, s.is_hole) for s in lane.spans] == [
@@ -37,7 +37,7 @@ def test_offsets_between_two_batches_and_before_the_log_end_are_holes() -> None:
     ]
 
 
-def test_where_the_log_cleaner_went_what_is_missing_on_both_sides_is_no_hole() -> None:
+def test_where_the_log_cleaner_went_what_is_missing_on_both_sides_is_no_hole():
     left = [batch(2, 4, 1), batch(8, 9, 1), batch(12, 12, 1)]
     more = [*left[:1], batch(5, 7, 1), *left[1:]]
 
@@ -50,7 +50,7 @@ def test_where_the_log_cleaner_went_what_is_missing_on_both_sides_is_no_hole() -
     assert cleaned(more) == [neither, (False, True), neither, (False, True), neither]
 
 
-def test_a_log_that_begins_late_has_no_hole_before_its_first_batch() -> None:
+def test_a_log_that_begins_late_has_no_hole_before_its_first_batch():
     lane = lane_of([batch(100, 104, 1)], None, log_end_offset=105)
 
     assert [span.first_offset for span in lane.spans] == [100]
@@ -59,13 +59,13 @@ def test_a_log_that_begins_late_has_no_hole_before_its_first_batch() -> None:
 @pytest.mark.parametrize(
     "other", [batch(0, 4, 2), batch(0, 3, 1), batch(0, 4, 1, payload="q"), batch(5, 9, 1)]
 )
-def test_a_batch_differs_by_offsets_epoch_or_payload(other: PredictedBatch) -> None:
+def test_a_batch_differs_by_offsets_epoch_or_payload(other: PredictedBatch):
     (span,) = lane_of([batch(0, 4, 1)], [other], log_end_offset=5).spans
 
     assert span.differs
 
 
-def test_a_hole_differs_only_where_the_other_side_holds_a_batch() -> None:
+def test_a_hole_differs_only_where_the_other_side_holds_a_batch():
     short = [batch(0, 4, 1), batch(10, 14, 1)]
     whole = [batch(0, 4, 1), batch(5, 9, 1), batch(10, 14, 1)]
 
@@ -77,7 +77,7 @@ def test_a_hole_differs_only_where_the_other_side_holds_a_batch() -> None:
     assert not any(s.differs for s in lane_of(short, short, log_end_offset=15).spans)
 
 
-def test_neighbours_are_joined_and_a_hole_or_another_epoch_parts_them() -> None:
+def test_neighbours_are_joined_and_a_hole_or_another_epoch_parts_them():
     spans = lane_of(
         [batch(0, 0, 1), batch(1, 1, 1), batch(3, 3, 1), batch(4, 4, 2)], None, log_end_offset=5
     ).spans
@@ -90,7 +90,7 @@ def test_neighbours_are_joined_and_a_hole_or_another_epoch_parts_them() -> None:
     ]
 
 
-def test_a_lane_that_cannot_be_joined_is_narrowed_and_keeps_every_difference() -> None:
+def test_a_lane_that_cannot_be_joined_is_narrowed_and_keeps_every_difference():
     batches = [batch(offset, offset, offset) for offset in range(1000)]
     other = [each for each in batches if each.base_offset != 777]
     lane = lane_of(batches, other, log_end_offset=1000, most_spans=50)
@@ -103,13 +103,13 @@ def test_a_lane_that_cannot_be_joined_is_narrowed_and_keeps_every_difference() -
     ]
 
 
-def test_ticks_are_round_and_few() -> None:
+def test_ticks_are_round_and_few():
     assert ticks(0, 10) == tuple(range(11))
     assert ticks(0, 32) == (0, 5, 10, 15, 20, 25, 30)
     assert ticks(997, 100_000) == tuple(range(10_000, 100_001, 10_000))
 
 
-def test_the_time_axis_keeps_the_order_and_squeezes_waits() -> None:
+def test_the_time_axis_keeps_the_order_and_squeezes_waits():
     axis = time_axis([10.0, 10.001, 10.002, 70.0])
 
     places = [axis.place(time) for time in (5.0, 10.0, 10.0005, 10.001, 10.002, 70.0, 99.0)]
@@ -118,7 +118,7 @@ def test_the_time_axis_keeps_the_order_and_squeezes_waits() -> None:
     assert 10 < axis.place(10.001) < 40
 
 
-def test_labels_never_cover_each_other() -> None:
+def test_labels_never_cover_each_other():
     boxes = [Box(x=x, width=1.0, label="a-long-label") for x in (0.0, 5.0, 50.0, 98.0)]
 
     assert [(box.x, box.row, box.at) for box in pack(boxes)] == [
@@ -151,7 +151,7 @@ def a_batch(**changes: Any) -> Batch:
     return Batch(**fields | changes)
 
 
-def test_the_header_of_an_old_message_is_read_by_its_own_layout(tmp_path: Path) -> None:
+def test_the_header_of_an_old_message_is_read_by_its_own_layout(tmp_path: Path):
     file = tmp_path / "x.log"
     file.write_bytes(b"..." + struct.pack(">qiIbbq", 7, 28, 0xCAFE, 1, 1, 1000))
 
@@ -168,7 +168,7 @@ def test_the_header_of_an_old_message_is_read_by_its_own_layout(tmp_path: Path) 
     assert fields[0].raw == "00 00 00 00 00 00 00 07"
 
 
-def test_a_header_that_the_file_is_too_short_for_is_not_shown(tmp_path: Path) -> None:
+def test_a_header_that_the_file_is_too_short_for_is_not_shown(tmp_path: Path):
     file = tmp_path / "x.log"
     file.write_bytes(b"...short")
 
@@ -176,7 +176,7 @@ def test_a_header_that_the_file_is_too_short_for_is_not_shown(tmp_path: Path) ->
     assert header_fields(tmp_path / "missing.log", a_batch()) == ()
 
 
-def test_only_fields_that_say_something_else_are_marked(tmp_path: Path) -> None:
+def test_only_fields_that_say_something_else_are_marked(tmp_path: Path):
     headers = []
     for offset in (7, 8):
         file = tmp_path / f"{offset}.log"
@@ -200,7 +200,7 @@ def question(epoch: int, end_offset: int | None, *, time: float | None = None) -
     )
 
 
-def test_rounds_are_paired_when_question_and_answer_are_the_same() -> None:
+def test_rounds_are_paired_when_question_and_answer_are_the_same():
     predicted = [question(1, 10), question(2, 20)]
     observed = [question(1, 10, time=1.0), question(2, None, time=2.0), question(2, 21, time=3.0)]
 
@@ -225,7 +225,7 @@ ROW = ControlRow(
 LATE = replace(ROW, carried="3", is_late=True)
 
 
-def test_late_requests_are_left_out_last() -> None:
+def test_late_requests_are_left_out_last():
     rows = [LATE, replace(ROW, time=2.0), replace(ROW, time=3.0), replace(ROW, time=4.0)]
 
     assert [row.time for row in most_of(rows, 2)] == [1.0, 4.0]
@@ -273,11 +273,11 @@ def test_late_requests_are_left_out_last() -> None:
         ),
     ],
 )
-def test_each_form_reads_as_a_sentence(wanted: Mapping[str, Any], told: str) -> None:
+def test_each_form_reads_as_a_sentence(wanted: Mapping[str, Any], told: str):
     assert witness_text(wanted) == told
 
 
-def test_no_witness_of_the_catalogue_shows_json() -> None:
+def test_no_witness_of_the_catalogue_shows_json():
     for entry in CATALOGUE.values():
         for expectation in entry.expectations.values():
             for wanted in expectation.to_json()["witness"]:

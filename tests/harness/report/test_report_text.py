@@ -17,7 +17,7 @@ from tests.support.slow_reads import slow_reads_run
 LONG = "x" * 300 + " https " + "word " * 60
 
 
-def test_no_line_is_wider_than_asked(tmp_path: Path) -> None:
+def test_no_line_is_wider_than_asked(tmp_path: Path):
     build = diverged(tmp_path / "run", title=LONG, steps=[{"step": "Tell", "text": LONG}])
     build.observe(StepBegun(name="Tell"))
     build.produce("p" * 200, 0, ["x"], acks=1, error=LONG)
@@ -30,7 +30,7 @@ def test_no_line_is_wider_than_asked(tmp_path: Path) -> None:
         assert max(map(len, lines[: lines.index("Next")])) <= width
 
 
-def test_it_says_the_same_as_the_page_in_short(tmp_path: Path) -> None:
+def test_it_says_the_same_as_the_page_in_short(tmp_path: Path):
     lines = text_report(judged(tmp_path / "run")).splitlines()
 
     outcome = "brokers 0 and 1 hold different records of t-0 at offsets 2 to 3"
@@ -42,7 +42,7 @@ def test_it_says_the_same_as_the_page_in_short(tmp_path: Path) -> None:
     assert "".join(lines[lines.index("Next") + 2 :]).split()[:2] == ["kchaos", "replay"]
 
 
-def test_what_differs_from_the_prediction_has_a_star(tmp_path: Path) -> None:
+def test_what_differs_from_the_prediction_has_a_star(tmp_path: Path):
     run = diverged(tmp_path / "run").seal()
     prediction = prediction_of(run)
     del prediction["snapshots"]["final"][1]["batches"][1]
@@ -54,7 +54,7 @@ def test_what_differs_from_the_prediction_has_a_star(tmp_path: Path) -> None:
     assert "  t-0 broker 1 final: 1@0 2@2 3@4  * predicted 1@0 3@4" in lines
 
 
-def test_a_high_watermark_that_may_be_several_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_high_watermark_that_may_be_several_is_told_in_one_line(tmp_path: Path):
     run = diverged(tmp_path / "run").seal()
     prediction = prediction_of(run)
     prediction["snapshots"]["final"][1]["high_watermarks"] = [5, 4, 2]
@@ -64,7 +64,7 @@ def test_a_high_watermark_that_may_be_several_is_told_in_one_line(tmp_path: Path
     assert "                  LEO 5, HW 4 (predicted: 2 or 4 or 5)" in lines
 
 
-def test_colour_is_only_there_when_asked_for_and_changes_no_word(tmp_path: Path) -> None:
+def test_colour_is_only_there_when_asked_for_and_changes_no_word(tmp_path: Path):
     run = judged(tmp_path / "run")
     plain, coloured = text_report(run), text_report(run, colour=True)
 
@@ -73,14 +73,14 @@ def test_colour_is_only_there_when_asked_for_and_changes_no_word(tmp_path: Path)
     assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
 
 
-def test_evidence_cannot_drive_the_terminal(tmp_path: Path) -> None:
+def test_evidence_cannot_drive_the_terminal(tmp_path: Path):
     finding = DIVERGENCE | {"message": "\x1b[2Jgone\x07 日"}
     run = judge_as(diverged(tmp_path / "run").seal(), findings=[finding])
 
     assert "    ?[2Jgone? \\u65e5" in text_report(run).splitlines()
 
 
-def test_a_run_that_was_not_judged_or_not_sealed_says_so(tmp_path: Path) -> None:
+def test_a_run_that_was_not_judged_or_not_sealed_says_so(tmp_path: Path):
     text = " ".join(text_report(diverged(tmp_path / "run").run).split())
 
     assert "! This run is not sealed" in text
@@ -88,7 +88,7 @@ def test_a_run_that_was_not_judged_or_not_sealed_says_so(tmp_path: Path) -> None
     assert "- conformance not judged - safety not judged - expectation not judged" in text
 
 
-def test_an_unknown_run_shows_reasons_and_traceback(tmp_path: Path) -> None:
+def test_an_unknown_run_shows_reasons_and_traceback(tmp_path: Path):
     run = judge_as(
         diverged(tmp_path / "run").seal(),
         conforms=None,
@@ -105,7 +105,7 @@ def test_an_unknown_run_shows_reasons_and_traceback(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [3, 500])
-def test_long_logs_are_cut_short_and_counted(tmp_path: Path, count: int) -> None:
+def test_long_logs_are_cut_short_and_counted(tmp_path: Path, count: int):
     log = [(offset, offset, ["x"]) for offset in range(count)]
     text = text_report(diverged(tmp_path / "run", logs={0: log}).seal())
 
@@ -113,7 +113,7 @@ def test_long_logs_are_cut_short_and_counted(tmp_path: Path, count: int) -> None
     assert ("(488 more)" in text) == (count == 500)
 
 
-def test_it_says_by_which_release_s_rules_a_broker_is_judged(tmp_path: Path) -> None:
+def test_it_says_by_which_release_s_rules_a_broker_is_judged(tmp_path: Path):
     build = diverged(tmp_path / "run")
     file = tmp_path / "run" / "run.json"
     brokers = {"0": {"release": "1.1.2-SNAPSHOT", "judged_as": "1.1.1"}}
@@ -125,7 +125,7 @@ def test_it_says_by_which_release_s_rules_a_broker_is_judged(tmp_path: Path) -> 
 
 def test_threads_that_were_held_at_points_are_on_the_time_line_and_many_are_cut_short(
     tmp_path: Path,
-) -> None:
+):
     build = diverged(tmp_path / "run")
     hit = {"broker": 0, "point": "log-read", "thread": "handler-3", "reader": "follower"}
     hit |= {"life": 1}
@@ -146,7 +146,7 @@ def test_threads_that_were_held_at_points_are_on_the_time_line_and_many_are_cut_
 
 def test_a_leader_s_look_that_finds_a_follower_behind_is_told_with_the_fetch_that_waits(
     tmp_path: Path,
-) -> None:
+):
     told = text_report(slow_reads_run(tmp_path / "run").seal(), width=400).splitlines()
 
     (first, second) = [line.partition("?? ")[2] for line in told if "looks who is in sync" in line]
@@ -164,13 +164,11 @@ def test_a_leader_s_look_that_finds_a_follower_behind_is_told_with_the_fetch_tha
     ]
 
 
-def test_a_run_whose_leaders_told_nothing_has_no_table_of_solutions(tmp_path: Path) -> None:
+def test_a_run_whose_leaders_told_nothing_has_no_table_of_solutions(tmp_path: Path):
     assert "KIP-501" not in text_report(diverged(tmp_path / "run").seal())
 
 
-def test_the_time_line_tells_generations_late_requests_and_what_a_client_was_told(
-    tmp_path: Path,
-) -> None:
+def test_the_time_line_tells_generations_late_requests_and_what_a_client_was_told(tmp_path: Path):
     build = diverged(tmp_path / "run", steps=[{"step": "Tell", "text": "it bounces"}])
     build.observe(StepBegun(name="Tell"))
     build.close_session(0x12)
@@ -202,7 +200,7 @@ def test_the_time_line_tells_generations_late_requests_and_what_a_client_was_tol
     )
 
 
-def test_a_copy_keeps_the_name_of_its_run_and_replays_from_where_it_lies(tmp_path: Path) -> None:
+def test_a_copy_keeps_the_name_of_its_run_and_replays_from_where_it_lies(tmp_path: Path):
     run = judged(tmp_path / "run")
     described = json.loads((run.path / "run.json").read_text())
     described |= {
@@ -225,7 +223,7 @@ def test_a_copy_keeps_the_name_of_its_run_and_replays_from_where_it_lies(tmp_pat
     assert words == ["A=x y", "kchaos", "replay", "--driver", "local", str(copy)]
 
 
-def test_a_question_that_repeats_is_one_line(tmp_path: Path) -> None:
+def test_a_question_that_repeats_is_one_line(tmp_path: Path):
     run = diverged(tmp_path / "run").seal()
     prediction = prediction_of(run)
     prediction["rounds"] += [prediction["rounds"][0] | {"requested_epoch": 7}] * 3

@@ -15,7 +15,7 @@ from kchaos.harness.report.loading import load
 from tests.support.report_runs import DIVERGENCE, Page, diverged, judge_as, judged
 
 
-def test_a_run_has_one_page_of_its_newest_judgement(tmp_path: Path) -> None:
+def test_a_run_has_one_page_of_its_newest_judgement(tmp_path: Path):
     run = judge_as(judged(tmp_path / "run"), conforms=False)
 
     written = write_report(run)
@@ -24,13 +24,13 @@ def test_a_run_has_one_page_of_its_newest_judgement(tmp_path: Path) -> None:
     assert written.read_text(encoding="utf-8") == render(run, "0002") != render(run, "0001")
 
 
-def test_bytes_of_a_path_that_are_no_text_are_shown_escaped(tmp_path: Path) -> None:
+def test_bytes_of_a_path_that_are_no_text_are_shown_escaped(tmp_path: Path):
     run = judged(tmp_path / os.fsdecode(b"\xff"))
 
     assert "/\\udcff" in write_report(run).read_text(encoding="utf-8")
 
 
-def test_a_newer_page_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_a_newer_page_takes_the_place_of_the_one_before(tmp_path: Path):
     run = judged(tmp_path / "run")
     write_report(run).write_text("older")
 
@@ -38,7 +38,7 @@ def test_a_newer_page_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     assert list(run.path.glob("**/report*")) == [run.path / "report.html"]
 
 
-def test_the_evidence_stays_as_it_was_sealed(tmp_path: Path) -> None:
+def test_the_evidence_stays_as_it_was_sealed(tmp_path: Path):
     run = judged(tmp_path / "run")
     write_report(run)
 
@@ -46,7 +46,7 @@ def test_the_evidence_stays_as_it_was_sealed(tmp_path: Path) -> None:
     assert run.judgements() == ("0001",)
 
 
-def test_a_run_without_a_judgement_gets_a_report_and_no_judgement(tmp_path: Path) -> None:
+def test_a_run_without_a_judgement_gets_a_report_and_no_judgement(tmp_path: Path):
     run = diverged(tmp_path / "run").seal()
 
     assert write_report(run) == run.path / "report.html"
@@ -54,7 +54,7 @@ def test_a_run_without_a_judgement_gets_a_report_and_no_judgement(tmp_path: Path
     assert run.judgements() == ()
 
 
-def test_where_nothing_can_be_written_the_error_names_the_place(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_the_error_names_the_place(tmp_path: Path):
     run = diverged(tmp_path / "run").seal()
     (run.path / "report.html").mkdir()
 
@@ -64,7 +64,7 @@ def test_where_nothing_can_be_written_the_error_names_the_place(tmp_path: Path) 
 
 def test_a_run_whose_evidence_was_cut_off_is_shown_as_it_was_judged_and_says_so_at_the_top(
     tmp_path: Path,
-) -> None:
+):
     run = judged(tmp_path / "run")
     file = run.path / "history.jsonl"
     file.write_bytes(file.read_bytes()[:-20])
@@ -79,7 +79,7 @@ def test_a_run_whose_evidence_was_cut_off_is_shown_as_it_was_judged_and_says_so_
         assert DIVERGENCE["message"] in after
 
 
-def test_a_damaged_copy_has_the_name_of_its_run(tmp_path: Path) -> None:
+def test_a_damaged_copy_has_the_name_of_its_run(tmp_path: Path):
     run = judged(tmp_path / "run")
     copy = RunDirectory(shutil.copytree(run.path, tmp_path / "copy"))
     file = copy.path / "history.jsonl"
@@ -92,7 +92,7 @@ def test_a_damaged_copy_has_the_name_of_its_run(tmp_path: Path) -> None:
     assert load(copy).name == "copy"
 
 
-def test_a_run_that_lacks_what_was_sealed_says_so(tmp_path: Path) -> None:
+def test_a_run_that_lacks_what_was_sealed_says_so(tmp_path: Path):
     run = judged(tmp_path / "run")
     whole = " ".join(text_report(run).split())
     shutil.rmtree(run.path / "snapshots")
@@ -106,7 +106,7 @@ def test_a_run_that_lacks_what_was_sealed_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("steps", [[], [{"step": "Tell"}]], ids=["no step", "no text"])
 def test_a_run_whose_scenario_lacks_what_was_told_has_a_report(
     steps: list[dict[str, str]], tmp_path: Path
-) -> None:
+):
     build = diverged(tmp_path / "run")
     build.steps = [*steps]
     build.observe(StepBegun(name="Tell"))

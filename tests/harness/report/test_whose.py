@@ -34,18 +34,14 @@ def unsafe(folder: Path, **answers: bool | None) -> RunDirectory:
         (None, "Whether Kafka 1.1.1 does this by its rules is unknown"),
     ],
 )
-def test_an_unsafe_run_says_whose_it_is(
-    conforms: bool | None, sentence: str, tmp_path: Path
-) -> None:
+def test_an_unsafe_run_says_whose_it_is(conforms: bool | None, sentence: str, tmp_path: Path):
     run = unsafe(tmp_path, conforms=conforms)
     assert sentence in whose(load(run))
     assert sentence in " ".join(text_report(run).split())
     assert sentence.replace("'", "&#39;") in render(run)
 
 
-def test_known_bugs_of_the_release_line_with_that_finding_and_fact_are_named(
-    tmp_path: Path,
-) -> None:
+def test_known_bugs_of_the_release_line_with_that_finding_and_fact_are_named(tmp_path: Path):
     run = unsafe(tmp_path)
     (section,) = (each for each in sections_of(load(run)) if each.name == "alike")
     assert "KIP-279-3 (gone in 2.0.1)" in [row.text for row in section.rows]
@@ -61,14 +57,14 @@ def test_known_bugs_of_the_release_line_with_that_finding_and_fact_are_named(
 )
 def test_a_bug_is_named_on_releases_before_the_first_that_shows_it_but_not_after(
     release: str, is_named: bool
-) -> None:
+):
     entry = CATALOGUE["KIP-380-missed-bounce"]
     kinds = {"generation-not-initialised"}
     assert similar_bugs._is_red(entry, parse_version(release)[:2], kinds) == is_named
 
 
 @pytest.mark.slow
-def test_a_bug_that_ends_alike_for_another_reason_is_not_named(tmp_path: Path) -> None:
+def test_a_bug_that_ends_alike_for_another_reason_is_not_named(tmp_path: Path):
     """Of KAFKA-14010, on the same line, a leader's request for an ISR decides."""
     run = unpacked("recreated-3.0.2", tmp_path, runs=BORDERS)
     stopped = DIVERGENCE | {"kind": "replication-stopped", "brokers": [1], "first_offset": -1}
@@ -80,7 +76,7 @@ def test_a_bug_that_ends_alike_for_another_reason_is_not_named(tmp_path: Path) -
     assert [each.name for each in sections_of(loaded) if each.name == "alike"] == []
 
 
-def test_the_decisive_fact_of_each_stored_entry_is_recognised() -> None:
+def test_the_decisive_fact_of_each_stored_entry_is_recognised():
     assert DECISIVE.keys() <= CATALOGUE.keys()
     for cause in ENTRIES.glob("*/cause.txt"):
         _, _, fact = cause.read_text().partition("decisive: ")
@@ -92,9 +88,7 @@ def test_the_decisive_fact_of_each_stored_entry_is_recognised() -> None:
             assert "was elected leader" in fact or not fact, name
 
 
-def test_a_run_that_conforms_says_which_rule_of_which_release_would_have_spared_it(
-    tmp_path: Path,
-) -> None:
+def test_a_run_that_conforms_says_which_rule_of_which_release_would_have_spared_it(tmp_path: Path):
     run = diverged(tmp_path / "run").seal()
     names = ("topic", "partition", "brokers", "first_offset", "last_offset")
     since = {name: DIVERGENCE[name] for name in names} | {"step": "", "time": None}
@@ -112,14 +106,14 @@ def test_a_run_that_conforms_says_which_rule_of_which_release_would_have_spared_
     assert sentence not in text_report(run)
 
 
-def test_a_bug_is_gone_only_after_the_last_release_that_shows_it() -> None:
+def test_a_bug_is_gone_only_after_the_last_release_that_shows_it():
     # 2.0.0 has a case that is green beside one that is red, and so has 3.9.1.
     names = ("KIP-279-3", "KAFKA-12315", "KAFKA-9144")
     gone = {name: gone_in(CATALOGUE[name]) for name in names}
     assert gone == {"KIP-279-3": "2.0.1", "KAFKA-12315": "", "KAFKA-9144": "2.5.1"}
 
 
-def test_a_safe_run_is_nobody_s_and_resembles_none(tmp_path: Path) -> None:
+def test_a_safe_run_is_nobody_s_and_resembles_none(tmp_path: Path):
     loaded = load(unsafe(tmp_path, safe=True))
     assert whose(loaded) == ""
     assert [each for each in sections_of(loaded) if each.name == "alike"] == []
@@ -128,7 +122,7 @@ def test_a_safe_run_is_nobody_s_and_resembles_none(tmp_path: Path) -> None:
 
 def test_the_comment_for_a_ticket_has_outcome_cause_and_replay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     run = unsafe(tmp_path)
     assert kchaos(["report", "--jira", str(run.path)]) == 0
     heading, *lines = capsys.readouterr().out.splitlines()
@@ -144,7 +138,7 @@ def test_the_comment_for_a_ticket_has_outcome_cause_and_replay(
     assert kchaos(["report", "--jira", "--text", str(run.path)]) == 64
 
 
-def test_a_page_has_the_kinds_that_were_looked_for_and_not_found(tmp_path: Path) -> None:
+def test_a_page_has_the_kinds_that_were_looked_for_and_not_found(tmp_path: Path):
     names = [kind.name for kind in held(load(unsafe(tmp_path, conforms=None)))]
     assert "committed-loss" in names
     assert {"divergence", "tier-orphan", "fenced-leader", "not-as-predicted"} & {*names} == set()

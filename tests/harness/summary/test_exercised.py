@@ -19,7 +19,7 @@ def line(*faults: tuple[str, float, float], case: str = "mixed") -> RunLine:
     return RunLine(entry="chaos", case=case, faults=faults)
 
 
-def test_a_drawn_fault_goes_by_its_kind_and_another_one_by_its_class() -> None:
+def test_a_drawn_fault_goes_by_its_kind_and_another_one_by_its_class():
     told = exercised_by(
         [
             line(("KillBroker kill-3", 0.1, 0.2), ("KillBroker kill-9", 0.5, 0.6)),
@@ -30,7 +30,7 @@ def test_a_drawn_fault_goes_by_its_kind_and_another_one_by_its_class() -> None:
     assert told.faults == {"kill": (2, 3), "CutLink": (1, 1), "KillBroker": (1, 1)}
 
 
-def test_faults_met_that_acted_at_the_same_time() -> None:
+def test_faults_met_that_acted_at_the_same_time():
     kill, cut, pause = "KillBroker kill-1", "CutLink cut-2", "PauseBroker pause-3"
     told = exercised_by(
         [
@@ -43,7 +43,7 @@ def test_faults_met_that_acted_at_the_same_time() -> None:
     assert told.unmet == 4
 
 
-def test_an_occasion_that_no_run_had_is_counted_as_none() -> None:
+def test_an_occasion_that_no_run_had_is_counted_as_none():
     runs = [RunLine(occasions={"election": 2}), RunLine(occasions={"election": 1}), RunLine()]
     told = exercised_by(runs).occasions
     assert told["election"] == (2, 3)
@@ -51,7 +51,7 @@ def test_an_occasion_that_no_run_had_is_counted_as_none() -> None:
     assert {*told} == {*OCCASIONS}
 
 
-def test_a_decision_point_that_no_run_came_to_is_listed_too() -> None:
+def test_a_decision_point_that_no_run_came_to_is_listed_too():
     point, other = "truncation: inside a batch", "Fetch: UNKNOWN_SERVER_ERROR"
     told = exercised_by([RunLine(points=(point, other)), RunLine(points=(point,)), RunLine()])
     assert (told.points[point], told.points[other]) == (2, 1)
@@ -63,7 +63,7 @@ def test_a_decision_point_that_no_run_came_to_is_listed_too() -> None:
 @pytest.mark.parametrize("release", ["1.1.1", "2.8.2"])
 def test_watching_a_run_says_which_rules_it_came_to_and_changes_nothing(
     release: str, tmp_path: Path
-) -> None:
+):
     run = unpacked(release, tmp_path)
     plain = predict_run(RunEvidence(run))
     with watching_rules():
@@ -76,7 +76,7 @@ def test_watching_a_run_says_which_rules_it_came_to_and_changes_nothing(
     assert type(generation_for(release)).__name__ == "Generation"
 
 
-def test_each_decision_point_is_the_rules_that_changed_it_last() -> None:
+def test_each_decision_point_is_the_rules_that_changed_it_last():
     point = "error_of_broker_epoch"
     assert point not in owners_of(generation_for("2.1.1"))
     assert owners_of(generation_for("2.2.2"))[point] == "broker epochs"

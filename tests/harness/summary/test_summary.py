@@ -58,7 +58,7 @@ def statuses(summary: Summary) -> dict[tuple[str, str], str]:
     return {(bug.fingerprint, bug.release): bug.status for bug in summary.bugs}
 
 
-def test_bugs_are_new_still_there_and_gone() -> None:
+def test_bugs_are_new_still_there_and_gone():
     night = [unsafe("a", "f1"), unsafe("b", "f1"), unsafe("c", "f2"), line("d")]
     before = [unsafe("x", "f1"), unsafe("y", "f3"), unsafe("z", "f4", seed=2)]
     summary = summary_of(night, baseline=before, fail_on=["new"])
@@ -73,7 +73,7 @@ def test_bugs_are_new_still_there_and_gone() -> None:
     assert summary.answer == "fails"
 
 
-def test_a_bug_says_in_how_many_of_the_nights_before_it_was_seen(tmp_path: Path) -> None:
+def test_a_bug_says_in_how_many_of_the_nights_before_it_was_seen(tmp_path: Path):
     day = 86_400.0
     before = [line(f"a{night}", started_at=1.79e9 + night * day) for night in range(30)]
     before += [unsafe(f"b{night}", started_at=1.79e9 + night * day + 600) for night in (3, 3, 20)]
@@ -84,12 +84,12 @@ def test_a_bug_says_in_how_many_of_the_nights_before_it_was_seen(tmp_path: Path)
     assert bug.history in html_of(summary, tmp_path)
 
 
-def test_a_night_without_failures_says_so_before_it_says_that_nothing_is_new() -> None:
+def test_a_night_without_failures_says_so_before_it_says_that_nothing_is_new():
     summary = summary_of([line()], baseline=[line()])
     assert headline(summary) == "1 run: all conform and are safe; 0 new bugs"
 
 
-def test_a_known_bug_on_another_release_is_new_and_the_page_says_what_was_not_played() -> None:
+def test_a_known_bug_on_another_release_is_new_and_the_page_says_what_was_not_played():
     night = [unsafe("a", "f1", release="3.9.1")]
     summary = summary_of(night, baseline=[unsafe("x", "f1")], fail_on=["new"])
     assert statuses(summary) == {("f1", "3.9.1"): "new"}
@@ -111,13 +111,11 @@ def test_a_known_bug_on_another_release_is_new_and_the_page_says_what_was_not_pl
         ([], ["unsafe"], UNKNOWN),
     ],
 )
-def test_the_exit_code_says_what_was_asked_for(
-    lines: list[Any], fail_on: list[str], code: int
-) -> None:
+def test_the_exit_code_says_what_was_asked_for(lines: list[Any], fail_on: list[str], code: int):
     assert exit_code_of_summary(summary_of(lines, fail_on=fail_on)) == code
 
 
-def test_rates_have_intervals_that_know_how_little_was_seen() -> None:
+def test_rates_have_intervals_that_know_how_little_was_seen():
     summary = summary_of(
         [*(line(str(number)) for number in range(8)), unsafe("u"), line(safe=None)]
     )
@@ -129,7 +127,7 @@ def test_rates_have_intervals_that_know_how_little_was_seen() -> None:
     assert (interval(0, 400) or (1, 1))[1] < 0.01 < (interval(0, 4) or (0, 0))[1]
 
 
-def test_a_release_with_several_mixes_has_a_rate_of_all_of_them(tmp_path: Path) -> None:
+def test_a_release_with_several_mixes_has_a_rate_of_all_of_them(tmp_path: Path):
     runs = [line("a"), line("b", case="walks", safe=False), line("c", release="3.9.1")]
     summary = summary_of(runs)
     (total,) = summary.totals
@@ -139,7 +137,7 @@ def test_a_release_with_several_mixes_has_a_rate_of_all_of_them(tmp_path: Path) 
     assert [rate["runs"] for rate in json_of(summary, tmp_path)["totals"]] == [2]
 
 
-def test_a_page_names_the_mode_of_each_run_only_where_there_are_several(tmp_path: Path) -> None:
+def test_a_page_names_the_mode_of_each_run_only_where_there_are_several(tmp_path: Path):
     runs = [line("a", mode="zookeeper"), line("b", mode="zookeeper")]
     heading = '<th scope="col">Mode</th>'
     alike = html_of(summary_of(runs), tmp_path)
@@ -149,7 +147,7 @@ def test_a_page_names_the_mode_of_each_run_only_where_there_are_several(tmp_path
     assert heading in html_of(summary_of([*runs, other]), tmp_path)
 
 
-def test_the_only_run_of_a_kind_has_seconds_and_no_median(tmp_path: Path) -> None:
+def test_the_only_run_of_a_kind_has_seconds_and_no_median(tmp_path: Path):
     summary = summary_of([without_service("a", 0.0, None)])
     assert "| 2.8.2 |  | mixed | 1 | 0.0 |" in markdown_of(summary, tmp_path)
     assert "<summary>1 run</summary>" in html_of(summary, tmp_path)
@@ -162,7 +160,7 @@ def without_service(run: str, leader: float | None, stall: float | None, **more:
 
 def test_seconds_without_service_are_told_by_release_and_what_nobody_measured_is_no_zero(
     tmp_path: Path,
-) -> None:
+):
     runs = [without_service("a", 0.0, None), without_service("b", 0.4, 0.0)]
     runs += [without_service("c", 7.25, None), line("before that was measured")]
     summary = summary_of([*runs, line("alone", release="3.9.1")])
@@ -190,9 +188,7 @@ def test_seconds_without_service_are_told_by_release_and_what_nobody_measured_is
     assert told["without_acknowledged_write_s"] is None
 
 
-def test_a_kind_that_was_measured_for_another_release_alone_is_said_not_to_be(
-    tmp_path: Path,
-) -> None:
+def test_a_kind_that_was_measured_for_another_release_alone_is_said_not_to_be(tmp_path: Path):
     with_stall = without_service("a", 0.0, 1.5)
     summary = summary_of([with_stall, without_service("b", 0.0, None, release="3.9.1")])
     told = markdown_of(summary, tmp_path)
@@ -202,7 +198,7 @@ def test_a_kind_that_was_measured_for_another_release_alone_is_said_not_to_be(
 
 
 @pytest.mark.slow
-def test_a_runs_line_has_the_seconds_that_its_judgement_measured(tmp_path: Path) -> None:
+def test_a_runs_line_has_the_seconds_that_its_judgement_measured(tmp_path: Path):
     run = unpacked("2.8.2", tmp_path, runs=CLIENTS)
     results = judge(run)
     write_judgement(run, results)
@@ -229,9 +225,7 @@ def night(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_run_of_a_cluster_that_nobody_can_predict_is_safe_and_not_said_to_conform(
-    tmp_path: Path,
-) -> None:
+def test_a_run_of_a_cluster_that_nobody_can_predict_is_safe_and_not_said_to_conform(tmp_path: Path):
     with_kraft = line("kraft", conforms=None, unknown=NOT_PREDICTED, mode="kraft")
     alone, beside = summary_of([with_kraft]), summary_of([line(), with_kraft])
     assert (
@@ -248,7 +242,7 @@ def test_a_run_of_a_cluster_that_nobody_can_predict_is_safe_and_not_said_to_conf
 @pytest.mark.slow
 def test_a_run_that_goes_on_is_told_and_not_counted(
     night: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     shutil.rmtree(night / "torn")
     unjudged = unpacked("2.0.1", night)
     unjudged.hold()
@@ -268,7 +262,7 @@ def test_a_run_that_goes_on_is_told_and_not_counted(
 @pytest.mark.slow
 def test_a_night_that_was_killed_is_unknown_whether_it_left_a_run_or_not(
     night: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     def unknown() -> dict[str, str]:
         # Whatever a night is to fail on, one that was killed is never green.
         code = kchaos(["summary", str(night), "--fail-on", "not-conforming"])
@@ -296,7 +290,7 @@ def test_a_night_that_was_killed_is_unknown_whether_it_left_a_run_or_not(
 @pytest.mark.slow
 def test_where_no_run_has_ended_yet_the_summary_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     run = unpacked("2.0.1", tmp_path)
     run.hold()
     assert kchaos(["summary", str(tmp_path)]) == USAGE
@@ -306,7 +300,7 @@ def test_where_no_run_has_ended_yet_the_summary_says_so(
 
 
 @pytest.mark.slow
-def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Path) -> None:
+def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Path):
     code = kchaos(["summary", str(night)])
     told = json.loads((night / "summary.json").read_text())
     assert (code, told["answer"]) == (FINDING, "fails")
@@ -349,7 +343,7 @@ def test_a_folder_of_runs_becomes_four_files_and_a_torn_run_is_unknown(night: Pa
 
 
 @pytest.mark.slow
-def test_links_lead_to_reports_also_after_the_folder_was_moved(night: Path) -> None:
+def test_links_lead_to_reports_also_after_the_folder_was_moved(night: Path):
     kchaos(["summary", str(night)])
     moved = night.rename(night.with_name("artefact"))
     links = [run["link"] for run in json.loads((moved / "summary.json").read_text())["lines"]]
@@ -362,7 +356,7 @@ def test_links_lead_to_reports_also_after_the_folder_was_moved(night: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_night_is_a_baseline_also_when_its_runs_are_deleted(night: Path, tmp_path: Path) -> None:
+def test_a_night_is_a_baseline_also_when_its_runs_are_deleted(night: Path, tmp_path: Path):
     known = night / "run of 1.1.1"
     before = tmp_path / "before"
     before.mkdir()
@@ -374,7 +368,7 @@ def test_a_night_is_a_baseline_also_when_its_runs_are_deleted(night: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_an_empty_file_is_a_baseline_that_knows_nothing(night: Path, tmp_path: Path) -> None:
+def test_an_empty_file_is_a_baseline_that_knows_nothing(night: Path, tmp_path: Path):
     (tmp_path / "first.jsonl").touch()
     baseline = lines_in(tmp_path / "first.jsonl")
     assert baseline == []
@@ -385,7 +379,7 @@ def test_an_empty_file_is_a_baseline_that_knows_nothing(night: Path, tmp_path: P
 
 def test_a_cut_off_line_is_left_out_one_without_its_end_is_kept_and_a_wrong_one_is_named(
     tmp_path: Path,
-) -> None:
+):
     file = tmp_path / LINES
     append_line(file, line("a"))
     with file.open("a") as output:
@@ -408,13 +402,13 @@ def test_a_cut_off_line_is_left_out_one_without_its_end_is_kept_and_a_wrong_one_
 )
 def test_bad_input_is_a_usage_error(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.chdir(tmp_path)
     assert kchaos(arguments) == USAGE
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_run_says_is_text_in_every_form(tmp_path: Path) -> None:
+def test_what_a_run_says_is_text_in_every_form(tmp_path: Path):
     hostile = "</td><script>alert(1)</script> | `x` \x1b[2J\x00"
     bad = unsafe("a", message=hostile, release=hostile, case=hostile)
     summary = summary_of([bad, line("b", safe=None, unknown=hostile)])

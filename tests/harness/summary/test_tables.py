@@ -51,14 +51,14 @@ def rows(folder: Path, table: str) -> list[dict[str, Any]]:
     return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
 
-def test_every_column_is_in_the_page_and_in_each_file(tables: Path) -> None:
+def test_every_column_is_in_the_page_and_in_each_file(tables: Path):
     assert PAGE.read_text().endswith(columns_page())
     for name, columns in TABLES.items():
         for file in (tables / name).glob("day=*/*.parquet"):
             assert pq.read_schema(file).names == [column for column, _, _ in columns]
 
 
-def test_runs_are_in_the_part_of_their_day_with_what_is_known(tables: Path) -> None:
+def test_runs_are_in_the_part_of_their_day_with_what_is_known(tables: Path):
     parts = sorted(path.name for path in (tables / "runs").iterdir())
     assert parts == ["day=2026-09-21", "day=2026-09-22", "day=2026-09-23", f"day={NO_DAY}"]
     by_run = {row["run"]: row for row in rows(tables, "runs")}
@@ -72,7 +72,7 @@ def test_runs_are_in_the_part_of_their_day_with_what_is_known(tables: Path) -> N
     assert "cannot be read" in torn["unknown"]
 
 
-def test_a_run_that_ended_before_its_first_step_has_a_row_and_no_steps(tmp_path: Path) -> None:
+def test_a_run_that_ended_before_its_first_step_has_a_row_and_no_steps(tmp_path: Path):
     fields = {"entry": "x", "case": "", "release": "1.1.1", "driver": "local", "seed": 0}
     scenario: dict[str, Any] = {"expectation": None, "cluster": {"brokers": []}, "steps": []}
     run = RunDirectory.create(tmp_path / "run", run=fields, scenario=scenario)
@@ -84,7 +84,7 @@ def test_a_run_that_ended_before_its_first_step_has_a_row_and_no_steps(tmp_path:
     assert rows(tmp_path / "tables", "steps") == []
 
 
-def test_the_row_of_an_upgrade_names_the_pair(runs: Path, tmp_path: Path) -> None:
+def test_the_row_of_an_upgrade_names_the_pair(runs: Path, tmp_path: Path):
     def pair(path: Path) -> tuple[Any, Any]:
         _, rows = rows_of(path)
         (run,) = rows["runs"]
@@ -94,7 +94,7 @@ def test_the_row_of_an_upgrade_names_the_pair(runs: Path, tmp_path: Path) -> Non
     assert pair(runs / "golden-1.1.1") == (None, None)
 
 
-def test_what_there_is_none_of_is_null_and_never_minus_one(tables: Path) -> None:
+def test_what_there_is_none_of_is_null_and_never_minus_one(tables: Path):
     for name in TABLES:
         for row in rows(tables, name):
             chosen = [column for column, value in row.items() if value in (-1, "")]
@@ -104,7 +104,7 @@ def test_what_there_is_none_of_is_null_and_never_minus_one(tables: Path) -> None
     assert all(row["fingerprint"] for row in findings)
 
 
-def test_each_table_has_what_the_runs_have(tables: Path, runs: Path) -> None:
+def test_each_table_has_what_the_runs_have(tables: Path, runs: Path):
     counts = {name: len(rows(tables, name)) for name in TABLES}
     assert counts["runs"] == 4
     played = [path for path in runs.iterdir() if path.name != "torn"]
@@ -119,7 +119,7 @@ def test_each_table_has_what_the_runs_have(tables: Path, runs: Path) -> None:
     }
 
 
-def test_a_second_judgement_and_a_second_call_double_no_row(runs: Path, tmp_path: Path) -> None:
+def test_a_second_judgement_and_a_second_call_double_no_row(runs: Path, tmp_path: Path):
     copies = tmp_path / "runs"
     shutil.copytree(runs, copies)
     folder = tmp_path / "tables"
@@ -142,7 +142,7 @@ def test_a_second_judgement_and_a_second_call_double_no_row(runs: Path, tmp_path
     assert judged[0] < judged[1]
 
 
-def test_tables_of_another_version_and_of_another_writer_stay(runs: Path, tmp_path: Path) -> None:
+def test_tables_of_another_version_and_of_another_writer_stay(runs: Path, tmp_path: Path):
     import pyarrow
 
     file = tmp_path / "runs/day=2026-09-21/rows.parquet"
@@ -157,7 +157,7 @@ def test_tables_of_another_version_and_of_another_writer_stay(runs: Path, tmp_pa
         assert kchaos(command) == USAGE
 
 
-def test_the_page_has_ten_questions() -> None:
+def test_the_page_has_ten_questions():
     assert len(QUESTIONS) == 10
 
 
@@ -178,13 +178,13 @@ def database(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_duckdb_answers_each_question(question: str, database: Any) -> None:
+def test_duckdb_answers_each_question(question: str, database: Any):
     answer = database.sql(question)
     assert answer.columns
     answer.fetchall()
 
 
-def test_no_column_is_a_word_of_sql(database: Any) -> None:
+def test_no_column_is_a_word_of_sql(database: Any):
     words = database.sql(
         "select keyword_name from duckdb_keywords() where keyword_category = 'reserved'"
     )
@@ -192,21 +192,21 @@ def test_no_column_is_a_word_of_sql(database: Any) -> None:
     assert columns & {word for (word,) in words.fetchall()} == set()
 
 
-def test_a_file_that_is_no_database_stays(runs: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_stays(runs: Path, tmp_path: Path):
     (tmp_path / "no").write_text("a diary")
     command = ["tables", str(runs), "--output", str(tmp_path / "tables"), "--duckdb"]
     assert kchaos([*command, str(tmp_path / "no")]) == USAGE
     assert (tmp_path / "no").read_text() == "a diary"
 
 
-def test_duckdb_says_which_night_was_unsafe_and_what_was_new(database: Any) -> None:
+def test_duckdb_says_which_night_was_unsafe_and_what_was_new(database: Any):
     nights = [row[1:] for row in database.sql(QUESTIONS[0]).fetchall() if row[0] is not None]
     assert nights[:2] == [("1.1.1", 1, 1, 0), ("2.8.2", 1, 0, 0)]
     assert [row[1:3] for row in database.sql(QUESTIONS[1]).fetchall()] == [("divergence", "1.1.1")]
 
 
 @pytest.mark.spark
-def test_spark_answers_each_question(tables: Path, spark: Any) -> None:
+def test_spark_answers_each_question(tables: Path, spark: Any):
     for table in TABLES:
         spark.read.parquet(f"{tables}/{table}").createOrReplaceTempView(table)
     answers = [spark.sql(question).collect() for question in QUESTIONS]

@@ -73,14 +73,14 @@ def named(of: Upgrade) -> list[tuple[str, str, dict[str, str]]]:
     return [(phase.name, phase.kafka, dict(phase.properties)) for phase in phases(of)]
 
 
-def test_the_old_protocol_is_pinned_before_it_is_raised() -> None:
+def test_the_old_protocol_is_pinned_before_it_is_raised():
     assert named(upgrade("2.8.2", "3.9.1")) == [
         ("binaries", "3.9.1", {PROTOCOL: "2.8"}),
         ("protocol", "", {PROTOCOL: "3.9"}),
     ]
 
 
-def test_an_old_message_format_is_kept_until_the_protocol_is_raised() -> None:
+def test_an_old_message_format_is_kept_until_the_protocol_is_raised():
     assert named(upgrade("0.10.2.2", "0.11.0.3")) == [
         ("binaries", "0.11.0.3", {PROTOCOL: "0.10.2", BROKER_FORMAT: "0.10.2"}),
         ("protocol", "", {PROTOCOL: "0.11.0"}),
@@ -88,26 +88,26 @@ def test_an_old_message_format_is_kept_until_the_protocol_is_raised() -> None:
     ]
 
 
-def test_from_protocol_3_on_the_format_goes_with_the_protocol() -> None:
+def test_from_protocol_3_on_the_format_goes_with_the_protocol():
     assert named(upgrade("0.10.2.2", "3.5.2"))[1:] == [
         ("protocol", "", {PROTOCOL: "3.5", BROKER_FORMAT: "3.5"})
     ]
 
 
-def test_the_way_back_is_before_the_protocol_is_raised() -> None:
+def test_the_way_back_is_before_the_protocol_is_raised():
     assert named(upgrade("2.8.2", "3.9.1", back=True)) == [
         ("binaries", "3.9.1", {PROTOCOL: "2.8"}),
         ("back", "2.8.2", {}),
     ]
 
 
-def test_within_a_line_and_in_one_roll_nothing_is_pinned() -> None:
+def test_within_a_line_and_in_one_roll_nothing_is_pinned():
     assert named(upgrade("2.0.0", "2.0.1")) == [("binaries", "2.0.1", {})]
     assert named(upgrade("2.1.1", "2.2.2", one_roll=True)) == [("binaries", "2.2.2", {})]
     assert named(upgrade("3.9.1", "2.8.2")) == [("binaries", "2.8.2", {})]
 
 
-def test_every_phase_rolls_every_broker_once_in_an_order_of_the_seed() -> None:
+def test_every_phase_rolls_every_broker_once_in_an_order_of_the_seed():
     orders = set()
     for seed in range(20):
         scenario = draw_upgrade(seed, upgrade("2.1.1", "2.2.2"))
@@ -118,14 +118,14 @@ def test_every_phase_rolls_every_broker_once_in_an_order_of_the_seed() -> None:
     assert len(orders) > 10
 
 
-def test_a_seed_draws_the_same_again() -> None:
+def test_a_seed_draws_the_same_again():
     of = upgrade("2.1.1", "2.2.2", mix="mixed")
     assert draw_upgrade(7, of) == draw_upgrade(7, of)
     assert draw_upgrade(7, of) != draw_upgrade(8, of)
     assert Scenario.from_json(draw_upgrade(7, of).to_json()) == draw_upgrade(7, of)
 
 
-def test_with_kraft_controllers_come_first_and_levels_one_by_one_last() -> None:
+def test_with_kraft_controllers_come_first_and_levels_one_by_one_last():
     of = upgrade("3.9.1", "4.1.2", mode="kraft", controllers=3)
     assert [(phase.name, phase.nodes) for phase in phases(of)] == [
         ("controllers", (100, 101, 102)),
@@ -160,7 +160,7 @@ def test_with_kraft_controllers_come_first_and_levels_one_by_one_last() -> None:
 )
 def test_a_static_quorum_becomes_dynamic_last_and_from_4_1_on(
     older: str, newer: str, mode: Mode, back: bool, allowed: bool
-) -> None:
+):
     of = replace(upgrade(older, newer, mode=mode, back=back), dynamic_quorum=True)
     if allowed:
         require_upgrade(of, unsupported=False)
@@ -170,7 +170,7 @@ def test_a_static_quorum_becomes_dynamic_last_and_from_4_1_on(
         require_upgrade(of, unsupported=False)
 
 
-def test_a_downgrade_with_kraft_goes_the_other_way_round() -> None:
+def test_a_downgrade_with_kraft_goes_the_other_way_round():
     names = [phase.name for phase in phases(upgrade("4.1.2", "4.0.2", mode="kraft"))]
     assert names == ["features", "binaries", "controllers"]
     first = phases(upgrade("4.1.2", "4.0.2", mode="kraft"))[0]
@@ -178,7 +178,7 @@ def test_a_downgrade_with_kraft_goes_the_other_way_round() -> None:
     assert first.is_downgrade
 
 
-def test_the_way_back_with_kraft_ends_with_the_controllers_and_changes_no_level() -> None:
+def test_the_way_back_with_kraft_ends_with_the_controllers_and_changes_no_level():
     back = phases(upgrade("3.9.1", "4.0.2", mode="kraft", back=True))
     names = ["controllers", "binaries", "back", "controllers-back"]
     assert [phase.name for phase in back] == names
@@ -197,9 +197,7 @@ def test_the_way_back_with_kraft_ends_with_the_controllers_and_changes_no_level(
         (upgrade("4.1.2", "4.0.2", mode="kraft"), ["features", "binaries", "controllers"]),
     ],
 )
-def test_every_node_has_a_snapshot_before_an_older_binary_starts(
-    of: Upgrade, names: list[str]
-) -> None:
+def test_every_node_has_a_snapshot_before_an_older_binary_starts(of: Upgrade, names: list[str]):
     assert [phase.name for phase in phases(of)] == names
     scenario = draw_upgrade(2, of)
     interval = scenario.cluster.properties["metadata.log.max.snapshot.interval.ms"]
@@ -217,7 +215,7 @@ def test_every_node_has_a_snapshot_before_an_older_binary_starts(
     assert len(older) == len(BROKERS) + 1
 
 
-def test_nothing_waits_for_snapshots_where_no_level_goes_down() -> None:
+def test_nothing_waits_for_snapshots_where_no_level_goes_down():
     for back in (False, True):
         scenario = draw_upgrade(2, upgrade("4.0.2", "4.1.2", mode="kraft", back=back))
         assert not [step for step in scenario.steps if isinstance(step, AwaitMetadataSnapshots)]
@@ -225,7 +223,7 @@ def test_nothing_waits_for_snapshots_where_no_level_goes_down() -> None:
 
 
 @pytest.mark.parametrize("controllers", [1, 3])
-def test_upgrades_with_kraft_can_be_played_under_faults(controllers: int) -> None:
+def test_upgrades_with_kraft_can_be_played_under_faults(controllers: int):
     kinds = set()
     for seed in range(6):
         of = upgrade("3.9.1", "4.1.2", mode="kraft", controllers=controllers, mix="mixed")
@@ -250,7 +248,7 @@ def test_upgrades_with_kraft_can_be_played_under_faults(controllers: int) -> Non
     assert len(kinds) > 4
 
 
-def test_no_broker_is_rolled_while_what_it_tells_the_controllers_is_held() -> None:
+def test_no_broker_is_rolled_while_what_it_tells_the_controllers_is_held():
     """It would not register again before the roll gives up."""
     rolled = 0
     for seed in range(10):
@@ -270,7 +268,7 @@ def test_no_broker_is_rolled_while_what_it_tells_the_controllers_is_held() -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("stepped", [True, False])
 @pytest.mark.parametrize("mix", ["", *MIXES])
-def test_what_is_drawn_can_be_played_and_shrunk(mix: str, *, stepped: bool) -> None:
+def test_what_is_drawn_can_be_played_and_shrunk(mix: str, *, stepped: bool):
     for seed in range(3):
         scenario = draw_upgrade(seed, upgrade("1.1.1", "2.0.1", mix=mix, stepped=stepped))
         releases = {kafka: kafka for kafka in named_kafkas(scenario)}
@@ -280,7 +278,7 @@ def test_what_is_drawn_can_be_played_and_shrunk(mix: str, *, stepped: bool) -> N
         assert view_of(scenario).brokers == BROKERS
 
 
-def test_faults_act_in_each_phase_and_are_healed_before_the_operator_waits() -> None:
+def test_faults_act_in_each_phase_and_are_healed_before_the_operator_waits():
     scenario = draw_upgrade(3, upgrade("2.1.1", "2.2.2", mix="mixed"))
     plain = draw_upgrade(3, upgrade("2.1.1", "2.2.2"))
     assert len(rolls(scenario)) == len(rolls(plain)) == 6
@@ -299,7 +297,7 @@ def test_faults_act_in_each_phase_and_are_healed_before_the_operator_waits() -> 
                 pass
 
 
-def test_writes_are_under_way_when_a_broker_is_asked_to_stop() -> None:
+def test_writes_are_under_way_when_a_broker_is_asked_to_stop():
     scenario = draw_upgrade(1, upgrade("2.1.1", "2.2.2", stepped=True))
     assert scenario.case == "2.1.1-to-2.2.2-stepped"
     for number, step in enumerate(scenario.steps):
@@ -316,7 +314,7 @@ def test_writes_are_under_way_when_a_broker_is_asked_to_stop() -> None:
 @pytest.mark.parametrize("mix", ["", *MIXES])
 def test_free_clients_run_from_before_the_first_roll_until_after_the_last(
     older: str, idempotent: int, mix: str
-) -> None:
+):
     scenario = draw_upgrade(1, upgrade(older, "2.2.2", mix=mix))
     kinds = [type(getattr(step, "do", step)).__name__ for step in scenario.steps]
     start = scenario.steps[1]
@@ -331,7 +329,7 @@ def test_free_clients_run_from_before_the_first_roll_until_after_the_last(
 
 
 @pytest.mark.parametrize("stepped", [True, False])
-def test_a_command_of_ones_own_runs_beside_all_rolls(*, stepped: bool) -> None:
+def test_a_command_of_ones_own_runs_beside_all_rolls(*, stepped: bool):
     mine = replace(upgrade("2.1.1", "2.2.2", stepped=stepped), workload=("./my_test.sh", "--fast"))
     scenario = draw_upgrade(1, mine)
     workload = StartWorkload(command=("./my_test.sh", "--fast"))
@@ -351,14 +349,14 @@ def test_a_command_of_ones_own_runs_beside_all_rolls(*, stepped: bool) -> None:
     assert scenario.title == f"{told}, beside ./my_test.sh --fast, seed 1"
 
 
-def test_what_kafka_does_not_support_is_refused_unless_it_is_wanted() -> None:
+def test_what_kafka_does_not_support_is_refused_unless_it_is_wanted():
     of = upgrade("3.9.1", "2.8.2")
     with pytest.raises(UsageError, match=r"Kafka does not support this: .* --unsupported runs it"):
         require_upgrade(of, unsupported=False)
     require_upgrade(of, unsupported=True)
 
 
-def test_what_makes_no_sense_is_refused_always() -> None:
+def test_what_makes_no_sense_is_refused_always():
     with pytest.raises(UsageError, match="there is nothing to upgrade"):
         require_upgrade(upgrade("2.8.2", "2.8.2"), unsupported=True)
     with pytest.raises(UsageError, match="one roll is all there is"):
@@ -367,7 +365,7 @@ def test_what_makes_no_sense_is_refused_always() -> None:
         require_upgrade(upgrade("2.1.1", "2.2.2", mix="walks"), unsupported=True)
 
 
-def test_options_of_one_mode_are_refused_in_the_other() -> None:
+def test_options_of_one_mode_are_refused_in_the_other():
     for of, why in (
         (upgrade("3.9.1", "4.0.2", mode="kraft", one_roll=True), "kafka-features, and never by"),
         (upgrade("2.8.2", "3.9.1", controllers=3), "say --mode kraft as well"),
@@ -379,7 +377,7 @@ def test_options_of_one_mode_are_refused_in_the_other() -> None:
             require_upgrade(of, unsupported=True)
 
 
-def test_the_command_line_has_the_same_mixes() -> None:
+def test_the_command_line_has_the_same_mixes():
     assert UPGRADE_MIXES == MIXES
 
 
@@ -396,7 +394,7 @@ def test_the_command_line_has_the_same_mixes() -> None:
         ),
     ],
 )
-def test_a_migration_goes_phase_by_phase_and_back_as_it_came(back_from: str, expected: str) -> None:
+def test_a_migration_goes_phase_by_phase_and_back_as_it_came(back_from: str, expected: str):
     of = upgrade("3.9.1", "3.9.1", migrates=True, back_from=back_from, controllers=3)
     require_upgrade(of, unsupported=False)
     of_phases = phases(of)
@@ -416,7 +414,7 @@ def test_a_migration_goes_phase_by_phase_and_back_as_it_came(back_from: str, exp
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_each_phase_of_a_migration_draws_faults_of_the_mode_that_decides(mix: str) -> None:
+def test_each_phase_of_a_migration_draws_faults_of_the_mode_that_decides(mix: str):
     drawn: dict[str, set[str]] = {"zookeeper": set(), "kraft": set()}
     for seed, back_from in product(range(8), ("", "kraft")):
         of = upgrade("3.9.1", "3.9.1", mix=mix, migrates=True, back_from=back_from, controllers=3)
@@ -452,12 +450,12 @@ def test_each_phase_of_a_migration_draws_faults_of_the_mode_that_decides(mix: st
         ({"older": "3.6.2", "back_from": "kraft"}, "the first that has directions is that of 3.7"),
     ],
 )
-def test_what_a_migration_has_not_is_refused(of: dict[str, Any], why: str) -> None:
+def test_what_a_migration_has_not_is_refused(of: dict[str, Any], why: str):
     older = of.pop("older", "3.9.1")
     with pytest.raises(UsageError, match=why):
         require_upgrade(upgrade(older, older, **{"migrates": True, **of}), unsupported=False)
 
 
-def test_a_controllers_id_is_no_brokers() -> None:
+def test_a_controllers_id_is_no_brokers():
     with pytest.raises(ReleaseError, match="100 is a controller's id, so no broker can have it"):
         ClusterSpec(brokers=brokers_of("3.9.1", (0, 100)), migrates=True)

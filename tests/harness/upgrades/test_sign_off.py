@@ -76,7 +76,7 @@ def red() -> RunOfUpgrade:
     return replace(one_run(), safe=False, findings=[LOSS], lost=5)
 
 
-def test_a_run_that_went_all_the_way_is_green_and_told_phase_by_phase() -> None:
+def test_a_run_that_went_all_the_way_is_green_and_told_phase_by_phase():
     run = one_run()
     assert (run.answer, run.unknown, run.promised, run.kept) == ("green", "", 190, 190)
     assert [phase.name for phase in run.phases] == ["before", "binaries", "protocol", "settling"]
@@ -87,7 +87,7 @@ def test_a_run_that_went_all_the_way_is_green_and_told_phase_by_phase() -> None:
     assert binaries.generations == {0: [118], 1: [140], 2: [92]}
 
 
-def test_seconds_without_service_are_told_or_said_to_be_not_measured() -> None:
+def test_seconds_without_service_are_told_or_said_to_be_not_measured():
     run = one_run()
     assert [phase.without_leader_s for phase in run.phases] == [0.0, 0.0, 0.0, 0.0]
     # No link stood in front of its brokers.
@@ -96,7 +96,7 @@ def test_seconds_without_service_are_told_or_said_to_be_not_measured() -> None:
     assert [phase.without_leader_s for phase in silent.phases] == [None] * 4
 
 
-def test_after_each_roll_it_is_told_what_every_broker_runs_and_speaks() -> None:
+def test_after_each_roll_it_is_told_what_every_broker_runs_and_speaks():
     rolls = [roll for phase in one_run().phases for roll in phase.rolls]
     seen = [[(at.release, at.protocol) for _, at in sorted(roll.brokers.items())] for roll in rolls]
     old, pinned, new = ("2.1.1", "2.1"), ("2.2.2", "2.1"), ("2.2.2", "2.2")
@@ -110,7 +110,7 @@ def test_after_each_roll_it_is_told_what_every_broker_runs_and_speaks() -> None:
     ]
 
 
-def test_the_generation_of_every_broker_is_told_after_each_roll() -> None:
+def test_the_generation_of_every_broker_is_told_after_each_roll():
     rolls = [roll for phase in one_run().phases for roll in phase.rolls]
     seen = [[at.czxid for _, at in sorted(roll.brokers.items())] for roll in rolls]
     assert None not in {czxid for row in seen for czxid in row}
@@ -120,7 +120,7 @@ def test_the_generation_of_every_broker_is_told_after_each_roll() -> None:
         assert changed == [roll.broker]
 
 
-def test_the_worst_run_stands_first_with_what_led_to_it(tmp_path: Path) -> None:
+def test_the_worst_run_stands_first_with_what_led_to_it(tmp_path: Path):
     lost = replace(red(), name="the-red-one", cause=("Broker 0 lost <it>.",))
     unknown = replace(one_run(), name="the-unknown-one", conforms=None, unknown="who knows")
     whole = told([replace(one_run(), name="the-green-one"), unknown, lost])
@@ -133,7 +133,7 @@ def test_the_worst_run_stands_first_with_what_led_to_it(tmp_path: Path) -> None:
     assert one_run().cause == ()
 
 
-def test_the_reason_counts_runs_and_says_why_nothing_is_known() -> None:
+def test_the_reason_counts_runs_and_says_why_nothing_is_known():
     unknown = replace(one_run(), safe=None, conforms=None, unknown="who knows")
     assert reason(told([red()])) == "The one run is red, by committed-loss."
     assert reason(told([one_run(), red()])) == "1 of 2 runs is red, by committed-loss."
@@ -147,18 +147,18 @@ def test_the_reason_counts_runs_and_says_why_nothing_is_known() -> None:
 @pytest.mark.parametrize(
     "other", [replace(UPGRADE, newer="2.3.1", newer_release="2.3.1"), replace(UPGRADE, back=True)]
 )
-def test_a_run_of_another_upgrade_signs_nothing_off(other: Upgrade) -> None:
+def test_a_run_of_another_upgrade_signs_nothing_off(other: Upgrade):
     run = run_of(stored(), other)
     assert (run.answer, run.unknown) == ("unknown", f"it is no run of {other.pair}")
 
 
-def test_a_run_that_nobody_judged_is_unknown(tmp_path: Path) -> None:
+def test_a_run_that_nobody_judged_is_unknown(tmp_path: Path):
     run = run_of(unpacked("upgrade-2.1.1", tmp_path).path, UPGRADE)
     assert (run.answer, run.kept) == ("unknown", None)
     assert "nobody judged it" in run.unknown
 
 
-def test_a_run_in_which_a_broker_was_not_rolled_is_unknown(tmp_path: Path) -> None:
+def test_a_run_in_which_a_broker_was_not_rolled_is_unknown(tmp_path: Path):
     path = shutil.copytree(stored(), tmp_path / "run")
     file = path / "observations.jsonl"
     lines = file.read_text().splitlines(keepends=True)
@@ -168,7 +168,7 @@ def test_a_run_in_which_a_broker_was_not_rolled_is_unknown(tmp_path: Path) -> No
     assert (run.answer, run.unknown) == ("unknown", said)
 
 
-def test_a_phase_in_which_nothing_was_promised_shows_nothing(tmp_path: Path) -> None:
+def test_a_phase_in_which_nothing_was_promised_shows_nothing(tmp_path: Path):
     path = shutil.copytree(stored(), tmp_path / "run")
     named = [f'"operation":"w{number}-' for number in range(8, 14)]
     for name in ("history.jsonl", "actions.jsonl"):
@@ -186,7 +186,7 @@ def test_a_phase_in_which_nothing_was_promised_shows_nothing(tmp_path: Path) -> 
 )
 def test_what_a_model_that_gave_up_did_not_predict_is_no_finding(
     tmp_path: Path, conforms: bool | None, kinds: list[str]
-) -> None:
+):
     run = unpacked("upgrade-2.1.1", tmp_path)
     unlike = replace(LOSS, kind="not-as-predicted", message="predicted was nothing")
     judged = replace(results(), conforms=conforms, unknown="it gave up", findings=(LOSS, unlike))
@@ -194,7 +194,7 @@ def test_what_a_model_that_gave_up_did_not_predict_is_no_finding(
     assert [finding.kind for finding in run_of(run.path, UPGRADE).findings] == kinds
 
 
-def test_one_red_run_makes_the_whole_red_and_an_unknown_one_is_no_pass() -> None:
+def test_one_red_run_makes_the_whole_red_and_an_unknown_one_is_no_pass():
     unknown = replace(one_run(), conforms=None, unknown="who knows")
     assert told([one_run(), red(), unknown]).answer == "red"
     assert told([one_run(), unknown]).answer == "unknown"
@@ -204,12 +204,12 @@ def test_one_red_run_makes_the_whole_red_and_an_unknown_one_is_no_pass() -> None
     assert "1 of 2 runs are missing" in reason(told([one_run()], wanted=2))
 
 
-def test_what_is_lost_is_not_kept() -> None:
+def test_what_is_lost_is_not_kept():
     assert red().kept == 185
     assert replace(red(), safe=None).kept is None
 
 
-def test_the_page_the_markdown_and_the_json_say_the_same() -> None:
+def test_the_page_the_markdown_and_the_json_say_the_same():
     folder = stored().parent / "page"
     whole = told([one_run(), red()])
     html, markdown, data = html_of(whole, folder), markdown_of(whole, folder), json_of(whole)
@@ -223,9 +223,7 @@ def test_the_page_the_markdown_and_the_json_say_the_same() -> None:
     assert json.loads(json.dumps(data)) == json.loads(json.dumps(data))
 
 
-def test_green_runs_bound_what_may_go_wrong_and_the_page_says_what_is_not_covered(
-    tmp_path: Path,
-) -> None:
+def test_green_runs_bound_what_may_go_wrong_and_the_page_says_what_is_not_covered(tmp_path: Path):
     assert "At most 14 % of such upgrades" in bound_text(20)
     assert "At most 95 % of such upgrades" in bound_text(1)
     green = told([one_run()])
@@ -239,7 +237,7 @@ def test_green_runs_bound_what_may_go_wrong_and_the_page_says_what_is_not_covere
     assert "kchaos shrink" in html_of(told([red()]), tmp_path)
 
 
-def test_every_row_of_a_table_in_markdown_has_a_cell_for_each_column(tmp_path: Path) -> None:
+def test_every_row_of_a_table_in_markdown_has_a_cell_for_each_column(tmp_path: Path):
     tables = [
         block.splitlines()
         for block in markdown_of(told([one_run(), red()]), tmp_path).split("\n\n")
@@ -257,7 +255,7 @@ def test_every_row_of_a_table_in_markdown_has_a_cell_for_each_column(tmp_path: P
         (True, "Clients wrote between the rolls alone (--stepped)."),
     ],
 )
-def test_the_page_says_what_clients_did(said: str, tmp_path: Path, *, stepped: bool) -> None:
+def test_the_page_says_what_clients_did(said: str, tmp_path: Path, *, stepped: bool):
     upgrade = replace(UPGRADE, stepped=stepped)
     page, markdown, data = write_sign_off(SignOff(upgrade=upgrade, runs=[], wanted=1), tmp_path)
     assert said in page.read_text()
@@ -265,20 +263,20 @@ def test_the_page_says_what_clients_did(said: str, tmp_path: Path, *, stepped: b
     assert json.loads(data.read_text())["clients"].startswith(said)
 
 
-def test_three_files_are_written(tmp_path: Path) -> None:
+def test_three_files_are_written(tmp_path: Path):
     files = write_sign_off(told([one_run()]), tmp_path)
     assert [file.name for file in files] == ["sign-off.html", "sign-off.md", "sign-off.json"]
     assert json.loads(files[2].read_text())["answer"] == "green"
 
 
-def test_rules_that_the_newer_release_lacks_are_told() -> None:
+def test_rules_that_the_newer_release_lacks_are_told():
     gained, missing = rules_of(UPGRADE)
     assert any(rule.startswith("KIP-380") for rule in gained)
     assert missing == []
     assert rules_of(replace(UPGRADE, newer_release="4.9.0")) == ([], [])
 
 
-def test_a_run_that_is_safe_and_never_judged_otherwise_is_safe_and_not_green() -> None:
+def test_a_run_that_is_safe_and_never_judged_otherwise_is_safe_and_not_green():
     run = replace(one_run(), conforms=None, not_judged=MIGRATION_NOT_FOLLOWED)
     assert (run.answer, told([run]).answer, exit_code_of_upgrade(told([run]))) == (
         "safe",

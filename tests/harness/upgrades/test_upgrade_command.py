@@ -77,7 +77,7 @@ def meant(
     )
 
 
-def test_one_command_plays_one_pair() -> None:
+def test_one_command_plays_one_pair():
     for older, newer in ((("2.1.1", "2.2.2"), ("2.3.1",)), (("2.1.1",), ("2.2.2", "2.3.1"))):
         with pytest.raises(k.UsageError, match="one command runs one pair"):
             meant(older, newer)
@@ -85,7 +85,7 @@ def test_one_command_plays_one_pair() -> None:
         meant(("2.1.1",), ())
 
 
-def test_a_release_that_does_not_exist_is_refused() -> None:
+def test_a_release_that_does_not_exist_is_refused():
     with pytest.raises(k.ReleaseError, match="is no known Kafka release"):
         meant(("2.1.1",), ("9.9.9",))
 
@@ -96,7 +96,7 @@ def test_a_release_that_does_not_exist_is_refused() -> None:
 )
 def test_a_build_that_is_not_what_it_is_to_be_is_refused(
     release: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     monkeypatch.setattr(command, "fetch", lambda *_args, **_more: Found(release))
     with pytest.raises(k.UsageError, match=said):
         meant(("2.8.2",), ("3.9.1",), tmp_path)
@@ -104,7 +104,7 @@ def test_a_build_that_is_not_what_it_is_to_be_is_refused(
 
 def test_a_build_that_is_older_than_what_it_comes_after_is_no_upgrade(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     monkeypatch.setattr(command, "fetch", lambda *_args, **_more: Found("2.8.2"))
     with pytest.raises(k.UsageError, match=r"Kafka does not support this: .*3\.9\.1"):
         meant(("3.9.1",), (), tmp_path)
@@ -112,7 +112,7 @@ def test_a_build_that_is_older_than_what_it_comes_after_is_no_upgrade(
 
 def test_a_build_stands_for_the_release_before_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     monkeypatch.setattr(command, "fetch", lambda *_args, **_more: Found("3.9.2-SNAPSHOT"))
     upgrade = meant(("2.8.2",), (), tmp_path)
     assert (upgrade.newer, upgrade.newer_release) == (str(tmp_path), "3.9.1")
@@ -120,7 +120,7 @@ def test_a_build_stands_for_the_release_before_its_own(
     assert f"--to-build {tmp_path}" in command_of(upgrade, runs=2, seed=3)
 
 
-def test_the_plan_tells_the_rolls_and_what_differs() -> None:
+def test_the_plan_tells_the_rolls_and_what_differs():
     upgrade = meant(("2.8.2",), ("3.9.1",))
     lines = plan_lines(upgrade, 1)
     assert lines[0] == "upgrade from 2.8.2 to 3.9.1"
@@ -148,15 +148,13 @@ def test_the_plan_tells_the_rolls_and_what_differs() -> None:
         ("''", "the workload is empty"),
     ],
 )
-def test_a_workload_that_cannot_run_is_refused_before_a_cluster_starts(
-    workload: str, said: str
-) -> None:
+def test_a_workload_that_cannot_run_is_refused_before_a_cluster_starts(workload: str, said: str):
     with pytest.raises(k.UsageError, match=said):
         meant(("2.1.1",), ("2.2.2",), workload=workload)
     assert meant(("2.1.1",), ("2.2.2",)).workload == ()
 
 
-def test_what_is_unsupported_is_played_again_as_such() -> None:
+def test_what_is_unsupported_is_played_again_as_such():
     upgrade = meant(("3.9.1",), ("2.8.2",), unsupported=True)
     assert command_of(upgrade, runs=1, seed=4) == (
         f"kchaos upgrade --from 3.9.1 --to 2.8.2 --unsupported --seed {seed_text(4)} --runs 1"
@@ -183,7 +181,7 @@ stored: list[Path] = []
 @pytest.mark.slow
 def test_runs_are_signed_off_together_and_the_page_is_written_after_each(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     run = unpacked("upgrade-2.1.1", tmp_path)
     write_judgement(run, k.judge(run))
     stored[:] = [run.path]
@@ -209,7 +207,7 @@ def test_runs_are_signed_off_together_and_the_page_is_written_after_each(
     assert said[-1] == "2 of 2: seed 2 is green"
 
 
-def test_the_mode_is_kept_in_the_command_that_plays_it_again() -> None:
+def test_the_mode_is_kept_in_the_command_that_plays_it_again():
     of = meant(("3.9.1",), ("4.1.2",))
     assert (of.mode, of.case) == ("kraft", "3.9.1-to-4.1.2-kraft")
     assert "--to 4.1.2 --mode kraft --seed" in command_of(of, runs=1, seed=1)
@@ -228,9 +226,7 @@ def test_the_mode_is_kept_in_the_command_that_plays_it_again() -> None:
         ("3.9.1", True, ["3.9.1 with ZooKeeper to KRaft", "3.9.1 to 4.1.2"]),
     ],
 )
-def test_a_cluster_with_zookeeper_goes_to_4_hop_by_hop(
-    older: str, migrates: bool, hops: list[str]
-) -> None:
+def test_a_cluster_with_zookeeper_goes_to_4_hop_by_hop(older: str, migrates: bool, hops: list[str]):
     of = meant((older,), ("4.1.2",), migrates=migrates, controllers=3, dynamic_quorum=True)
     assert [hop.pair for hop in of.hops] == hops
     lines = plan_lines(of, 1)
@@ -251,12 +247,12 @@ def test_a_cluster_with_zookeeper_goes_to_4_hop_by_hop(
         meant((older,), ("4.1.2",), migrates=migrates, back=True)
 
 
-def test_each_hop_is_one_that_kafka_supports() -> None:
+def test_each_hop_is_one_that_kafka_supports():
     with pytest.raises(UsageError, match=r"From below 2\.4 a cluster goes to a release"):
         meant(("2.0.1",), ("4.1.2",))
 
 
-def test_brokers_get_the_settings_of_a_file_and_the_plan_names_the_others(tmp_path: Path) -> None:
+def test_brokers_get_the_settings_of_a_file_and_the_plan_names_the_others(tmp_path: Path):
     file = tmp_path / "server.properties"
     file.write_text(
         "broker.id=4\nnum.io.threads=16\nleader.imbalance.check.interval.seconds=300\n"
@@ -272,9 +268,7 @@ def test_brokers_get_the_settings_of_a_file_and_the_plan_names_the_others(tmp_pa
     assert f"--properties {file} --seed" in command_of(of, runs=1, seed=1)
 
 
-def test_clients_write_to_the_topics_of_a_file_on_as_many_brokers_as_are_wanted(
-    tmp_path: Path,
-) -> None:
+def test_clients_write_to_the_topics_of_a_file_on_as_many_brokers_as_are_wanted(tmp_path: Path):
     file = tmp_path / "topics.txt"
     row = "Topic: {}\tTopicId: x\tPartitionCount: {}\tReplicationFactor: 3\tConfigs: \n"
     file.write_text(
@@ -296,7 +290,7 @@ def test_clients_write_to_the_topics_of_a_file_on_as_many_brokers_as_are_wanted(
     assert f"--topics {file} --brokers 5 --seed" in command_of(of, runs=1, seed=1)
 
 
-def test_brokers_have_racks_and_log_directories_where_their_release_takes_them() -> None:
+def test_brokers_have_racks_and_log_directories_where_their_release_takes_them():
     of = meant(("4.0.2",), ("4.1.2",), brokers=4, racks=3, log_directories=2)
     brokers = draw_upgrade(1, of).cluster.brokers
     racks = [broker.properties["broker.rack"] for broker in brokers]
@@ -310,7 +304,7 @@ def test_brokers_have_racks_and_log_directories_where_their_release_takes_them()
 
 
 @pytest.mark.cluster
-def test_a_migration_on_real_brokers_is_signed_off_as_safe(tmp_path: Path) -> None:
+def test_a_migration_on_real_brokers_is_signed_off_as_safe(tmp_path: Path):
     """The way back is run by hand: seldom a leader sends no AlterPartition after it (kafka.md)."""
     words = f"upgrade --from 3.9.1 --migrate --seed 1 --runs-dir {tmp_path}"
     code = cli.main(words.split(), standalone_mode=False)
@@ -338,7 +332,7 @@ def test_a_migration_on_real_brokers_is_signed_off_as_safe(tmp_path: Path) -> No
 )
 def test_an_upgrade_on_real_brokers_is_signed_off(
     words: str, case: str, levels: list[list[int]], tmp_path: Path
-) -> None:
+):
     words = f"upgrade {words} --seed 1 --runs-dir {tmp_path}"
     code = cli.main(words.split(), standalone_mode=False)
     page = json.loads((tmp_path / f"sign-off-{case}-1" / "sign-off.json").read_text())

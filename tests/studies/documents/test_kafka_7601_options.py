@@ -51,7 +51,7 @@ def log_of(*magics: int, segment_starts: tuple[int, ...] = ()) -> Log:
     )
 
 
-def test_the_document_s_scenario_diverges_and_every_option_ends_that(compared: Comparison) -> None:
+def test_the_document_s_scenario_diverges_and_every_option_ends_that(compared: Comparison):
     assert right_in(compared, "issue 2") == OPTIONS
     assert compared.cell("issue 2", "2.0.0").detail == (
         "A asks for epoch 0: epoch 0, end 9",
@@ -60,38 +60,36 @@ def test_the_document_s_scenario_diverges_and_every_option_ends_that(compared: C
     assert right_in(compared, "four replicas") == OPTIONS
 
 
-def test_an_empty_cache_costs_what_lies_above_a_late_high_watermark(compared: Comparison) -> None:
+def test_an_empty_cache_costs_what_lies_above_a_late_high_watermark(compared: Comparison):
     assert right_in(compared, "issue 2, HW=0") == ["max. format"]
     assert compared.cell("issue 2, HW=0", "clear").numbers["refetched"] == 5
 
 
-def test_only_both_whole_options_spare_an_old_client_the_new_format(compared: Comparison) -> None:
+def test_only_both_whole_options_spare_an_old_client_the_new_format(compared: Comparison):
     assert right_in(compared, "issue 1") == ["max. format", "segments", "segments, split"]
     looked = {key: compared.cell("issue 1", key).numbers["converted"] for key in PROPOSED}
     assert (looked["max. format"], looked["segments, split"]) == (4, 2)
 
 
-def test_a_follower_that_rolls_once_an_append_has_a_segment_of_two_formats(
-    compared: Comparison,
-) -> None:
+def test_a_follower_that_rolls_once_an_append_has_a_segment_of_two_formats(compared: Comparison):
     assert right_in(compared, "issue 1, moved") == ["max. format", "segments, split"]
     assert right_in(compared, "moved, segments") == ["segments, split"]
 
 
-def test_neither_option_heals_a_log_that_was_mixed_before(compared: Comparison) -> None:
+def test_neither_option_heals_a_log_that_was_mixed_before(compared: Comparison):
     assert right_in(compared, "mixed before") == []
 
 
 def test_under_the_maximum_no_downgrade_comes_into_force_until_the_log_is_empty(
     compared: Comparison,
-) -> None:
+):
     assert compared.cell("downgrade", "max. format").text == "0 of 2"
     assert compared.cell("downgrade", "segments").text == "2 of 2"
     assert maximum_magic(log_of(1, 2), OLD) == NEW
     assert maximum_magic(log_of(), OLD) == OLD
 
 
-def test_a_flap_is_benign_and_costs_a_segment_each(compared: Comparison) -> None:
+def test_a_flap_is_benign_and_costs_a_segment_each(compared: Comparison):
     assert right_in(compared, "flap") == list(PROPOSED)
     assert compared.cell("flap, segments", "max. format").numbers["segments"] == 1
     assert compared.cell("flap, segments", "segments").numbers == {
@@ -100,7 +98,7 @@ def test_a_flap_is_benign_and_costs_a_segment_each(compared: Comparison) -> None
     }
 
 
-def test_every_claim_of_the_document_holds(compared: Comparison) -> None:
+def test_every_claim_of_the_document_holds(compared: Comparison):
     assert [claim.holds for claim in compared.claims] == [True] * len(compared.claims)
 
 
@@ -116,13 +114,11 @@ def test_every_claim_of_the_document_holds(compared: Comparison) -> None:
         ("segments, split", "one-format", Result.RIGHT),
     ],
 )
-def test_every_interleaving_of_a_new_and_an_old_broker(
-    key: str, wanted: str, result: Result
-) -> None:
+def test_every_interleaving_of_a_new_and_an_old_broker(key: str, wanted: str, result: Result):
     assert explored(machine(key), wanted, WIDE).result is result
 
 
-def test_a_segment_is_rolled_where_the_format_changes() -> None:
+def test_a_segment_is_rolled_where_the_format_changes():
     log = log_of(2, 2)
     assert roll_at_append(log, batches(1, 1, first=2)) == (2,)
     assert roll_at_append(log, batches(2, 1, first=2)) == ()
@@ -130,7 +126,7 @@ def test_a_segment_is_rolled_where_the_format_changes() -> None:
     assert roll_at_append(log_of(), batches(1)) == ()
 
 
-def test_segments_are_cut_with_the_log_and_outlive_a_start() -> None:
+def test_segments_are_cut_with_the_log_and_outlive_a_start():
     log = log_of(2, 1, 2, segment_starts=(1, 2))
     assert [len(segment) for segment in log.segments()] == [1, 1, 1]
     assert log.truncate_to(2).segment_starts == (1,)
@@ -138,12 +134,12 @@ def test_segments_are_cut_with_the_log_and_outlive_a_start() -> None:
     assert log.reload().segment_starts == (1, 2)
 
 
-def test_a_segment_is_taken_for_what_its_first_batch_is() -> None:
+def test_a_segment_is_taken_for_what_its_first_batch_is():
     log = log_of(1, 2, 1, segment_starts=(1,))
     assert [expect_magic_of_segment(log, offset, OLD) for offset in (0, 1, 2, 3)] == [1, 2, 2, 1]
 
 
-def test_an_old_client_is_served_by_what_the_leader_expects() -> None:
+def test_an_old_client_is_served_by_what_the_leader_expects():
     log = log_of(2, 1)
     plain, segments = formats("2.0.0").old, formats("segments").old
     assert (served(log, plain).converted, served(log, plain).unreadable) == (0, 1)
@@ -160,7 +156,7 @@ for column, wanted in (("2.0.0", "one-format"), ("clear", "formats-rise")):
 """
 
 
-def test_a_counterexample_is_the_same_whatever_python_hashes_strings_to() -> None:
+def test_a_counterexample_is_the_same_whatever_python_hashes_strings_to():
     kept = {
         subprocess.run(
             [sys.executable, "-c", EXPLORES],

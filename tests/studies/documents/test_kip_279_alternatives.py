@@ -40,13 +40,11 @@ def wrong_in(compared: Comparison, row: str) -> list[str]:
 
 
 @pytest.mark.parametrize("n", [15, 20, 25])
-def test_in_scenario_1_every_alternative_repairs_what_kip_101_leaves(
-    compared: Comparison, n: int
-) -> None:
+def test_in_scenario_1_every_alternative_repairs_what_kip_101_leaves(compared: Comparison, n: int):
     assert wrong_in(compared, f"1, n={n}") == ["KIP-101"]
 
 
-def test_scenario_1_goes_as_the_document_tells_it(compared: Comparison) -> None:
+def test_scenario_1_goes_as_the_document_tells_it(compared: Comparison):
     proposal = compared.cell("1, n=20", "proposal").detail
     assert proposal == ("B asks for epoch 2: epoch 1, end 21", "B truncates to 11")
     assert compared.cell("1, n=20", "alt. 1").detail == (
@@ -59,19 +57,17 @@ def test_scenario_1_goes_as_the_document_tells_it(compared: Comparison) -> None:
     assert compared.cell("1, n=15", "KIP-101").detail[-1].endswith("out of order offset")
 
 
-def test_alternative_1_takes_two_rounds_where_the_others_take_one(compared: Comparison) -> None:
+def test_alternative_1_takes_two_rounds_where_the_others_take_one(compared: Comparison):
     rounds = rounds_of(compared, "1, n=20")
     assert rounds.pop("alt. 1") == 2
     assert set(rounds.values()) == {1}
 
 
-def test_pushing_the_old_leader_out_leaves_scenario_1_without_a_leader(
-    compared: Comparison,
-) -> None:
+def test_pushing_the_old_leader_out_leaves_scenario_1_without_a_leader(compared: Comparison):
     assert "nobody leads until B is back" in compared.cell("1, n=20", "clean 2").detail[0]
 
 
-def test_in_scenario_2_nobody_truncates(compared: Comparison) -> None:
+def test_in_scenario_2_nobody_truncates(compared: Comparison):
     assert wrong_in(compared, "2") == []
     (row,) = [compared_row for compared_row in compared.rows if compared_row.name == "2"]
     assert {cell.detail[-1].rpartition(" ")[2] for cell in row.cells.values()} == {"21"}
@@ -79,7 +75,7 @@ def test_in_scenario_2_nobody_truncates(compared: Comparison) -> None:
 
 def test_in_scenario_3_the_proposal_is_right_only_with_the_high_watermark_that_it_names(
     compared: Comparison,
-) -> None:
+):
     assert wrong_in(compared, "3, HW=0") == ["KIP-101", "clean 2"]
     everything_but_what_was_released = list(generations())[:-1]
     assert wrong_in(compared, "3, HW=2") == everything_but_what_was_released
@@ -87,19 +83,17 @@ def test_in_scenario_3_the_proposal_is_right_only_with_the_high_watermark_that_i
     assert rounds_of(compared, "3, HW=2")["alt. 2"] == 2
 
 
-def test_a_late_high_watermark_of_another_epoch_breaks_only_who_asks_by_it(
-    compared: Comparison,
-) -> None:
+def test_a_late_high_watermark_of_another_epoch_breaks_only_who_asks_by_it(compared: Comparison):
     assert wrong_in(compared, "2, late HW") == ["clean 1"]
     assert compared.cell("2, late HW", "clean 1").numbers["lost"] == 1
 
 
-def test_the_high_watermark_is_on_disk_after_each_leader_change_for_who_needs_it() -> None:
+def test_the_high_watermark_is_on_disk_after_each_leader_change_for_who_needs_it():
     persists = {key: each.proposed.persists_high_watermark for key, each in generations().items()}
     assert [key for key, does in persists.items() if does] == ["clean 1"]
 
 
-def test_the_bits_are_the_document_s(compared: Comparison) -> None:
+def test_the_bits_are_the_document_s(compared: Comparison):
     usual = compared.cell("bits, 2", "alt. 2").numbers
     edge = compared.cell("bits, 1, n=20", "alt. 2").numbers
     assert (usual["epochs named"], usual["extra bits"]) == (1, 64)
@@ -110,21 +104,19 @@ def test_the_bits_are_the_document_s(compared: Comparison) -> None:
     assert extra_bits("KIP-101", 1) == 0
 
 
-def test_the_document_s_figures_hold_but_for_two(compared: Comparison) -> None:
+def test_the_document_s_figures_hold_but_for_two(compared: Comparison):
     assert [claim.holds for claim in compared.claims] == [True] * 5 + [False, False]
     counted = compared.claims[2].seen
     assert counted.startswith("+160 bits, and +192 with the length")
 
 
-def test_each_failover_more_costs_the_proposal_a_round_and_alternative_2_none(
-    compared: Comparison,
-) -> None:
+def test_each_failover_more_costs_the_proposal_a_round_and_alternative_2_none(compared: Comparison):
     known = [rounds_of(compared, f"3, {changes} failovers") for changes in (3, 4, 5)]
     assert [each["proposal"] for each in known] == [2, 2, 3]
     assert [each["alt. 2"] for each in known] == [1, 1, 1]
 
 
-def test_a_rebuilt_epoch_file_needs_the_first_offset_of_each_epoch() -> None:
+def test_a_rebuilt_epoch_file_needs_the_first_offset_of_each_epoch():
     comparison = compare_compaction()
     right = {
         row.name: [key for key, cell in row.cells.items() if cell.result is Result.RIGHT]
@@ -139,18 +131,18 @@ def test_a_rebuilt_epoch_file_needs_the_first_offset_of_each_epoch() -> None:
 
 
 @pytest.mark.parametrize("key", ["proposal", "alt. 1", "alt. 2", "clean 1"])
-def test_over_1_1_an_alternative_alone_does_not_make_logs_agree(key: str) -> None:
+def test_over_1_1_an_alternative_alone_does_not_make_logs_agree(key: str):
     exploration = explored(machine(generations()[key]), "agreement", WIDE)
     assert (exploration.result, exploration.numbers["steps"]) == (Result.WRONG, 15)
 
 
 @pytest.mark.parametrize("key", ["KIP-101", "proposal", "clean 2"])
-def test_over_a_fenced_release_every_alternative_does_and_kip_101_does_not(key: str) -> None:
+def test_over_a_fenced_release_every_alternative_does_and_kip_101_does_not(key: str):
     exploration = explored(machine(generations(FENCED)[key]), "agreement", WIDE)
     assert exploration.result is (Result.WRONG if key == "KIP-101" else Result.RIGHT)
 
 
-def test_the_proposal_may_take_two_rounds_with_clean_elections_of_one_preferred_replica() -> None:
+def test_the_proposal_may_take_two_rounds_with_clean_elections_of_one_preferred_replica():
     small = replace(machine(generations()["proposal"], 3), log_size=2)
     exploration = explored(small, "one-round", WIDE, preferred=1)
     assert (exploration.result, exploration.numbers["steps"]) == (Result.WRONG, 17)
@@ -159,7 +151,7 @@ def test_the_proposal_may_take_two_rounds_with_clean_elections_of_one_preferred_
     }
 
 
-def test_one_round_is_enough_while_there_is_one_leader_change() -> None:
+def test_one_round_is_enough_while_there_is_one_leader_change():
     small = Machine(
         generations=dict.fromkeys((0, 1), generations()["proposal"]),
         records=2,
@@ -169,7 +161,7 @@ def test_one_round_is_enough_while_there_is_one_leader_change() -> None:
     assert explored(small, "one-round", WIDE).result is Result.RIGHT
 
 
-def test_a_bound_that_is_too_small_leaves_a_search_open() -> None:
+def test_a_bound_that_is_too_small_leaves_a_search_open():
     exploration = explored(
         machine(generations()["2.0.1"]), "agreement", SearchBounds(most_states=100)
     )
@@ -177,7 +169,7 @@ def test_a_bound_that_is_too_small_leaves_a_search_open() -> None:
     assert exploration.detail[0].startswith("most_states")
 
 
-def test_what_a_row_measures_is_what_its_bits_row_counts() -> None:
+def test_what_a_row_measures_is_what_its_bits_row_counts():
     rows = scene_rows()
     known = {row.name: row for row in rows}
     for row in bits_rows(rows):
@@ -187,7 +179,7 @@ def test_what_a_row_measures_is_what_its_bits_row_counts() -> None:
         }
 
 
-def test_a_scene_says_what_the_release_does_and_not_what_is_hoped() -> None:
+def test_a_scene_says_what_the_release_does_and_not_what_is_hoped():
     plain = generations()["KIP-101"]
     assert plain.name.startswith(BASE)
     assert cell_of("KIP-101", scenario_1(plain, 20), plain).detail == (

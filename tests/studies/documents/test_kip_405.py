@@ -16,7 +16,7 @@ def quiet(text: str) -> None:
     pass
 
 
-def test_every_table_belongs_to_a_snapshot_that_its_entry_takes() -> None:
+def test_every_table_belongs_to_a_snapshot_that_its_entry_takes():
     for scenario in BROKERS:
         entry = entry_named(f"KIP-405-{scenario}")
         for case in entry.cases:
@@ -24,19 +24,19 @@ def test_every_table_belongs_to_a_snapshot_that_its_entry_takes() -> None:
             assert {table.snapshot for table in of_scenario(scenario)} <= taken
 
 
-def test_a_slip_of_the_page_has_a_reason() -> None:
+def test_a_slip_of_the_page_has_a_reason():
     slips = [cell for table in TABLES for cell in table.cells if cell.seen or cell.before]
     assert [cell for cell in slips if not cell.why] == []
     assert [cell for cell in slips if cell.page in (cell.seen, cell.before)] == []
 
 
-def test_3_6_ships_nothing_of_a_lineage_after_an_unclean_election() -> None:
+def test_3_6_ships_nothing_of_a_lineage_after_an_unclean_election():
     (_, second, _) = of_scenario(4)
     assert wanted(second, "3.6.2")["metadata"] == ("seg-0-2", "LE-0, 0")
     assert wanted(second, "3.9.1")["metadata"][2:] == ("seg-0-1", "LE-0, 0", "LE-1, 1")
 
 
-def test_without_runs_it_says_how_to_make_some(tmp_path: Path) -> None:
+def test_without_runs_it_says_how_to_make_some(tmp_path: Path):
     document = document_named("kip-405")
     with pytest.raises(ComparisonError, match="reproduce KIP-405-1"):
         document.compare(SearchBounds(), quiet)
@@ -44,9 +44,7 @@ def test_without_runs_it_says_how_to_make_some(tmp_path: Path) -> None:
         compare_run(tmp_path, quiet)
 
 
-def test_a_log_that_is_not_what_the_page_has_is_wrong_and_says_what_it_should_be(
-    tmp_path: Path,
-) -> None:
+def test_a_log_that_is_not_what_the_page_has_is_wrong_and_says_what_it_should_be(tmp_path: Path):
     tiered_run(tmp_path / "one")
     differences = compare_run(tmp_path, quiet)
     cells = {row.question: row.cells for row in differences.rows if row.name == "1, step 1"}

@@ -39,7 +39,7 @@ def told(seen: Course) -> list[tuple[float, int, tuple[int, ...]]]:
     return [(round(state.time, 2), state.leader, state.isr) for state in seen.states[1:]]
 
 
-def test_shipped_code_drops_both_followers_of_the_example_until_they_fetch_again() -> None:
+def test_shipped_code_drops_both_followers_of_the_example_until_they_fetch_again():
     assert told(course(SHIPPED)) == [
         (10.0, 1001, (1001,)),
         (25.52, 1001, (1001, 1002)),
@@ -56,20 +56,18 @@ def test_the_first_half_alone_keeps_the_example_in_sync_and_the_second_half_alon
     assert told(course(SECOND_HALF))[0] == (15.0, 1001, (1001,))
 
 
-def test_a_course_has_no_leader_that_the_controller_does_not_elect(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_course_has_no_leader_that_the_controller_does_not_elect(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kip_501_courses, "elect_for_offline", lambda *_: None)
 
     assert told(course(SOLUTION_1, dies_at=20.0)) == [(20.0, -1, (1001,))]
     assert told(course(SOLUTION_2, by_assignment=False))[0][1] == 1001
 
 
-def test_under_solution_1_a_follower_leads_cleanly_when_the_slow_leader_dies() -> None:
+def test_under_solution_1_a_follower_leads_cleanly_when_the_slow_leader_dies():
     assert told(course(SOLUTION_1, dies_at=20.0)) == [(20.0, 1002, (1002, 1003))]
 
 
-def test_the_second_half_counts_a_slow_read_from_its_end() -> None:
+def test_the_second_half_counts_a_slow_read_from_its_end():
     before = Follower(
         log_end_offset=950, leader_log_end_offset=1002, fetched_at=0.0, caught_up_at=-0.5
     )
@@ -79,17 +77,17 @@ def test_the_second_half_counts_a_slow_read_from_its_end() -> None:
     assert SOLUTION_1.counted(before, fetch, 25.5).caught_up_at == 25.5
 
 
-def test_a_fetch_that_waits_in_the_request_queue_keeps_nobody() -> None:
+def test_a_fetch_that_waits_in_the_request_queue_keeps_nobody():
     for solution in (SOLUTION_1, SOLUTION_2):
         assert course(solution, dies_at=20.0, queued=True).offline_s > 0
 
 
-def test_a_follower_that_is_down_is_dropped_under_every_solution() -> None:
+def test_a_follower_that_is_down_is_dropped_under_every_solution():
     for solution in (SHIPPED, FIRST_HALF, SECOND_HALF, SOLUTION_1, SOLUTION_2):
         assert 1002 not in course(solution, down={1002: 0.2}).states[-1].isr
 
 
-def test_one_that_dies_while_its_fetch_is_pending_stays_as_long_as_the_read_takes() -> None:
+def test_one_that_dies_while_its_fetch_is_pending_stays_as_long_as_the_read_takes():
     dropped = [
         state.time for state in course(SOLUTION_1, down={1002: 1.0}).states if 1002 not in state.isr
     ]
@@ -100,25 +98,25 @@ def test_one_that_dies_while_its_fetch_is_pending_stays_as_long_as_the_read_take
     assert (shipped[0], dropped[0]) == (10.0, 40.0)
 
 
-def test_solution_2_moves_the_leader_only_if_elections_went_by_the_order_of_the_isr() -> None:
+def test_solution_2_moves_the_leader_only_if_elections_went_by_the_order_of_the_isr():
     assert {leader for _, leader, _ in told(course(SOLUTION_2))} == {1001}
     assert told(course(SOLUTION_2, by_assignment=False)) == [(1.0, 1002, (1002, 1003, 1001))]
 
 
-def test_solution_2_goes_round_while_every_broker_is_slow() -> None:
+def test_solution_2_goes_round_while_every_broker_is_slow():
     thrashed = course(SOLUTION_2, by_assignment=False, slow=frozenset(ALL))
 
     assert thrashed.moves == 49
     assert {state.leader for state in thrashed.states} == set(ALL)
 
 
-def test_the_leadership_goes_round_among_live_brokers_only() -> None:
+def test_the_leadership_goes_round_among_live_brokers_only():
     thrashed = course(SOLUTION_2, by_assignment=False, slow=frozenset(ALL), down={1003: 0.1})
 
     assert {state.leader for state in thrashed.states} == {1001, 1002}
 
 
-def test_a_broker_that_gives_up_as_well_is_elected_again_where_it_is_preferred() -> None:
+def test_a_broker_that_gives_up_as_well_is_elected_again_where_it_is_preferred():
     line = replace(worked_example(slow=frozenset(ALL)), assignment=(1002, 1003, 1001))
 
     assert [leader for _, leader, _ in told(play(line, SOLUTION_2))] == [1002, 1002]
@@ -135,7 +133,7 @@ def test_a_broker_that_gives_up_as_well_is_elected_again_where_it_is_preferred()
 )
 def test_the_document_s_properties_have_its_defaults(
     properties: Mapping[str, str], solution: Solution
-) -> None:
+):
     assert solution_of(properties) == solution
 
 
@@ -148,15 +146,13 @@ def test_the_document_s_properties_have_its_defaults(
         ({PROCESS_TIME: "500"}, "applies only if"),
     ],
 )
-def test_what_the_document_does_not_allow_is_refused(
-    properties: Mapping[str, str], why: str
-) -> None:
+def test_what_the_document_does_not_allow_is_refused(properties: Mapping[str, str], why: str):
     with pytest.raises(ModelError, match=why):
         solution_of(properties)
 
 
 @pytest.mark.slow
-def test_the_comparison_says_what_of_the_document_is_reproduced_and_what_is_refuted() -> None:
+def test_the_comparison_says_what_of_the_document_is_reproduced_and_what_is_refuted():
     comparison = compare(SearchBounds(), print)
 
     assert [claim.holds for claim in comparison.claims] == [
@@ -176,7 +172,7 @@ def test_the_comparison_says_what_of_the_document_is_reproduced_and_what_is_refu
 @pytest.mark.parametrize("is_told", [False, True], ids=["held", "told"])
 def test_a_recorded_run_is_played_under_every_rule_and_the_shipped_one_gives_what_was_recorded(
     is_told: bool, tmp_path: Path
-) -> None:
+):
     differences = compare_run(slow_reads_run(tmp_path / "run", is_told=is_told).seal().path, print)
 
     (claim,) = differences.claims
@@ -189,7 +185,7 @@ def test_a_recorded_run_is_played_under_every_rule_and_the_shipped_one_gives_wha
     assert differences.cell("- gives up", "moves").text == "1"
 
 
-def test_a_run_whose_leaders_told_nothing_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_run_whose_leaders_told_nothing_is_refused_with_what_to_do(tmp_path: Path):
     run = clean_snapshot(clean_run(tmp_path / "run")).seal()
 
     with pytest.raises(ComparisonError, match="name the points fetch-counted and isr-check"):

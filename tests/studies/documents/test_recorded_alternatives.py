@@ -16,7 +16,7 @@ def silent(text: str) -> None:
     pass
 
 
-def test_a_run_of_kafka_6361_is_put_right_by_every_alternative(tmp_path: Path) -> None:
+def test_a_run_of_kafka_6361_is_put_right_by_every_alternative(tmp_path: Path):
     differences = compare_run(kafka_6361(tmp_path / "run", "n20", "1.1.1").path, silent)
     (row,) = differences.rows
     wrong = [key for key, cell in row.cells.items() if cell.result is Result.WRONG]
@@ -31,18 +31,18 @@ def test_a_run_of_kafka_6361_is_put_right_by_every_alternative(tmp_path: Path) -
     }
 
 
-def test_on_a_release_with_the_fix_what_was_released_is_right_too(tmp_path: Path) -> None:
+def test_on_a_release_with_the_fix_what_was_released_is_right_too(tmp_path: Path):
     differences = compare_run(kafka_6361(tmp_path / "run", "n20", "2.0.1").path, silent)
     assert differences.cell("t-0", "KIP-101").result is Result.WRONG
     assert differences.cell("t-0", "released").result is Result.RIGHT
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path):
     with pytest.raises(CheckError):
         compare_run(tmp_path, silent)
 
 
-def test_a_run_without_a_snapshot_or_with_a_broker_that_changes_is_refused(tmp_path: Path) -> None:
+def test_a_run_without_a_snapshot_or_with_a_broker_that_changes_is_refused(tmp_path: Path):
     def begun(name: str) -> RunBuilder:
         build = RunBuilder(tmp_path / name, expectation=None, release="1.1.1")
         build.act(acts.StartBroker(broker=0, release="1.1.1"), zxid=0)

@@ -43,7 +43,7 @@ def state(*, seen: int, epoch: int, told: int | None = None) -> State:
     )
 
 
-def test_the_last_one_that_names_an_older_registration_lets_the_others_move_up() -> None:
+def test_the_last_one_that_names_an_older_registration_lets_the_others_move_up():
     before = state(seen=0, epoch=1, told=1)
     changes = {SEEN: Controller(broker=9, seen=((7, 1),))}
 
@@ -56,14 +56,14 @@ def test_the_last_one_that_names_an_older_registration_lets_the_others_move_up()
     assert (waiting.number, waiting.broker_epoch) == ((1, 0), 0)
 
 
-def test_an_older_registration_that_something_still_names_stays_apart() -> None:
+def test_an_older_registration_that_something_still_names_stays_apart():
     before = state(seen=0, epoch=0)
     changes = {PROCESS: process(1)}
 
     assert by_rank(before, before, PLACES, changes) == changes
 
 
-def test_a_new_registration_is_above_all_that_are_named() -> None:
+def test_a_new_registration_is_above_all_that_are_named():
     asked = ControlledShutdownReceived(broker=7, broker_epoch=2)
     known = state(seen=0, epoch=1).changed({EVENTS: (asked,)})
 
@@ -71,7 +71,7 @@ def test_a_new_registration_is_above_all_that_are_named() -> None:
 
 
 @pytest.mark.slow
-def test_in_which_order_two_brokers_registered_again_makes_no_other_state() -> None:
+def test_in_which_order_two_brokers_registered_again_makes_no_other_state():
     machine = Machine(
         generations=dict.fromkeys((0, 1, 2), generation_for("2.8.2")),
         records=1,

@@ -43,23 +43,21 @@ def explored(
         (Faults(time_outs=1), Grain.REQUESTS),
     ],
 )
-def test_with_two_replicas_of_3_9_1_everything_holds_whatever_ends(
-    faults: Faults, grain: Grain
-) -> None:
+def test_with_two_replicas_of_3_9_1_everything_holds_whatever_ends(faults: Faults, grain: Grain):
     leader_epoch = 1 if faults.controllers else 2
     exploration = explored("3.9.1", faults, *PROPERTIES, grain=grain, leader_epoch=leader_epoch)
     assert exploration.is_complete
     assert exploration.distinct > 1_000
 
 
-def test_a_kill_loses_what_was_committed_up_to_kip_101() -> None:
+def test_a_kill_loses_what_was_committed_up_to_kip_101():
     lost = explored("0.10.2.2", Faults(kills=1), "kept")
     assert lost.violation is not None
     assert any(isinstance(step, Kill) for step in lost.violation.trace)
     assert explored("0.11.0.3", Faults(kills=1), "kept").is_complete
 
 
-def test_without_a_kill_nothing_is_lost_in_so_many_steps() -> None:
+def test_without_a_kill_nothing_is_lost_in_so_many_steps():
     lost = explored("0.10.2.2", Faults(kills=1), "kept")
     assert lost.violation is not None
     without = explored("0.10.2.2", Faults(), "kept")

@@ -44,7 +44,7 @@ def explored(model: Machine, *properties: str, processes: int = 1) -> Exploratio
 @pytest.mark.parametrize(
     ("release", "steps"), [("0.10.2.2", 8), ("1.1.1", 13), ("2.0.1", 12), ("2.4.1", 15)]
 )
-def test_the_strong_isr_breaks_after_so_many_steps(release: str, steps: int) -> None:
+def test_the_strong_isr_breaks_after_so_many_steps(release: str, steps: int):
     exploration = explored(machine(release), "strong-isr")
     assert exploration.violation is not None
     assert exploration.violation.invariant == "strong-isr"
@@ -53,7 +53,7 @@ def test_the_strong_isr_breaks_after_so_many_steps(release: str, steps: int) -> 
 
 @pytest.mark.parametrize("release", ["2.5.1", "2.8.2", "3.9.1"])
 @pytest.mark.parametrize("grain", list(Grain))
-def test_the_strong_isr_holds_when_every_fetch_is_fenced(release: str, grain: Grain) -> None:
+def test_the_strong_isr_holds_when_every_fetch_is_fenced(release: str, grain: Grain):
     bound = 1 if grain.splits_reads else 2
     model = machine(release, grain=grain, records=bound, leader_epoch=bound)
     exploration = explored(model, "strong-isr", "agreement")
@@ -61,16 +61,16 @@ def test_the_strong_isr_holds_when_every_fetch_is_fenced(release: str, grain: Gr
     assert exploration.distinct > 2_000
 
 
-def test_kafka_9338_closes_what_a_fetch_session_that_carries_no_epoch_breaks_on_2_4_1() -> None:
+def test_kafka_9338_closes_what_a_fetch_session_that_carries_no_epoch_breaks_on_2_4_1():
     assert explored(machine("2.4.1", also=["KAFKA-9338"]), "strong-isr").is_complete
 
 
-def test_level_logs_differ_without_kafka_7415_and_with_it_they_agree() -> None:
+def test_level_logs_differ_without_kafka_7415_and_with_it_they_agree():
     assert explored(machine("2.0.0", records=3), "agreement").violation is not None
     assert explored(machine("2.0.1", records=3), "agreement").is_complete
 
 
-def test_a_committed_record_is_lost_on_1_1_1_and_kept_on_3_9_1() -> None:
+def test_a_committed_record_is_lost_on_1_1_1_and_kept_on_3_9_1():
     bounds = {"leader_epoch": 3, "remembers_promises": True}
     lost = explored(machine("1.1.1", **bounds), "kept")  # type: ignore[arg-type]
     assert lost.violation is not None
@@ -79,21 +79,21 @@ def test_a_committed_record_is_lost_on_1_1_1_and_kept_on_3_9_1() -> None:
     assert kept.is_complete
 
 
-def test_a_truncation_never_ends_without_kafka_10706_and_with_it_all_do() -> None:
+def test_a_truncation_never_ends_without_kafka_10706_and_with_it_all_do():
     endless = explored(machine("2.5.1", leader_epoch=3), "truncation-ends")
     assert endless.violation is not None
     fixed = machine("2.5.1", leader_epoch=3, also=["KAFKA-10706"])
     assert explored(fixed, "truncation-ends").is_complete
 
 
-def test_a_leader_that_missed_an_epoch_counts_a_follower_that_has_left_it() -> None:
+def test_a_leader_that_missed_an_epoch_counts_a_follower_that_has_left_it():
     skipping = machine("3.9.1", replicas=3, records=1, skips_epochs=True)
     exploration = explored(skipping, "strong-isr")
     assert exploration.violation is not None
     assert len(exploration.violation.trace) == 12
 
 
-def test_brokers_that_are_alike_may_be_exchanged() -> None:
+def test_brokers_that_are_alike_may_be_exchanged():
     model = machine("3.9.1")
     alike = explore(system_of(model), most_states=100_000)
     all_of_them = explore(system_of(model, is_symmetric=False), most_states=100_000)
@@ -102,7 +102,7 @@ def test_brokers_that_are_alike_may_be_exchanged() -> None:
     assert alike.distinct < all_of_them.distinct
 
 
-def test_brokers_of_different_releases_are_not_exchanged() -> None:
+def test_brokers_of_different_releases_are_not_exchanged():
     mixed = Machine(
         generations={0: generation_for("1.1.1"), 1: generation_for("2.8.2")},
         records=1,
@@ -113,13 +113,13 @@ def test_brokers_of_different_releases_are_not_exchanged() -> None:
     assert explore(system_of(mixed), most_states=10_000).is_complete
 
 
-def test_several_processes_find_as_many_states_as_one() -> None:
+def test_several_processes_find_as_many_states_as_one():
     model = machine("2.8.2")
     alone, together = explored(model, "strong-isr"), explored(model, "strong-isr", processes=2)
     assert (alone.distinct, alone.depth) == (together.distinct, together.depth)
 
 
-def test_a_counterexample_can_be_walked_through_step_by_step() -> None:
+def test_a_counterexample_can_be_walked_through_step_by_step():
     model = machine("0.10.2.2")
     violation = explored(model, "strong-isr").violation
     assert violation is not None

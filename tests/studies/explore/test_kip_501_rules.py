@@ -44,7 +44,7 @@ def may_shrink(model: Machine, *steps: Action) -> bool:
     return SHRINK in actions(model, after(model, *steps))
 
 
-def test_with_a_clock_a_leader_drops_nobody_before_the_lag_has_passed() -> None:
+def test_with_a_clock_a_leader_drops_nobody_before_the_lag_has_passed():
     steps = (ASK, *FETCHED, WRITE)
 
     assert may_shrink(machine(), *steps)
@@ -52,7 +52,7 @@ def test_with_a_clock_a_leader_drops_nobody_before_the_lag_has_passed() -> None:
     assert may_shrink(machine(lags=1), *steps, PassLag())
 
 
-def test_a_follower_that_fetches_at_the_end_after_the_lag_has_passed_has_caught_up_again() -> None:
+def test_a_follower_that_fetches_at_the_end_after_the_lag_has_passed_has_caught_up_again():
     level = (ASK, *FETCHED, PassLag(), *FETCHED, WRITE)
 
     assert not may_shrink(machine(lags=2), *level)
@@ -62,7 +62,7 @@ def test_a_follower_that_fetches_at_the_end_after_the_lag_has_passed_has_caught_
 @pytest.mark.parametrize(("proposed", "dropped"), [((), True), ((CAUGHT_UP_NOW,), False)])
 def test_a_read_that_takes_as_long_as_the_lag_counts_from_its_begin_or_from_its_end(
     proposed: tuple[Proposal, ...], dropped: bool
-) -> None:
+):
     slow_read = (ASK, *FETCHED, ASK, LOOK, PassLag(), ANSWER, WRITE)
 
     assert may_shrink(machine(*proposed, lags=1), *slow_read) is dropped
@@ -71,14 +71,14 @@ def test_a_read_that_takes_as_long_as_the_lag_counts_from_its_begin_or_from_its_
 @pytest.mark.parametrize(("proposed", "dropped"), [((), True), ((PENDING_READS,), False)])
 def test_while_the_read_takes_longer_than_the_lag_only_the_pending_half_keeps_the_follower(
     proposed: tuple[Proposal, ...], dropped: bool
-) -> None:
+):
     being_read = (ASK, *FETCHED, WRITE, ASK, LOOK, PassLag())
 
     assert may_shrink(machine(*proposed, lags=1), *being_read) is dropped
     assert may_shrink(machine(*proposed, CAUGHT_UP_NOW, lags=1), *being_read) is dropped
 
 
-def test_a_leader_gives_up_only_while_it_keeps_a_fetch_of_a_follower_that_kept_up() -> None:
+def test_a_leader_gives_up_only_while_it_keeps_a_fetch_of_a_follower_that_kept_up():
     model = machine(PENDING_READS, SLOW_LEADER_GIVES_UP)
     give_up = Relinquish(leader=0)
 
@@ -91,7 +91,7 @@ def test_a_leader_gives_up_only_while_it_keeps_a_fetch_of_a_follower_that_kept_u
 @pytest.mark.parametrize(("order", "leads"), [((), 0), ((ISR_ORDER,), 1)])
 def test_who_gives_up_is_elected_again_unless_elections_go_by_the_isr(
     order: tuple[Proposal, ...], leads: int
-) -> None:
+):
     model = machine(PENDING_READS, SLOW_LEADER_GIVES_UP, *order)
 
     state = after(model, ASK, *FETCHED, ASK, LOOK, Relinquish(leader=0))
@@ -101,14 +101,14 @@ def test_who_gives_up_is_elected_again_unless_elections_go_by_the_isr(
     assert (held.leader, held.leader_epoch) == (leads, 1)
 
 
-def test_a_dead_follower_whose_fetch_is_pending_stays_by_the_first_half() -> None:
+def test_a_dead_follower_whose_fetch_is_pending_stays_by_the_first_half():
     for proposed, breaks in (((), False), ((PENDING_READS,), True)):
         model = weighing(machine(*proposed, kills=1, lags=1), ["droppable"])
         explored = explore(system_of(model, ["droppable"]), most_states=20_000)
         assert (explored.violation is not None) is breaks
 
 
-def test_shipped_code_takes_a_partition_offline_whose_follower_had_kept_up() -> None:
+def test_shipped_code_takes_a_partition_offline_whose_follower_had_kept_up():
     model = weighing(machine(kills=1, lags=1), ["online-if-kept-up"])
 
     explored = explore(system_of(model, ["online-if-kept-up"]), most_states=400_000)

@@ -67,7 +67,7 @@ def test_at_first_the_follower_has_not_fetched_and_anyone_but_broker_1_as_a_lead
 
 def test_explorer_and_lists_ask_one_function_whose_write_of_the_isr_counts(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     model = machine()
     moves = [ChaosMove("cut", 0, 1), ChaosMove("write-one", 0), ChaosMove("shrink", 1)]
 
@@ -84,7 +84,7 @@ def test_explorer_and_lists_ask_one_function_whose_write_of_the_isr_counts(
 @pytest.mark.parametrize(("release", "may_join"), [("3.2.3", True), ("3.3.0", False)])
 def test_a_leader_takes_nobody_in_who_has_left_its_metadata_cache_since_the_fetch(
     release: str, may_join: bool
-) -> None:
+):
     model = Machine(
         generations=dict.fromkeys((0, 1), generation_for(release)),
         records=1,
@@ -102,7 +102,7 @@ def test_a_leader_takes_nobody_in_who_has_left_its_metadata_cache_since_the_fetc
     assert (expand in actions(model, told)) is may_join
 
 
-def test_the_state_before_an_action_stays_as_it_was() -> None:
+def test_the_state_before_an_action_stays_as_it_was():
     model = machine()
     before = initial_state(model)
     written = next_state(model, before, Write(leader=0))
@@ -110,7 +110,7 @@ def test_the_state_before_an_action_stays_as_it_was() -> None:
     assert next_state(model, before, Write(leader=0)) == written
 
 
-def test_a_record_reaches_the_follower_and_then_the_high_watermark_moves() -> None:
+def test_a_record_reaches_the_follower_and_then_the_high_watermark_moves():
     model = machine()
     written = after(model, Write(leader=0), ASK, HANDLE, ASK, HANDLE)
     assert end_offset(written, 1) == 1
@@ -119,7 +119,7 @@ def test_a_record_reaches_the_follower_and_then_the_high_watermark_moves() -> No
     assert World(committed).known_replica(0, PARTITION).high_watermark == 1
 
 
-def test_an_answer_in_flight_is_handled_later() -> None:
+def test_an_answer_in_flight_is_handled_later():
     model = machine()
     asked = after(model, Write(leader=0), ASK, HANDLE, ASK)
     assert end_offset(asked, 1) == 0
@@ -127,7 +127,7 @@ def test_an_answer_in_flight_is_handled_later() -> None:
     assert end_offset(next_state(model, asked, HANDLE), 1) == 1
 
 
-def test_a_broker_leads_only_once_it_has_heard_of_it() -> None:
+def test_a_broker_leads_only_once_it_has_heard_of_it():
     model = machine()
     elected = after(model, Elect(leader=1))
     assert Write(leader=1) not in actions(model, elected)
@@ -135,7 +135,7 @@ def test_a_broker_leads_only_once_it_has_heard_of_it() -> None:
     assert {Write(leader=0), Write(leader=1)} <= set(actions(model, told))
 
 
-def test_a_leader_takes_a_follower_out_that_is_behind_and_in_once_it_is_level() -> None:
+def test_a_leader_takes_a_follower_out_that_is_behind_and_in_once_it_is_level():
     model = machine()
     shrink, expand = Shrink(leader=0, follower=1), Expand(leader=0, follower=1)
     behind = after(model, Write(leader=0))
@@ -155,14 +155,14 @@ def test_a_leader_takes_a_follower_out_that_is_behind_and_in_once_it_is_level() 
 )
 def test_from_kafka_7152_on_a_level_follower_stays_in_the_isr(
     release: str, first_fetch: tuple[Action, ...], may_fall_out: bool
-) -> None:
+):
     model = machine(release)
     level = after(model, *first_fetch)
     assert (Shrink(leader=0, follower=1) in actions(model, level)) is may_fall_out
 
 
 @pytest.mark.parametrize("skips", [False, True])
-def test_a_broker_hears_of_epochs_in_order_unless_it_may_miss_one(skips: bool) -> None:
+def test_a_broker_hears_of_epochs_in_order_unless_it_may_miss_one(skips: bool):
     model = Machine(
         generations=dict.fromkeys((0, 1), generation_for("3.9.1")),
         records=1,
@@ -176,13 +176,13 @@ def test_a_broker_hears_of_epochs_in_order_unless_it_may_miss_one(skips: bool) -
     assert Deliver(broker=0, leader_epoch=1) in actions(model, state)
 
 
-def test_what_cannot_happen_is_refused_in_plain_words() -> None:
+def test_what_cannot_happen_is_refused_in_plain_words():
     model = machine()
     with pytest.raises(ModelError, match=r"cannot happen now that a client writes .* broker 1"):
         next_state(model, initial_state(model), Write(leader=1))
 
 
-def test_the_bounds_end_it() -> None:
+def test_the_bounds_end_it():
     model = machine(leader_epoch=1)
     full = after(model, Write(leader=0), Write(leader=0), Elect(leader=1))
     left = {type(action) for action in actions(model, full)}
@@ -192,7 +192,7 @@ def test_the_bounds_end_it() -> None:
 @pytest.mark.parametrize(("proposed", "may_fall_out"), [((), True), ((PENDING_READS,), False)])
 def test_by_kip_501_s_text_a_follower_stays_while_the_leader_has_its_fetch_and_no_longer(
     proposed: tuple[Proposal, ...], may_fall_out: bool
-) -> None:
+):
     released = Machine(
         generations=dict.fromkeys((0, 1), generation_for("2.8.2")),
         records=2,

@@ -91,7 +91,7 @@ def queued_epochs(state: State, controller_epoch: int, broker: int) -> list[int]
     ]
 
 
-def test_a_killed_broker_begins_with_the_high_watermark_that_it_had_checkpointed() -> None:
+def test_a_killed_broker_begins_with_the_high_watermark_that_it_had_checkpointed():
     model = machine(faults=Faults(kills=1))
     committed = after(model, Write(leader=0), *FETCHED)
     assert replica(committed, 0).high_watermark == 1
@@ -104,7 +104,7 @@ def test_a_killed_broker_begins_with_the_high_watermark_that_it_had_checkpointed
     assert replica(checkpointed, 0).high_watermark == 1
 
 
-def test_a_leader_that_died_is_replaced_once_its_session_ended_and_the_controller_looked() -> None:
+def test_a_leader_that_died_is_replaced_once_its_session_ended_and_the_controller_looked():
     model = machine(faults=Faults(kills=1))
     killed = after(model, Kill(broker=0))
     assert SeeBrokers() not in actions(model, killed)
@@ -113,7 +113,7 @@ def test_a_leader_that_died_is_replaced_once_its_session_ended_and_the_controlle
     assert World(seen).outbox(1, 0) is None
 
 
-def test_without_a_member_of_the_isr_nobody_leads_until_one_is_back() -> None:
+def test_without_a_member_of_the_isr_nobody_leads_until_one_is_back():
     model = machine(faults=Faults(kills=1))
     alone = after(model, Write(leader=0), Shrink(leader=0, follower=1), Learn(leader=0))
     dead = after(model, Kill(broker=0), EndSession(broker=0), SeeBrokers(), state=alone)
@@ -125,7 +125,7 @@ def test_without_a_member_of_the_isr_nobody_leads_until_one_is_back() -> None:
 @pytest.mark.parametrize(("release", "is_told"), [("2.1.1", False), ("2.2.0", True)])
 def test_a_broker_that_came_back_unseen_is_told_its_partitions_from_kip_380_on(
     release: str, is_told: bool
-) -> None:
+):
     model = machine(release, faults=Faults(kills=1))
     state = after(model, Kill(broker=1), Start(broker=1), SeeBrokers())
     assert bool(queued_epochs(state, 1, 1)) is is_told
@@ -134,14 +134,14 @@ def test_a_broker_that_came_back_unseen_is_told_its_partitions_from_kip_380_on(
 @pytest.mark.parametrize(("release", "is_obeyed"), [("2.1.1", True), ("2.2.0", False)])
 def test_what_was_sent_to_a_brokers_earlier_life_is_refused_from_kip_380_on(
     release: str, is_obeyed: bool
-) -> None:
+):
     model = machine(release, faults=Faults(kills=1))
     back = after(model, Elect(leader=1), Kill(broker=1), Start(broker=1))
     told = after(model, Receive(broker=1, controller_epoch=1), state=back)
     assert (replica(told, 1).role is Role.LEADER) is is_obeyed
 
 
-def test_a_broker_that_registered_again_obeys_what_is_sent_to_its_new_registration() -> None:
+def test_a_broker_that_registered_again_obeys_what_is_sent_to_its_new_registration():
     model = machine("2.2.0", faults=Faults(expiries=1))
     receive = Receive(broker=0, controller_epoch=1)
     bounced = after(model, EndSession(broker=0), Register(broker=0), SeeBrokers())
@@ -149,7 +149,7 @@ def test_a_broker_that_registered_again_obeys_what_is_sent_to_its_new_registrati
     assert (replica(told, 0).leader, replica(told, 0).leader_epoch) == (1, 1)
 
 
-def test_a_living_broker_whose_session_ended_leads_on_and_cannot_change_the_isr() -> None:
+def test_a_living_broker_whose_session_ended_leads_on_and_cannot_change_the_isr():
     model = machine("2.1.1", faults=Faults(expiries=1))
     written = after(model, Write(leader=0))
     shrink = Shrink(leader=0, follower=1)
@@ -160,14 +160,14 @@ def test_a_living_broker_whose_session_ended_leads_on_and_cannot_change_the_isr(
     assert shrink in actions(model, after(model, Register(broker=0), state=expired))
 
 
-def test_a_session_that_ends_and_comes_back_between_two_looks_is_one_change() -> None:
+def test_a_session_that_ends_and_comes_back_between_two_looks_is_one_change():
     model = machine("2.1.1", faults=Faults(expiries=1))
     state = after(model, EndSession(broker=0), Register(broker=0), SeeBrokers())
     assert known(state).leader_epoch == 0
     assert SeeBrokers() not in actions(model, state)
 
 
-def test_a_controlled_shutdown_moves_the_leader_first_and_leaves_a_checkpoint() -> None:
+def test_a_controlled_shutdown_moves_the_leader_first_and_leaves_a_checkpoint():
     model = machine(faults=Faults(stops=1))
     committed = after(model, Write(leader=0), *FETCHED)
     asked = after(model, AskToStop(broker=0), state=committed)
@@ -179,7 +179,7 @@ def test_a_controlled_shutdown_moves_the_leader_first_and_leaves_a_checkpoint() 
     assert replica(after(model, Start(broker=0), state=stopped), 0).high_watermark == 1
 
 
-def test_a_follower_in_controlled_shutdown_is_told_to_stop_and_not_who_leads() -> None:
+def test_a_follower_in_controlled_shutdown_is_told_to_stop_and_not_who_leads():
     model = machine(faults=Faults(stops=1))
     let_go = after(model, AskToStop(broker=1), LetStop(broker=1))
     assert known(let_go).isr == (0,)
@@ -188,7 +188,7 @@ def test_a_follower_in_controlled_shutdown_is_told_to_stop_and_not_who_leads() -
     assert ASK not in actions(model, told)
 
 
-def test_a_new_controller_tells_only_how_things_stand_and_the_old_one_is_refused() -> None:
+def test_a_new_controller_tells_only_how_things_stand_and_the_old_one_is_refused():
     model = machine(faults=Faults(controllers=1))
     moved = after(model, Elect(leader=1), Elect(leader=0), MoveController())
     assert queued_epochs(moved, 1, 0) == [1, 2]
@@ -202,7 +202,7 @@ def test_a_new_controller_tells_only_how_things_stand_and_the_old_one_is_refused
     assert first not in actions(model, resigned)
 
 
-def test_who_leads_in_epochs_0_and_2_and_misses_1_keeps_what_it_knows_of_its_followers() -> None:
+def test_who_leads_in_epochs_0_and_2_and_misses_1_keeps_what_it_knows_of_its_followers():
     model = machine(faults=Faults(controllers=1))
     fetched = after(model, Write(leader=0), *FETCHED, Elect(leader=1), Elect(leader=0))
     assert dict(replica(fetched, 0).views)[1].log_end_offset == 1
@@ -214,7 +214,7 @@ def test_who_leads_in_epochs_0_and_2_and_misses_1_keeps_what_it_knows_of_its_fol
     assert dict(replica(heard, 0).views)[1].log_end_offset == -1
 
 
-def test_a_request_that_was_given_up_still_counts_at_the_leader() -> None:
+def test_a_request_that_was_given_up_still_counts_at_the_leader():
     model = machine(faults=Faults(time_outs=1), grain=Grain.REQUESTS)
     asked = after(model, Write(leader=0), ASK, ASK, ANSWER, HANDLE, ASK)
     assert ASK not in actions(model, asked)
@@ -229,7 +229,7 @@ def test_a_request_that_was_given_up_still_counts_at_the_leader() -> None:
 @pytest.mark.parametrize(
     ("api", "is_full"), [("Fetch", True), ("OffsetForLeaderEpoch", False), ("ListOffsets", False)]
 )
-def test_only_a_fetch_that_was_given_up_ends_the_fetch_session(api: str, is_full: bool) -> None:
+def test_only_a_fetch_that_was_given_up_ends_the_fetch_session(api: str, is_full: bool):
     # Only where a fetch within a session is not fenced (KAFKA-9338) is the session kept at all.
     model = machine("2.4.1", faults=Faults(time_outs=1), grain=Grain.REQUESTS)
     fetched = World(after(model, Write(leader=0), ASK, ASK, ANSWER, HANDLE))
@@ -247,7 +247,7 @@ def test_only_a_fetch_that_was_given_up_ends_the_fetch_session(api: str, is_full
 
 
 @pytest.mark.parametrize(("release", "is_asked_for"), [("2.6.3", False), ("2.8.2", True)])
-def test_with_kip_497_the_controller_writes_the_isr_later(release: str, is_asked_for: bool) -> None:
+def test_with_kip_497_the_controller_writes_the_isr_later(release: str, is_asked_for: bool):
     model = machine(release, faults=Faults(), grain=Grain.REQUESTS)
     shrunk = after(model, Write(leader=0), Shrink(leader=0, follower=1))
     assert known(shrunk).isr == ((0, 1) if is_asked_for else (0,))
@@ -260,7 +260,7 @@ def test_with_kip_497_the_controller_writes_the_isr_later(release: str, is_asked
     assert replica(after(model, Learn(leader=0), state=written), 0).isr == (0,)
 
 
-def test_an_isr_that_is_asked_for_in_an_older_leader_epoch_is_refused() -> None:
+def test_an_isr_that_is_asked_for_in_an_older_leader_epoch_is_refused():
     model = machine(faults=Faults(), grain=Grain.REQUESTS)
     state = after(
         model, Write(leader=0), Shrink(leader=0, follower=1), Elect(leader=1), WriteIsr(leader=0)
@@ -292,7 +292,7 @@ def test_a_reassignment_ends_when_the_new_broker_is_in_sync_and_the_old_one_dele
     assert [follower for follower, _ in replica(forgotten, 0).views] == [2]
 
 
-def test_a_broker_out_of_sync_is_reassigned_in_the_leader_epoch_of_those_that_stay() -> None:
+def test_a_broker_out_of_sync_is_reassigned_in_the_leader_epoch_of_those_that_stay():
     model = machine(faults=Faults(reassignments=1), replicas=3, spares=1)
     shrunk = after(model, Write(leader=0), Shrink(leader=0, follower=1), Learn(leader=0))
     assert known(shrunk).isr == (0,)
@@ -309,7 +309,7 @@ def test_a_broker_out_of_sync_is_reassigned_in_the_leader_epoch_of_those_that_st
 @pytest.mark.parametrize(("is_first_known", "counts"), [(True, True), (False, False)])
 def test_a_new_leaders_first_fetch_reaches_no_end_that_was_there_before_it(
     is_first_known: bool, counts: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """As if the end at the election were the end at a fetch before: the old rule of the model."""
     if is_first_known:
         monkeypatch.setattr(leader, "NO_FETCH_YET", 1)
@@ -334,7 +334,7 @@ def test_a_new_leaders_first_fetch_reaches_no_end_that_was_there_before_it(
 @pytest.mark.parametrize(("grain", "moves"), [(Grain.REQUESTS, True), (Grain.READS, False)])
 def test_a_leader_that_has_looked_at_its_log_has_not_counted_the_follower(
     grain: Grain, moves: bool
-) -> None:
+):
     """A look and a count in one step, the old rule of the model, move the high watermark."""
     model = machine(faults=Faults(), grain=grain)
     fine = grain is Grain.READS

@@ -93,14 +93,14 @@ def logs_leaders_and_isrs(release: str, grain: Grain) -> set[tuple[object, ...]]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1", "2.5.1", "3.9.1"])
-def test_while_nothing_ends_queues_lead_to_the_same_logs_leaders_and_isrs(release: str) -> None:
+def test_while_nothing_ends_queues_lead_to_the_same_logs_leaders_and_isrs(release: str):
     """Every order in which queues can be worked off is an order without them, and no other is."""
     without, queued = (logs_leaders_and_isrs(release, each) for each in (Grain.READS, Grain.QUEUES))
     assert without == queued
     assert len(without) > 100
 
 
-def test_a_fetch_in_the_leaders_queue_outlives_its_sender_and_one_on_its_way_does_not() -> None:
+def test_a_fetch_in_the_leaders_queue_outlives_its_sender_and_one_on_its_way_does_not():
     model = machine(faults=Faults(kills=1))
     asked = after(model, *APPENDED, ASK, *FETCH, ASK)
     late = AnswerGivenUp(follower=1, leader=0)
@@ -115,7 +115,7 @@ def test_a_fetch_in_the_leaders_queue_outlives_its_sender_and_one_on_its_way_doe
 @pytest.mark.parametrize(("release", "role"), [("2.1.1", Role.LEADER), ("2.2.2", Role.NONE)])
 def test_a_queue_ends_with_its_process_and_what_is_sent_again_kip_380_refuses(
     release: str, role: Role
-) -> None:
+):
     model = machine(release, Faults(kills=1))
     reach, serve = (kind(broker=1, controller_epoch=1) for kind in (ReachBroker, Serve))
     reached = after(model, Elect(leader=1), reach)
@@ -126,7 +126,7 @@ def test_a_queue_ends_with_its_process_and_what_is_sent_again_kip_380_refuses(
     assert World(heard).known_replica(1, PARTITION).role is role
 
 
-def test_a_request_in_a_brokers_queue_outlives_its_controller() -> None:
+def test_a_request_in_a_brokers_queue_outlives_its_controller():
     model = machine(faults=Faults(controllers=1))
     reached = after(
         model, Elect(leader=1), ReachBroker(broker=1, controller_epoch=1), MoveController()
@@ -149,7 +149,7 @@ def test_a_request_in_a_brokers_queue_outlives_its_controller() -> None:
 @pytest.mark.parametrize(("release", "live"), [("2.1.1", {1}), ("2.2.2", {0, 1})])
 def test_requests_of_two_connections_are_handled_in_either_order_and_kip_380_refuses_the_older(
     release: str, live: set[int]
-) -> None:
+):
     """The controller saw broker 1 leave and come back; what it sent first is handled last."""
     model = machine(release, Faults(expiries=2), leader_epoch=5)
     reach = ReachBroker(broker=1, controller_epoch=1)
@@ -170,7 +170,7 @@ def test_requests_of_two_connections_are_handled_in_either_order_and_kip_380_ref
     assert set(broker.live) == live
 
 
-def test_what_a_leader_asked_for_is_written_though_its_process_has_ended() -> None:
+def test_what_a_leader_asked_for_is_written_though_its_process_has_ended():
     model = machine(faults=Faults(kills=1))
     asked = after(model, Write(leader=0), Shrink(leader=0, follower=1))
     write = WriteIsr(leader=0)
@@ -181,7 +181,7 @@ def test_what_a_leader_asked_for_is_written_though_its_process_has_ended() -> No
     assert ISR_ASKED not in actions(model, lost)
 
 
-def test_the_controller_writes_what_was_queued_before_it_looks_who_is_gone() -> None:
+def test_the_controller_writes_what_was_queued_before_it_looks_who_is_gone():
     model = machine(faults=Faults(kills=1))
     queued = after(model, Write(leader=0), Shrink(leader=0, follower=1), ISR_ASKED)
     dead = after(model, Kill(broker=0), EndSession(broker=0), state=queued)
@@ -190,7 +190,7 @@ def test_the_controller_writes_what_was_queued_before_it_looks_who_is_gone() -> 
     assert isr(after(model, WriteIsr(leader=0), SeeBrokers(), state=dead)) == (0,)
 
 
-def test_what_a_leader_asked_for_under_an_earlier_registration_is_refused_and_asked_again() -> None:
+def test_what_a_leader_asked_for_under_an_earlier_registration_is_refused_and_asked_again():
     model = machine(faults=Faults(expiries=1))
     asked = after(model, Write(leader=0), Shrink(leader=0, follower=1), EndSession(broker=0))
     back = after(model, ISR_ASKED, Register(broker=0), SeeBrokers(), state=asked)
@@ -201,7 +201,7 @@ def test_what_a_leader_asked_for_under_an_earlier_registration_is_refused_and_as
     assert ISR_ASKED in actions(model, refused)
 
 
-def test_the_watch_fires_once_for_all_that_nobody_has_looked_at() -> None:
+def test_the_watch_fires_once_for_all_that_nobody_has_looked_at():
     model = machine("2.1.1", faults=Faults(expiries=2))
     ended = after(model, EndSession(broker=0), EndSession(broker=1), Register(broker=0))
     assert World(ended).get(EVENTS) == (BrokerChange(),)
@@ -212,7 +212,7 @@ def test_the_watch_fires_once_for_all_that_nobody_has_looked_at() -> None:
     assert World(again).get(EVENTS) == (BrokerChange(),)
 
 
-def test_a_shutdown_that_was_queued_before_a_change_is_granted_before_it() -> None:
+def test_a_shutdown_that_was_queued_before_a_change_is_granted_before_it():
     model = machine(faults=Faults(stops=1, expiries=1))
     stop = ReachController(broker=0, api="ControlledShutdown")
     first = after(model, AskToStop(broker=0), stop, EndSession(broker=1))
@@ -226,7 +226,7 @@ def test_a_shutdown_that_was_queued_before_a_change_is_granted_before_it() -> No
     assert (isr(granted), isr(seen)) == ((1,), (0,))
 
 
-def test_a_process_that_is_no_more_may_be_let_go_and_its_next_life_does_not_stop() -> None:
+def test_a_process_that_is_no_more_may_be_let_go_and_its_next_life_does_not_stop():
     model = machine(faults=Faults(stops=1, kills=1))
     stop = ReachController(broker=0, api="ControlledShutdown")
     queued = after(model, AskToStop(broker=0), stop, Kill(broker=0), Start(broker=0))
@@ -238,7 +238,7 @@ def test_a_process_that_is_no_more_may_be_let_go_and_its_next_life_does_not_stop
 @pytest.mark.parametrize(("release", "is_granted"), [("2.1.1", True), ("2.2.2", False)])
 def test_a_shutdown_for_an_earlier_registration_is_refused_from_kip_380_on(
     release: str, is_granted: bool
-) -> None:
+):
     model = machine(release, Faults(stops=1, expiries=1))
     stop = ReachController(broker=0, api="ControlledShutdown")
     ended = after(model, AskToStop(broker=0), EndSession(broker=0), stop, Register(broker=0))
@@ -246,7 +246,7 @@ def test_a_shutdown_for_an_earlier_registration_is_refused_from_kip_380_on(
     assert (Stop(broker=0) in actions(model, handled)) is is_granted
 
 
-def test_a_new_controller_begins_with_an_empty_queue_and_is_asked_again() -> None:
+def test_a_new_controller_begins_with_an_empty_queue_and_is_asked_again():
     model = machine(faults=Faults(controllers=1))
     asked = after(model, Write(leader=0), Shrink(leader=0, follower=1), ISR_ASKED)
     moved = after(model, MoveController(), state=asked)

@@ -20,7 +20,7 @@ def schedule_of(release: str, *, most_states: int) -> Schedule | None:
     return schedule
 
 
-def test_the_story_of_kafka_6361_is_found_for_1_1_1() -> None:
+def test_the_story_of_kafka_6361_is_found_for_1_1_1():
     schedule = schedule_of("1.1.1", most_states=10_000)
     assert schedule is not None
     assert schedule.message == "broker 1 differs from leader 0 after all is healed"
@@ -34,5 +34,5 @@ def test_the_story_of_kafka_6361_is_found_for_1_1_1() -> None:
     assert logs[0].batches != logs[1].batches
 
 
-def test_nothing_is_found_for_2_8_2_within_as_many_states_as_1_1_1_needs_for_five_acts() -> None:
+def test_nothing_is_found_for_2_8_2_within_as_many_states_as_1_1_1_needs_for_five_acts():
     assert schedule_of("2.8.2", most_states=1_500) is None

@@ -35,7 +35,7 @@ class Hole:
 
 
 @pytest.mark.slow
-def test_every_process_gives_the_same_fingerprint() -> None:
+def test_every_process_gives_the_same_fingerprint():
     code = (
         "from kchaos.studies.explorer.fingerprints import fingerprint;"
         "print(fingerprint(('log', 1), (frozenset({'a', 'b', 'c'}), None, -1, b'x')))"
@@ -58,12 +58,12 @@ def test_every_process_gives_the_same_fingerprint() -> None:
 @pytest.mark.parametrize(
     ("value", "other"), [(True, 1), (Pair(1, 2), (1, 2)), (Batch(1, "a"), Batch(1, "b"))]
 )
-def test_equal_values_have_equal_fingerprints(value: object, other: object) -> None:
+def test_equal_values_have_equal_fingerprints(value: object, other: object):
     assert value == other
     assert fingerprint("component", value) == fingerprint("component", other)
 
 
-def test_different_values_have_different_fingerprints() -> None:
+def test_different_values_have_different_fingerprints():
     values = [
         None, -1, -2, 0, 1, "1", b"1", (1,), ((1,),), (1, 2), (12,), ("1", "2"), ("12",), (),
         frozenset(), frozenset({1}), frozenset({1, 2}), Role.LEADER, Role.FOLLOWER, Batch(1),
@@ -73,12 +73,12 @@ def test_different_values_have_different_fingerprints() -> None:
     assert fingerprint("a", 1) != fingerprint("b", 1)
 
 
-def test_a_fingerprint_has_60_bits() -> None:
+def test_a_fingerprint_has_60_bits():
     fingerprints = [fingerprint("component", value) for value in range(1000)]
     assert all(0 <= each < 2**60 for each in fingerprints)
     assert max(fingerprints) > 2**59
 
 
-def test_what_is_not_immutable_has_no_fingerprint() -> None:
+def test_what_is_not_immutable_has_no_fingerprint():
     with pytest.raises(RuleError, match="is a list, which has no fingerprint"):
         fingerprint("component", (1, [2]))

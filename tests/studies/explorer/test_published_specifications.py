@@ -29,7 +29,7 @@ BOUNDS = Bounds(replicas=2, log_size=3, max_records=3, max_leader_epoch=3)
 )
 def test_the_whole_space_has_the_size_that_tlc_counts(
     system: System, generated: int, distinct: int, depth: int
-) -> None:
+):
     explored = explore(system, most_states=1_000_000)
     assert (explored.generated, explored.distinct, explored.depth) == (generated, distinct, depth)
     assert explored.is_complete
@@ -41,7 +41,7 @@ def test_the_whole_space_has_the_size_that_tlc_counts(
     [(truncate_to_high_watermark(BOUNDS), 10), (kip_101(BOUNDS), 12)],
     ids=["truncate-to-high-watermark", "kip-101"],
 )
-def test_the_strong_isr_breaks_where_tlc_finds_it_broken(system: System, depth: int) -> None:
+def test_the_strong_isr_breaks_where_tlc_finds_it_broken(system: System, depth: int):
     explored = explore(system, most_states=1_000_000)
     assert explored.violation is not None
     assert explored.violation.invariant == "StrongIsr"

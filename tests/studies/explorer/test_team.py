@@ -58,7 +58,7 @@ def counts(exploration: Exploration) -> tuple[int, int, int, bool, str]:
     ],
     ids=["counters", "counters-symmetry", "kip-279", "kip-279-symmetry"],
 )
-def test_several_processes_count_what_one_counts(system: System, processes: int) -> None:
+def test_several_processes_count_what_one_counts(system: System, processes: int):
     alone = explore(system, most_states=10**6)
     shared = explore(system, most_states=10**6, processes=processes)
     assert counts(shared) == counts(alone)
@@ -66,14 +66,14 @@ def test_several_processes_count_what_one_counts(system: System, processes: int)
     assert multiprocessing.active_children() == []
 
 
-def test_states_that_are_found_again_long_after_are_not_counted_again() -> None:
+def test_states_that_are_found_again_long_after_are_not_counted_again():
     system = counters(3, 9)
     back = Move("back", lambda read: {0: 0, 1: 0, 2: 0} if read(0) == 9 else None)
     system = replace(system, moves=[*system.moves, back])
     assert explore(system, most_states=10**6, processes=2).distinct == 1000
 
 
-def test_several_processes_find_the_violation_that_one_finds() -> None:
+def test_several_processes_find_the_violation_that_one_finds():
     system = counters(3, 9, forbidden=(5, 6, 7))
     alone = explore(system, most_states=10**6)
     shared = explore(system, most_states=10**6, processes=2)
@@ -85,7 +85,7 @@ def test_several_processes_find_the_violation_that_one_finds() -> None:
     assert multiprocessing.active_children() == []
 
 
-def test_several_processes_find_the_strong_isr_broken_where_one_does() -> None:
+def test_several_processes_find_the_strong_isr_broken_where_one_does():
     system = kip_101(Bounds(2, 3, 2, 3))
     alone = explore(system, most_states=10**6)
     shared = explore(system, most_states=10**6, processes=2)
@@ -95,12 +95,12 @@ def test_several_processes_find_the_strong_isr_broken_where_one_does() -> None:
     assert shared.violation.states[-1] == alone.violation.states[-1]
 
 
-def test_several_processes_keep_exactly_as_many_states_as_allowed() -> None:
+def test_several_processes_keep_exactly_as_many_states_as_allowed():
     explored = explore(counters(3, 9), most_states=777, processes=3)
     assert (explored.distinct, explored.limit, explored.is_complete) == (777, "most_states", False)
 
 
-def test_the_memory_of_all_processes_counts() -> None:
+def test_the_memory_of_all_processes_counts():
     alone = StateSpacePart(counters(3, 9)).memory_mib()
     most = int(alone * 1.5)
     explored = explore(counters(3, 9), most_states=10**6, most_memory_mib=most, processes=2)
@@ -108,7 +108,7 @@ def test_the_memory_of_all_processes_counts() -> None:
     assert explore(counters(3, 9), most_states=10**6, most_memory_mib=most).is_complete
 
 
-def test_runs_are_counted_in_all_processes() -> None:
+def test_runs_are_counted_in_all_processes():
     assert explore(counters(3, 9), most_states=10**6).runs == 30
     shared = explore(counters(3, 9), most_states=10**6, processes=2).runs
     assert 30 < shared <= 60
@@ -119,7 +119,7 @@ def with_move(body: Any) -> System:
     return replace(system, moves=[*system.moves, Move("planted", body)])
 
 
-def test_a_process_that_is_killed_is_an_error() -> None:
+def test_a_process_that_is_killed_is_an_error():
     parent = os.getpid()
 
     def deadly(read: Read) -> Mapping[Any, Any] | None:
@@ -132,9 +132,7 @@ def test_a_process_that_is_killed_is_an_error() -> None:
     assert multiprocessing.active_children() == []
 
 
-def test_a_process_without_memory_is_an_error_that_says_so(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_a_process_without_memory_is_an_error_that_says_so(capfd: pytest.CaptureFixture[str]):
     parent = os.getpid()
 
     def hungry(read: Read) -> Mapping[Any, Any] | None:
@@ -148,7 +146,7 @@ def test_a_process_without_memory_is_an_error_that_says_so(
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_move_that_does_not_fit_is_the_same_error_in_every_process() -> None:
+def test_a_move_that_does_not_fit_is_the_same_error_in_every_process():
     def wrong(read: Read) -> Mapping[Any, Any] | None:
         return {"nowhere": 1} if read(0) == 6 else None
 
@@ -157,7 +155,7 @@ def test_a_move_that_does_not_fit_is_the_same_error_in_every_process() -> None:
     assert multiprocessing.active_children() == []
 
 
-def test_an_interruption_ends_every_process() -> None:
+def test_an_interruption_ends_every_process():
     def interrupted(progress: Progress) -> None:
         if multiprocessing.active_children():
             raise KeyboardInterrupt
@@ -179,7 +177,7 @@ explore(counters(8, 9), most_states=10**9, processes=2, progress=told)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
-def test_when_the_exploring_program_ends_its_processes_end(number: signal.Signals) -> None:
+def test_when_the_exploring_program_ends_its_processes_end(number: signal.Signals):
     with subprocess.Popen(
         [sys.executable, "-c", ENDLESS],
         cwd=ROOT,
