@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers import acts
-from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.clients import (
     CLIENTS,
     ClientBatch,
@@ -20,15 +20,13 @@ from kchaos.checkers.evidence.clients import (
 from kchaos.checkers.evidence.history import record_payloads
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.json_form import from_json, to_json
-from kchaos.checkers.judge import judge
 from kchaos.checkers.observations import AddressesGiven
-from kchaos.checkers.results import Results
 from kchaos.checkers.rules.foreign import OwnBatches
 from tests.support.clean_runs import clean_run, clean_snapshot
 from tests.support.kafka_6361_runs import BOTH
 from tests.support.rule_evidence import batch, client_line, evidence
 
-T = TopicPartition("t", 0)
+T = k.TopicPartition("t", 0)
 SENT = ClientBatch(
     base_offset=0, last_offset=0, magic=2, codec="none", payloads=record_payloads(["mine"])
 )
@@ -355,7 +353,7 @@ def test_a_client_s_batches_are_explained_where_its_links_saw_them_and_no_others
 # -- the verdict ----------------------------------------------------------------------------------
 
 
-def judged(path: Path, *lines: ClientLine, lost: bool = False) -> Results:
+def judged(path: Path, *lines: ClientLine, lost: bool = False) -> k.Results:
     """A run with links for clients, in which somebody's record lies at 11, and settling's at 12."""
     build = clean_run(path, client_links=True)
     build.observe(AddressesGiven(to="tests"), -1)
@@ -367,7 +365,7 @@ def judged(path: Path, *lines: ClientLine, lost: bool = False) -> Results:
     last = (12, 1, [probe])
     logs = {broker: [BOTH, (11, 1, ["other" if lost else "mine"]), last] for broker in (0, 1)}
     build.snapshot("final", logs, epochs={0: [(1, 0)], 1: [(1, 0)]}, high_watermarks={0: 13})
-    return judge(build.seal())
+    return k.judge(build.seal())
 
 
 def test_a_client_s_record_that_is_there_leaves_a_run_safe(tmp_path: Path):
@@ -407,7 +405,7 @@ def test_an_answer_that_no_link_could_read_leaves_a_run_unknown(tmp_path: Path):
 def test_a_record_of_clients_that_is_missing_leaves_a_run_unknown(tmp_path: Path):
     build = clean_run(tmp_path / "run", client_links=True)
 
-    results = judge(clean_snapshot(build).seal())
+    results = k.judge(clean_snapshot(build).seal())
 
     assert results.safe is None
     assert f"{CLIENTS} is missing" in (results.unknown or "")

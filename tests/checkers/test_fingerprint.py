@@ -9,18 +9,16 @@ from typing import Any
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers.evidence.about import Outcome, ScenarioAbout
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.findings import Finding
 from kchaos.checkers.fingerprint import fingerprints_of, with_fingerprints
 from kchaos.checkers.json_form import from_json
-from kchaos.checkers.judge import judge
 from kchaos.checkers.observations import SettleOutcome
 from kchaos.checkers.results import read_judgement, write_judgement
-from kchaos.harness.catalogue import CATALOGUE, scenario_of
 from tests.golden.stored import BORDERS, RELEASES, unpacked
 
-DIVERGENCE = Finding(kind="divergence", topic="t", partition=0, brokers=(0, 1), message="")
+DIVERGENCE = k.Finding(kind="divergence", topic="t", partition=0, brokers=(0, 1), message="")
 SAME_STEPS = {"KIP-279-3", "KIP-279-old-protocol"}
 """The second plays the first's steps on a fixed jar: what it would find is the same bug."""
 DIVERGING = [release for release in RELEASES if release.startswith(("1.0", "1.1", "0.11"))]
@@ -31,7 +29,7 @@ def described(scenario: Any) -> ScenarioAbout:
     return from_json(ScenarioAbout, data, allow_more=True)
 
 
-def fingerprint(scenario: ScenarioAbout, finding: Finding = DIVERGENCE, **settled: Any) -> str:
+def fingerprint(scenario: ScenarioAbout, finding: k.Finding = DIVERGENCE, **settled: Any) -> str:
     outcome = Outcome(finished=True, settle=SettleOutcome(state="converged", reasons=(), **settled))
     return fingerprints_of(scenario, outcome).of(finding)
 
@@ -42,7 +40,7 @@ def test_the_stored_plays_of_a_scenario_share_the_fingerprint_of_each_kind(tmp_p
     plays = [unpacked(release, tmp_path) for release in DIVERGING]
     plays.append(unpacked("whole-1.1.1", tmp_path))
     for run in plays:
-        for finding in judge(run).findings:
+        for finding in k.judge(run).findings:
             seen[finding.kind].add(finding.fingerprint)
     assert len(plays) > 5
     assert {kind: len(each) for kind, each in seen.items()} == {
@@ -67,7 +65,7 @@ def test_stored_runs_of_two_scenarios_share_no_fingerprint(tmp_path: Path):
     ):
         run = unpacked(name, tmp_path, runs=runs)
         scenario = RunEvidence(run).scenario
-        of_scenario[scenario.entry] |= {finding.fingerprint for finding in judge(run).findings}
+        of_scenario[scenario.entry] |= {finding.fingerprint for finding in k.judge(run).findings}
     assert len(of_scenario) == 7
     for first, second in itertools.combinations(of_scenario, 2):
         assert of_scenario[first], first
@@ -77,18 +75,18 @@ def test_stored_runs_of_two_scenarios_share_no_fingerprint(tmp_path: Path):
 @pytest.mark.slow
 def test_no_two_entries_of_the_catalogue_share_a_fingerprint():
     entries: dict[str, set[str]] = defaultdict(set)
-    for entry in CATALOGUE.values():
+    for entry in k.CATALOGUE.values():
         for case, release in itertools.product(entry.cases, entry.default_releases):
             if not entry.cannot_show(case, release):
-                entries[fingerprint(described(scenario_of(entry, case, release)))].add(entry.name)
-    assert {name for names in entries.values() for name in names} == set(CATALOGUE)
+                entries[fingerprint(described(k.scenario_of(entry, case, release)))].add(entry.name)
+    assert {name for names in entries.values() for name in names} == set(k.CATALOGUE)
     assert [names for names in entries.values() if len(names) > 1 and names != SAME_STEPS] == []
 
 
 def test_the_number_of_records_and_the_release_change_no_fingerprint():
-    entry = CATALOGUE["KAFKA-6361"]
+    entry = k.CATALOGUE["KAFKA-6361"]
     made = {
-        fingerprint(described(scenario_of(entry, case, release)))
+        fingerprint(described(k.scenario_of(entry, case, release)))
         for case in ("n15", "n20", "n25")
         for release in ("1.1.1", "2.0.1")
     }
@@ -96,7 +94,7 @@ def test_the_number_of_records_and_the_release_change_no_fingerprint():
 
 
 def test_other_numbers_of_brokers_change_no_fingerprint_and_other_roles_do():
-    scenario = described(scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
+    scenario = described(k.scenario_of(k.CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
     renamed = from_json(ScenarioAbout, _renamed(json.loads(json.dumps(_plain(scenario)))))
     assert renamed != scenario
     alone = dataclasses.replace(DIVERGENCE, brokers=(0,))
@@ -107,13 +105,13 @@ def test_other_numbers_of_brokers_change_no_fingerprint_and_other_roles_do():
 
 @pytest.mark.parametrize("changed", [{"kind": "hole"}, {"evidence": {"what": "produce"}}])
 def test_another_kind_or_subject_is_another_bug(changed: dict[str, Any]):
-    scenario = described(scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
+    scenario = described(k.scenario_of(k.CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
     other = dataclasses.replace(DIVERGENCE, **changed)
     assert fingerprint(scenario, other) != fingerprint(scenario)
 
 
 def test_offsets_messages_and_snapshots_are_of_one_run_only():
-    scenario = described(scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
+    scenario = described(k.scenario_of(k.CATALOGUE["KAFKA-6361"], "n20", "1.1.1"))
     other = dataclasses.replace(
         DIVERGENCE, first_offset=7, last_offset=9, snapshot="final", message="generation 59, not 58"
     )
@@ -135,7 +133,7 @@ def test_a_drawn_schedule_counts_by_the_roles_that_brokers_have_at_the_end():
 @pytest.mark.slow
 def test_a_judgement_keeps_the_fingerprints(tmp_path: Path):
     run = unpacked("1.1.1", tmp_path)
-    results = judge(run)
+    results = k.judge(run)
     write_judgement(run, results)
     stored = read_judgement(run, run.judgements()[-1])
     assert [finding.fingerprint for finding in stored.findings] == [

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers import searching
-from kchaos.checkers.judge import judge
 from kchaos.checkers.opening import MOST_NESTED_JSON
-from kchaos.checkers.results import Results
-from kchaos.checkers.run_directory import RunDirectory
 from kchaos.harness.campaign import campaign
 from kchaos.harness.commands import judge_runs
 from kchaos.harness.commands.judge_runs import judge_paths
@@ -89,12 +87,12 @@ def test_a_judge_that_fails_over_one_run_ends_no_other_run_s_judging(
     for name in ("a-bad", "b-undrawn", "z-good"):
         kafka_6361(tmp_path / name, "n20", "2.0.1")
 
-    def judge_or_fail(run: RunDirectory) -> Results:
+    def judge_or_fail(run: k.RunDirectory) -> k.Results:
         if run.name == "a-bad":
             raise KeyError("nothing")
-        return judge(run)
+        return k.judge(run)
 
-    def draw_or_fail(run: RunDirectory) -> Path:
+    def draw_or_fail(run: k.RunDirectory) -> Path:
         if run.name == "b-undrawn":
             raise AttributeError("text")
         return write_report(run)

@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers import acts
-from kchaos.checkers.findings import Finding
-from kchaos.checkers.judge import judge
 from kchaos.checkers.metadata_log import read_node
 from kchaos.checkers.observations import Act
-from kchaos.checkers.results import Results
-from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import is_unknown, line_of
 from kchaos.checkers.verdict import NOT_PREDICTED
 from kchaos.harness.exits import exit_code_for_lines
@@ -34,12 +31,12 @@ from tests.support.run_builder import values
 ELEVEN = values("both", 11)
 
 
-def kinds(results: Results) -> set[str]:
+def kinds(results: k.Results) -> set[str]:
     return {finding.kind for finding in results.findings}
 
 
-def judged(build: KraftRunBuilder, **fields: Any) -> Results:
-    return judge(kraft_snapshot(build, **fields).seal())
+def judged(build: KraftRunBuilder, **fields: Any) -> k.Results:
+    return k.judge(kraft_snapshot(build, **fields).seal())
 
 
 def test_a_clean_run_is_safe_and_its_conformance_is_unknown_for_one_reason(tmp_path: Path):
@@ -113,7 +110,7 @@ def test_fewer_in_sync_than_the_controller_set_for_all_is_told(tmp_path: Path):
 # -- what the release promises ------------------------------------------------------------------
 
 
-def _last_in_sync_lost_its_tail(path: Path, **elr: Any) -> Results:
+def _last_in_sync_lost_its_tail(path: Path, **elr: Any) -> k.Results:
     """Broker 1 leaves the ISR, broker 0 loses its tail and ends, broker 1 leads and has less."""
     build = kraft_run(path)
     build.fence(1).state(0, 0, [0], **elr)
@@ -136,7 +133,7 @@ def test_with_eligible_leaders_a_promised_record_may_only_go_if_all_of_them_lost
     assert "committed-loss" in kinds(results)
 
 
-def _elected_from_outside(path: Path, **elr: Any) -> Results:
+def _elected_from_outside(path: Path, **elr: Any) -> k.Results:
     build = kraft_run(path)
     build.fence(1).state(0, 0, [0], **elr)
     build.fence(0).state(-1, 1, [])
@@ -260,7 +257,7 @@ def test_who_is_unfenced_without_having_asked_for_it_is_told(tmp_path: Path):
 # -- who acknowledges ---------------------------------------------------------------------------
 
 
-def _demoted(path: Path, *, told: Sequence[int], epoch: int = 1, **late: Any) -> list[Finding]:
+def _demoted(path: Path, *, told: Sequence[int], epoch: int = 1, **late: Any) -> list[k.Finding]:
     """Broker 1 leads from a decision on; broker 0 tells offsets beyond it, and then writes."""
     build = kraft_run(path).state(1, 1, [0, 1])
     for beyond in told:
@@ -298,20 +295,20 @@ def test_a_write_is_not_told_where_the_broker_may_not_have_taken_it_up_or_did_no
 # -- evidence that cannot be --------------------------------------------------------------------
 
 
-def _sealed(path: Path, damage: Callable[[Path], None]) -> Results:
-    def before(run: RunDirectory) -> None:
+def _sealed(path: Path, damage: Callable[[Path], None]) -> k.Results:
+    def before(run: k.RunDirectory) -> None:
         damage(run.path / "metadata")
 
-    return judge(kraft_snapshot(kraft_run(path)).seal(before=before))
+    return k.judge(kraft_snapshot(kraft_run(path)).seal(before=before))
 
 
-def _judged_with_snapshot(path: Path, end: int) -> Results:
+def _judged_with_snapshot(path: Path, end: int) -> k.Results:
     """All records before the offset are told by a snapshot alone; the write came at offset 6."""
     build = kraft_run(path)
     for _ in range(2):
         build.records(("NoOpRecord", 0, {}))
 
-    def before(run: RunDirectory) -> None:
+    def before(run: k.RunDirectory) -> None:
         for node in (run.path / "metadata").glob("node-*"):
             whole = (node / FIRST_SEGMENT).read_bytes()
             batches = read_node(0, [(FIRST_SEGMENT, whole)]).batches
@@ -320,7 +317,7 @@ def _judged_with_snapshot(path: Path, end: int) -> Results:
             (node / f"{end:020d}-{1:010d}.checkpoint").write_bytes(b"".join(told))
             (node / f"{end:020d}.log").write_bytes(whole[len(b"".join(told)) :])
 
-    return judge(kraft_snapshot(build).seal(before=before))
+    return k.judge(kraft_snapshot(build).seal(before=before))
 
 
 @pytest.mark.slow
@@ -428,27 +425,27 @@ def test_the_log_of_another_cluster_names_what_this_one_never_made(tmp_path: Pat
 
 
 def test_a_run_has_the_log_of_what_kept_its_metadata_and_no_other(tmp_path: Path):
-    def with_zookeeper(run: RunDirectory) -> None:
+    def with_zookeeper(run: k.RunDirectory) -> None:
         folder = run.path / "zookeeper" / "member-1"
         folder.mkdir(parents=True)
         (folder / "log.1").write_bytes(b"")
 
-    def with_metadata(run: RunDirectory) -> None:
+    def with_metadata(run: k.RunDirectory) -> None:
         (run.path / "metadata").mkdir()
 
-    kraft = judge(kraft_snapshot(kraft_run(tmp_path / "1")).seal(before=with_zookeeper))
-    zookeeper = judge(clean_snapshot(clean_run(tmp_path / "2")).seal(before=with_metadata))
+    kraft = k.judge(kraft_snapshot(kraft_run(tmp_path / "1")).seal(before=with_zookeeper))
+    zookeeper = k.judge(clean_snapshot(clean_run(tmp_path / "2")).seal(before=with_metadata))
 
     assert "a log of ZooKeeper, and by the scenario" in unknown_of(kraft)
     assert "metadata/ exists, and by the scenario" in unknown_of(zookeeper)
 
 
 def test_a_broker_with_zookeeper_is_not_of_a_kraft_cluster(tmp_path: Path):
-    def with_zookeeper(run: RunDirectory) -> None:
+    def with_zookeeper(run: k.RunDirectory) -> None:
         file = run.path / "brokers" / "1" / "server.properties"
         file.write_text(file.read_text().replace("process.roles=broker\n", ""))
 
-    results = judge(kraft_snapshot(kraft_run(tmp_path / "run")).seal(before=with_zookeeper))
+    results = k.judge(kraft_snapshot(kraft_run(tmp_path / "run")).seal(before=with_zookeeper))
 
     assert "brokers/1/server.properties is of a broker with ZooKeeper" in unknown_of(results)
 
@@ -458,7 +455,7 @@ def test_a_run_with_kraft_is_unknown_only_where_its_safety_is(tmp_path: Path):
     safe = line_of(judged(kraft_run(tmp_path / "safe")))
     lost = line_of(judged(kraft_run(tmp_path / "lost"), end=9))
     broken = line_of(_sealed(tmp_path / "broken", _remove("definitions")))
-    ours = line_of(judge(clean_snapshot(clean_run(tmp_path / "ours")).seal()))
+    ours = line_of(k.judge(clean_snapshot(clean_run(tmp_path / "ours")).seal()))
 
     assert [is_unknown(each) for each in (safe, lost, broken, ours)] == [False, False, True, False]
     assert is_unknown(replace(ours, conforms=None, unknown="the model gave up"))

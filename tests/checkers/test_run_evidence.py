@@ -3,18 +3,16 @@ from pathlib import Path
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers import acts
-from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.assembling import run_evidence
 from kchaos.checkers.evidence.led_from import LedEpoch
 from kchaos.checkers.evidence.partition import PartitionEvidence, finding_to_json
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import topic_ids
-from kchaos.checkers.findings import Finding
 from kchaos.checkers.json_form import from_json
-from kchaos.checkers.judge import judge
-from kchaos.checkers.model import events, predict
+from kchaos.checkers.model import events
 from kchaos.checkers.model.follow.observations import (
     Fate,
     Observation,
@@ -24,7 +22,6 @@ from kchaos.checkers.model.follow.observations import (
 )
 from kchaos.checkers.observations import Standstill, StoodStill
 from kchaos.checkers.record import _first_sign
-from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.zookeeper_log import ZnodeChange
 from tests.support.kafka_6361_runs import A_ONLY, BOTH, kafka_6361
 from tests.support.run_builder import RunBuilder, create_body, values
@@ -37,7 +34,7 @@ def started(path: Path, *, min_insync_replicas: int = 1) -> RunBuilder:
     return build.produce("both", 0, values("both", 11), acks=-1, base_offset=0)
 
 
-def ended(build: RunBuilder) -> RunDirectory:
+def ended(build: RunBuilder) -> k.RunDirectory:
     logs = {broker: [BOTH, A_ONLY] for broker in (0, 1)}
     return build.snapshot("final", logs, high_watermarks={0: 21, 1: 11}, probed=False).seal()
 
@@ -48,7 +45,7 @@ def observed(broker: int, high_watermark: int) -> events.HighWatermarkObserved:
     )
 
 
-def last(run: RunDirectory) -> PartitionEvidence:
+def last(run: k.RunDirectory) -> PartitionEvidence:
     return list(run_evidence(RunEvidence(run), None))[-1]
 
 
@@ -126,7 +123,7 @@ def test_cleaners_may_have_been_where_a_checkpoint_says_that_one_was(
     if offset is not None:
         (folder / "broker-1" / "cleaner-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
 
-    partition = TopicPartition("t", 0)
+    partition = k.TopicPartition("t", 0)
     assert run.cleaned_until(partition, snapshot) == until
     assert [*run.untold_cleaning] == ([] if offset is None else [partition])
 
@@ -168,17 +165,17 @@ def test_an_observed_high_watermark_is_pinned_at_the_snapshots_that_follow(tmp_p
     run = ended(build)
     evidence = RunEvidence(run)
 
-    (final,) = run_evidence(evidence, predict(tuple(timed.event for timed in evidence.events)))
+    (final,) = run_evidence(evidence, k.predict(tuple(timed.event for timed in evidence.events)))
 
     assert final.predicted is not None
     assert [replica.is_high_watermark_pinned for replica in final.predicted] == [False, True]
 
 
-def judged_with_observation(path: Path, broker: int, high_watermark: int) -> list[Finding]:
+def judged_with_observation(path: Path, broker: int, high_watermark: int) -> list[k.Finding]:
     build = started(path)
     build.act(observed(broker, high_watermark))
     build.snapshot("final", {0: [BOTH], 1: [BOTH]}, epochs={0: [(1, 0)], 1: [(1, 0)]})
-    return list(judge(build.seal()).findings)
+    return list(k.judge(build.seal()).findings)
 
 
 def test_a_high_watermark_that_the_model_excludes_is_not_as_predicted_and_no_crash(tmp_path: Path):
@@ -231,7 +228,7 @@ def test_an_unclean_election_of_a_topic_made_again_shows_its_leaders_log(
 def test_what_a_leader_had_fetched_counts_unless_its_disk_lost_a_tail(
     broker: int, start: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    reached = {LedEpoch(TopicPartition("t", 0), 1, 3): 11}
+    reached = {LedEpoch(k.TopicPartition("t", 0), 1, 3): 11}
     monkeypatch.setattr("kchaos.checkers.evidence.excuses.reached_by_fetching", lambda _: reached)
     build = started(tmp_path / "run").state(0, 1, [0])
     build.act(acts.LoseTail(broker=broker, topic="t", partition=0, log_end_offset=11))
@@ -273,7 +270,7 @@ def test_damaged_bytes_reach_the_results_with_broker_and_place(tmp_path: Path):
     damaged[100] ^= 1
     file.write_bytes(damaged)
 
-    results = judge(build.seal())
+    results = k.judge(build.seal())
 
     (corrupt,) = [finding for finding in results.findings if finding.kind == "corrupt-batch"]
     assert (corrupt.brokers, corrupt.topic, corrupt.snapshot) == ((1,), "t", "final")
@@ -289,7 +286,7 @@ def test_a_cache_that_cannot_be_parsed_is_a_finding_and_one_that_is_wrong_is_one
     torn = build.run.path / "snapshots/final/broker-0/t-0/leader-epoch-checkpoint"
     torn.write_text("0\n1\n")
 
-    results = judge(build.seal())
+    results = k.judge(build.seal())
 
     mismatches = [finding for finding in results.findings if finding.kind == "epoch-cache-mismatch"]
     assert [mismatch.brokers for mismatch in mismatches] == [(0,), (1,)]
@@ -306,15 +303,15 @@ def test_internal_topics_are_not_judged(tmp_path: Path):
 
 def of_run(path: Path, case: str, release: str) -> list[PartitionEvidence]:
     evidence = RunEvidence(kafka_6361(path, case, release))
-    return list(run_evidence(evidence, predict(tuple(timed.event for timed in evidence.events))))
+    return list(run_evidence(evidence, k.predict(tuple(timed.event for timed in evidence.events))))
 
 
 def test_a_finding_is_the_same_after_a_trip_through_json():
-    finding = Finding(
+    finding = k.Finding(
         kind="hole", topic="t", partition=0, brokers=(1, 2), message="x", evidence={"a": [1]}
     )
 
-    assert from_json(Finding, json.loads(json.dumps(finding_to_json(finding)))) == finding
+    assert from_json(k.Finding, json.loads(json.dumps(finding_to_json(finding)))) == finding
 
 
 def test_the_isr_of_an_acknowledgement_is_that_of_its_time(tmp_path: Path):

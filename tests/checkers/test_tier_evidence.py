@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
-from kchaos.checkers.errors import CheckError
+import kchaos as k
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.links import read_links
@@ -17,20 +16,19 @@ from kchaos.checkers.formats.remote_log_metadata import (
     RemoteSegmentRecord,
     parse_remote_segment,
 )
-from kchaos.checkers.judge import judge
 from kchaos.checkers.model.follow.observations import (
     Fate,
     OffsetAnswered,
     RequestSeen,
     ResponseSeen,
 )
-from kchaos.checkers.run_directory import MANIFEST, RunDirectory
+from kchaos.checkers.run_directory import MANIFEST
 from kchaos.checkers.segments.tier import remote_segments
 from tests.golden.stored import unpacked
 
 
 def run_with(tmp_path: Path, name: str, *lines: dict[str, Any]) -> EvidenceFiles:
-    run = RunDirectory.create(tmp_path / "run", run={}, scenario={})
+    run = k.RunDirectory.create(tmp_path / "run", run={}, scenario={})
     (run.path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     return EvidenceFiles(run)
 
@@ -123,7 +121,7 @@ def test_the_oldest_answer_about_offsets_has_a_list_and_internal_topics_say_noth
         api="ListOffsets",
         follower=1,
         leader=0,
-        partitions={TopicPartition("t", 0): OffsetAnswered(error_code=0, offset=3)},
+        partitions={k.TopicPartition("t", 0): OffsetAnswered(error_code=0, offset=3)},
     )
     assert kept[2:] == [None, None]
 
@@ -164,7 +162,7 @@ def test_a_reading_without_keys_has_records_without_any(tmp_path):
 @pytest.mark.parametrize("keys", [[], ["k1", "k2"], [7]])
 def test_a_reading_must_have_a_key_or_none_for_each_record(tmp_path, keys):
     fetches = [{"offset": 1, "error_code": 0, "records": [[1, "m1"]], "keys": keys}]
-    with pytest.raises(CheckError):
+    with pytest.raises(k.CheckError):
         read_tier(run_with(tmp_path, "tier.jsonl", {**READ, "fetches": fetches}))
 
 
@@ -172,14 +170,14 @@ def test_a_reading_must_have_a_key_or_none_for_each_record(tmp_path, keys):
     "lines", [(READ, READ), ({**READ, "fetches": "none"},), ({**READ, "kind": "write"},)]
 )
 def test_readings_of_another_shape_are_refused(tmp_path, lines):
-    with pytest.raises(CheckError):
+    with pytest.raises(k.CheckError):
         read_tier(run_with(tmp_path, "tier.jsonl", *lines))
 
 
 # -- Tiered runs of which something is not known: they are unknown, and say what --
 
 
-def _without(run: RunDirectory, file: str, word: str) -> None:
+def _without(run: k.RunDirectory, file: str, word: str) -> None:
     lines = (run.path / file).read_text().splitlines(keepends=True)
     kept = [line for line in lines if word not in json.dumps(json.loads(line))]
     assert len(kept) < len(lines)
@@ -189,12 +187,12 @@ def _without(run: RunDirectory, file: str, word: str) -> None:
 @pytest.mark.slow
 def test_a_run_in_which_nobody_read_from_a_follower_in_sync_is_not_known_to_be_safe(tmp_path: Path):
     run = unpacked("tiered-3.9.1", tmp_path)
-    assert judge(run).safe is True
+    assert k.judge(run).safe is True
     for file in ("actions.jsonl", "tier.jsonl"):
         _without(run, file, "end-t-0-broker-0-")
     (run.path / MANIFEST).unlink()
     run.seal()
-    judged = judge(run)
+    judged = k.judge(run)
     assert (judged.safe, judged.conforms) == (None, True)
     assert judged.unknown == "nobody has read the tiered log of t-0 from broker 0 at the end"
 

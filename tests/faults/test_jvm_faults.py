@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import kchaos as k
 from kchaos.clusters.agent import POINTS, PointHit
 from kchaos.clusters.agent.point import Place
 from kchaos.clusters.agent.points import (
@@ -24,12 +25,7 @@ from kchaos.clusters.agent.points import (
 )
 from kchaos.clusters.ask.client import fetch
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec
 from kchaos.clusters.start.jvm_cluster import JvmCluster
-from kchaos.clusters.system.waiting import await_until
-from kchaos.faults import FreezeFollower, HoldController, HoldPoint, SlowFetchReads
-from kchaos.faults.api import Injection, MemoryJournal
-from kchaos.faults.errors import NoEffect
 from kchaos.faults.observation import await_unregistered, observe_broker
 from tests.support.drivers import cluster_of
 from tests.support.replicated_topic import Topic
@@ -55,12 +51,12 @@ PROPERTIES = {
 OF_FOLLOWER = (REGISTERED, SEND_FETCH, "epoch-flush")
 
 
-def spec_of(release: str, *points: Collection[str]) -> ClusterSpec:
+def spec_of(release: str, *points: Collection[str]) -> k.ClusterSpec:
     """Two brokers; the points are of broker 0 and of broker 1."""
     brokers = tuple(
-        BrokerSpec(id=broker, kafka=release, points=tuple(points[broker])) for broker in (0, 1)
+        k.BrokerSpec(id=broker, kafka=release, points=tuple(points[broker])) for broker in (0, 1)
     )
-    return ClusterSpec(brokers=brokers, first_broker=0, properties=PROPERTIES)
+    return k.ClusterSpec(brokers=brokers, first_broker=0, properties=PROPERTIES)
 
 
 @pytest.fixture(scope="module", params=HELD)
@@ -101,8 +97,8 @@ def cluster_between(release: str, tmp_path: Path) -> Iterator[JvmCluster]:
         yield cluster
 
 
-def await_hits(injection: Injection, count: int) -> list[PointHit]:
-    await_until(
+def await_hits(injection: k.Injection, count: int) -> list[PointHit]:
+    k.await_until(
         lambda: len(injection.handle.held) >= count,
         timeout_s=60,
         waiting_for=f"{count} hits",
@@ -122,12 +118,12 @@ def consume(cluster: JvmCluster, topic: Topic, broker: int, offset: int) -> list
 
 @pytest.mark.parametrize("where", ["request", "read", "log"])
 def test_a_follower_whose_reads_are_held_gets_nothing_and_catches_up_when_they_go_on(
-    where: Any, cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
+    where: Any, cluster: JvmCluster, topic: Callable[..., Topic], journal: k.MemoryJournal
 ):
     replicas = topic(0, 1)
     replicas.produce(0, acks=-1)
     fields: dict[str, Any] = {} if where == "request" else {"topic": replicas.name, "partition": 0}
-    slow = SlowFetchReads(broker=0, where=where, **fields)
+    slow = k.SlowFetchReads(broker=0, where=where, **fields)
     with slow.inject(cluster, journal) as injection:
         (first, *_) = await_hits(injection, 1)
         replicas.produce(0, acks=1)
@@ -145,7 +141,7 @@ def test_a_follower_whose_reads_are_held_gets_nothing_and_catches_up_when_they_g
 
 def _about(cluster: JvmCluster, first: PointHit) -> list[PointHit]:
     assert cluster.gate is not None
-    await_until(
+    k.await_until(
         lambda: len([hit for hit in cluster.gate.records() if hit.number == first.number]) == 2,  # type: ignore[union-attr]
         timeout_s=30,
         waiting_for="the thread to go on",
@@ -155,10 +151,10 @@ def _about(cluster: JvmCluster, first: PointHit) -> list[PointHit]:
 
 
 def test_only_consumers_are_slow_where_only_consumers_are_meant(
-    cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
+    cluster: JvmCluster, topic: Callable[..., Topic], journal: k.MemoryJournal
 ):
     replicas = topic(0, 1)
-    slow = SlowFetchReads(broker=0, readers="consumers", delay_ms=50)
+    slow = k.SlowFetchReads(broker=0, readers="consumers", delay_ms=50)
     with slow.inject(cluster, journal) as injection:
         assert replicas.produce(0, acks=-1).error_code == 0
         assert injection.handle.held == []
@@ -167,12 +163,12 @@ def test_only_consumers_are_slow_where_only_consumers_are_meant(
 
 
 def test_a_delay_that_is_longer_than_the_fault_lasts_is_no_success(
-    cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
+    cluster: JvmCluster, topic: Callable[..., Topic], journal: k.MemoryJournal
 ):
     replicas = topic(0, 1)
-    slow = SlowFetchReads(broker=0, delay_ms=3_600_000)
+    slow = k.SlowFetchReads(broker=0, delay_ms=3_600_000)
     with (
-        pytest.raises(NoEffect, match=r"waited for its 3600000 ms to the end\. .* heal it later"),
+        pytest.raises(k.NoEffect, match=r"waited for its 3600000 ms to the end\. .* heal it later"),
         slow.inject(cluster, journal) as injection,
     ):
         await_hits(injection, 1)
@@ -180,18 +176,18 @@ def test_a_delay_that_is_longer_than_the_fault_lasts_is_no_success(
 
 
 def test_a_frozen_follower_skips_its_fetches_and_goes_on_without_records(
-    cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
+    cluster: JvmCluster, topic: Callable[..., Topic], journal: k.MemoryJournal
 ):
     freeze(cluster, topic(0, 1), journal)
 
 
-def freeze(cluster: JvmCluster, replicas: Topic, journal: MemoryJournal) -> None:
+def freeze(cluster: JvmCluster, replicas: Topic, journal: k.MemoryJournal) -> None:
     """Freeze the follower as it takes a record: the Fetch that it does not send begins after that.
 
     Its leader then has the earlier offset in their fetch session.
     """
     replicas.produce(0, acks=-1)
-    follower, slow = FreezeFollower(broker=1), SlowFetchReads(broker=0, where="request")
+    follower, slow = k.FreezeFollower(broker=1), k.SlowFetchReads(broker=0, where="request")
     with contextlib.ExitStack() as frozen, slow.inject(cluster, journal) as reads:
         await_hits(reads, 1)
         injection = frozen.enter_context(follower.inject(cluster, journal))
@@ -208,11 +204,11 @@ def freeze(cluster: JvmCluster, replicas: Topic, journal: MemoryJournal) -> None
 
 
 def test_a_controller_and_then_a_broker_are_held_and_every_point_is_hit(
-    cluster: JvmCluster, topic: Callable[..., Topic], journal: MemoryJournal
+    cluster: JvmCluster, topic: Callable[..., Topic], journal: k.MemoryJournal
 ):
     replicas, lonely = topic(0, 1), topic(1)
     before = lonely.state()
-    with HoldController(broker=0).inject(cluster, journal) as injection:
+    with k.HoldController(broker=0).inject(cluster, journal) as injection:
         cluster.brokers[1].stop()
         await_unregistered(cluster, 1)
         await_hits(injection, 1)
@@ -220,7 +216,7 @@ def test_a_controller_and_then_a_broker_are_held_and_every_point_is_hit(
         assert lonely.state() == before
     lonely.await_state(leader=-1)
 
-    holding = HoldPoint(name="registering", broker=1, point=REGISTERED)
+    holding = k.HoldPoint(name="registering", broker=1, point=REGISTERED)
     with holding.inject(cluster, journal) as injection:
         cluster.brokers[1].start()
         await_hits(injection, 1)
@@ -244,14 +240,14 @@ def await_every_point(cluster: JvmCluster) -> None:
             (each.id, name) for each in brokers for name in each.points if not hits(each.id, name)
         ]
 
-    await_until(
+    k.await_until(
         lambda: not never_hit(), timeout_s=30, waiting_for="every point", last_seen=never_hit
     )
 
 
 @pytest.mark.parametrize("release", BETWEEN)
 def test_a_point_that_has_another_place_in_the_code_is_hit_there(
-    release: str, cluster_between: JvmCluster, journal: MemoryJournal
+    release: str, cluster_between: JvmCluster, journal: k.MemoryJournal
 ):
     replicas = Topic(cluster_between, "t", [0, 1])
     if SEND_FETCH in cluster_between.spec.brokers[1].points:
@@ -280,10 +276,10 @@ def _last_start(cluster: JvmCluster) -> str:
     return text.rpartition("KafkaConfig values")[2]
 
 
-def test_a_hold_to_which_nothing_came_is_no_success(cluster: JvmCluster, journal: MemoryJournal):
-    holding = HoldPoint(name="idle", broker=1, point=REGISTERED)
+def test_a_hold_to_which_nothing_came_is_no_success(cluster: JvmCluster, journal: k.MemoryJournal):
+    holding = k.HoldPoint(name="idle", broker=1, point=REGISTERED)
     with (
-        pytest.raises(NoEffect, match=r"idle: nothing came to registered .* the point works"),
+        pytest.raises(k.NoEffect, match=r"idle: nothing came to registered .* the point works"),
         holding.inject(cluster, journal),
     ):
         pass

@@ -7,9 +7,7 @@ from typing import Any, cast
 import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from kchaos.faults import KillBroker, LoseTail
-from kchaos.faults.api import MemoryJournal
-from kchaos.faults.errors import FaultError, NotAvailable
+import kchaos as k
 from tests.support.stand_ins import StandInCluster
 
 CODECS = {"none": 0, "gzip": 1}
@@ -31,14 +29,14 @@ class Folder:
     """The log of a broker that was stopped."""
 
     cluster: StandInCluster
-    journal: MemoryJournal = field(default_factory=MemoryJournal)
+    journal: k.MemoryJournal = field(default_factory=k.MemoryJournal)
 
     @property
     def segment(self) -> Path:
         return self.cluster.brokers[1].log_directory / "t-0" / f"{0:020}.log"
 
     def lose(self, log_end_offset: int) -> Any:
-        fault = LoseTail(broker=1, topic="t", partition=0, log_end_offset=log_end_offset)
+        fault = k.LoseTail(broker=1, topic="t", partition=0, log_end_offset=log_end_offset)
         with fault.inject(cast(Any, self.cluster), self.journal) as injection:
             return injection
 
@@ -82,7 +80,7 @@ def test_an_offset_inside_a_batch_or_beyond_the_end_is_refused_and_nothing_is_lo
 ):
     data = b"".join(entry(base, 3, magic=magic, codec="gzip") for base in (0, 3))
     folder.segment.write_bytes(data)
-    with pytest.raises(FaultError, match=rf"no batch starts at offset {offset} .*\[0, 3\]"):
+    with pytest.raises(k.FaultError, match=rf"no batch starts at offset {offset} .*\[0, 3\]"):
         folder.lose(offset)
     assert folder.segment.read_bytes() == data
     assert folder.journal.entries == []
@@ -92,7 +90,7 @@ def test_only_the_last_segment_has_a_tail_and_its_own_offsets(folder):
     folder.segment.write_bytes(entry(0, 3, magic=1, codec="gzip"))
     last = folder.segment.with_name(f"{3:020}.log")
     last.write_bytes(entry(3, 2, magic=1, codec="gzip"))
-    with pytest.raises(FaultError, match=r"last batches start at \[3\]"):
+    with pytest.raises(k.FaultError, match=r"last batches start at \[3\]"):
         folder.lose(0)
     folder.lose(3)
     assert last.read_bytes() == b""
@@ -103,25 +101,25 @@ def test_a_torn_batch_and_a_preallocated_end_are_no_place_to_cut_at(folder):
     whole, torn = entry(0, 2, magic=2), entry(2, 2, magic=2)[:-1]
     for end in (torn, b"\0" * 200):
         folder.segment.write_bytes(whole + end)
-        with pytest.raises(FaultError, match=r"no batch starts at offset 2 .*\[0\]"):
+        with pytest.raises(k.FaultError, match=r"no batch starts at offset 2 .*\[0\]"):
             folder.lose(2)
 
 
 def test_what_cannot_lose_its_tail_is_refused(folder):
-    with pytest.raises(FaultError, match="holds no segment: is the partition on this broker"):
+    with pytest.raises(k.FaultError, match="holds no segment: is the partition on this broker"):
         folder.lose(0)
     folder.segment.write_bytes(entry(0, 1, magic=2))
     (folder.cluster.brokers[1].log_directory / ".kafka_cleanshutdown").touch()
-    with pytest.raises(NotAvailable, match="stopped cleanly, which flushes all its logs"):
+    with pytest.raises(k.NotAvailable, match="stopped cleanly, which flushes all its logs"):
         folder.lose(0)
     folder.cluster.brokers[1].start()
-    with pytest.raises(NotAvailable, match="broker 1 runs: kill it before"):
+    with pytest.raises(k.NotAvailable, match="broker 1 runs: kill it before"):
         folder.lose(0)
     folder.cluster.brokers[1].capabilities = frozenset()
-    with pytest.raises(NotAvailable, match="broker 1 is not Collectable with this driver"):
+    with pytest.raises(k.NotAvailable, match="broker 1 is not Collectable with this driver"):
         folder.lose(0)
     folder.cluster.brokers.clear()
-    with pytest.raises(NotAvailable, match="the cluster has no broker 1"):
+    with pytest.raises(k.NotAvailable, match="the cluster has no broker 1"):
         folder.lose(0)
 
 
@@ -134,9 +132,9 @@ def test_tails_that_a_killed_broker_lost_are_fetched_again(cluster, journal, top
             answer = replicas.produce(0, b"one", b"two", acks=-1, magic=magic, codec=codec)
             assert answer.error_code == 0
         replicas.await_log_ends(6)
-    with KillBroker(broker=1).inject(cluster, journal):
+    with k.KillBroker(broker=1).inject(cluster, journal):
         for replicas, _, _ in topics:
-            fault = LoseTail(broker=1, topic=replicas.name, partition=0, log_end_offset=2)
+            fault = k.LoseTail(broker=1, topic=replicas.name, partition=0, log_end_offset=2)
             with fault.inject(cluster, journal) as injection:
                 assert injection.effect["size_bytes"] < injection.before["size_bytes"]
             assert (replicas.batches(1), replicas.log_end(1)) == (1, 2)

@@ -2,12 +2,10 @@
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers.model.releases.rules.kip_380 import is_for_an_earlier_generation, is_higher
 from kchaos.checkers.observations import BrokerSeen
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.start.jvm_cluster import JvmCluster
-from kchaos.faults import RollBroker
-from kchaos.faults.api import MemoryJournal
 from kchaos.faults.observation import observe_broker
 from tests.support.drivers import cluster_of
 
@@ -17,15 +15,15 @@ pytestmark = pytest.mark.cluster
 def registered_at(cluster: JvmCluster, member: int) -> BrokerSeen:
     """How broker 1 is registered once it has reconnected to this server of the ensemble alone."""
     host, port = cluster.zookeeper_addresses[member]
-    fault = RollBroker(broker=1, properties=(("zookeeper.connect", f"{host}:{port}"),))
-    with fault.inject(cluster, MemoryJournal()):
+    fault = k.RollBroker(broker=1, properties=(("zookeeper.connect", f"{host}:{port}"),))
+    with fault.inject(cluster, k.MemoryJournal()):
         return observe_broker(cluster, 1)
 
 
 def test_a_session_id_falls_where_the_czxid_grows_so_that_no_fence_could_stand_on_it(
     tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ):
-    spec = ClusterSpec(brokers=brokers_of("2.2.2", (0, 1)), zookeepers=3)
+    spec = k.ClusterSpec(brokers=k.brokers_of("2.2.2", (0, 1)), zookeepers=3)
     with cluster_of(spec, work_directory=tmp_path_factory.mktemp("ensemble")) as cluster:
         third, first = registered_at(cluster, 2), registered_at(cluster, 0)
     assert third.session_id is not None

@@ -5,23 +5,21 @@ from typing import Any
 
 import pytest
 
-from kchaos.faults import FastBounce, StaleRequest
-from kchaos.faults.api import MemoryJournal
-from kchaos.faults.errors import FaultError
+import kchaos as k
 
 pytestmark = pytest.mark.cluster
 
 STALE, UNKNOWN_ERROR = 77, -1
 
 
-def answered(journal: MemoryJournal) -> list[dict[str, Any]]:
+def answered(journal: k.MemoryJournal) -> list[dict[str, Any]]:
     """Each late request's own fields, and those of what was seen when it was answered."""
     made = [entry for what, entry in journal.entries if what == "StaleRequest"]
     seen = [entry for what, entry in journal.entries if what == "stale-request"]
     return [act | answer for act, answer in zip(made, seen, strict=True)]
 
 
-def answers(journal: MemoryJournal) -> dict[tuple[str, int, int | None], int]:
+def answers(journal: k.MemoryJournal) -> dict[tuple[str, int, int | None], int]:
     """By API, version and broker epoch as the request was made: the error of the answer."""
     return {
         (late["api"], late["version"], late["broker_epoch"]): late["answer"]["error_code"]
@@ -29,15 +27,15 @@ def answers(journal: MemoryJournal) -> dict[tuple[str, int, int | None], int]:
     }
 
 
-def requests(topic: Any, **fields: Any) -> list[StaleRequest]:
+def requests(topic: Any, **fields: Any) -> list[k.StaleRequest]:
     subject = ((topic.name, 0),)
     return [
-        StaleRequest(api="LeaderAndIsr", broker=1, partitions=subject, **fields),
-        StaleRequest(api="UpdateMetadata", broker=1, partitions=subject, **fields),
-        StaleRequest(
+        k.StaleRequest(api="LeaderAndIsr", broker=1, partitions=subject, **fields),
+        k.StaleRequest(api="UpdateMetadata", broker=1, partitions=subject, **fields),
+        k.StaleRequest(
             api="StopReplica", broker=1, partitions=subject, of_ended_generation=True, **fields
         ),
-        StaleRequest(api="ControlledShutdown", broker=1, **fields),
+        k.StaleRequest(api="ControlledShutdown", broker=1, **fields),
     ]
 
 
@@ -57,7 +55,7 @@ def test_a_request_to_an_earlier_generation_is_refused_from_2_2_on(
         # Delivered in the order in which they are listed, the last entered first.
         for request in reversed(requests(created)):
             late.enter_context(request.inject(cluster, journal))
-        with FastBounce(broker=1).inject(cluster, journal):
+        with k.FastBounce(broker=1).inject(cluster, journal):
             pass
         created.await_state(leader=0, isr=[0, 1])
     told = answered(journal)
@@ -68,7 +66,7 @@ def test_a_request_to_an_earlier_generation_is_refused_from_2_2_on(
     assert {late["in_force"] for late in told} == {observe(1).czxid}
     if error_code == 0:
         # It is told to be shutting down: another bounce brings it back.
-        with FastBounce(broker=1).inject(cluster, journal):
+        with k.FastBounce(broker=1).inject(cluster, journal):
             pass
 
 
@@ -97,9 +95,9 @@ def test_an_epoch_in_a_version_that_has_none_is_refused_before_anything_is_sent(
     release, cluster, journal, topic
 ):
     created = topic(0, 1)
-    late = StaleRequest(
+    late = k.StaleRequest(
         api="StopReplica", broker=1, partitions=((created.name, 0),), epoch="unknown"
     )
-    with pytest.raises(FaultError, match="StopReplica v0, which has no broker epoch"):
+    with pytest.raises(k.FaultError, match="StopReplica v0, which has no broker epoch"):
         late.inject(cluster, journal).__enter__()
     assert journal.entries == []

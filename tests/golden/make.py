@@ -15,9 +15,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from kchaos.checkers.judge import judge
-from kchaos.checkers.run_directory import RunDirectory
-from kchaos.harness.run.runner import RunOptions, play
+import kchaos as k
 from tests.cases import plays
 from tests.golden.kraft_scenarios import SCENARIOS, kraft_scenario
 from tests.golden.scenario import scenario_of
@@ -58,11 +56,11 @@ def main() -> None:
     ):
         if stored:
             name, run = stored
-            store(RunDirectory.open(Path(run)), name, runs=runs, again=given.again)
+            store(k.RunDirectory.open(Path(run)), name, runs=runs, again=given.again)
             return
     for name in given.kraft or ():
-        options = RunOptions(runs_directory=given.runs_dir)
-        run = play(kraft_scenario(name), options=options, say=print)
+        options = k.RunOptions(runs_directory=given.runs_dir)
+        run = k.play(kraft_scenario(name), options=options, say=print)
         store(run, name, runs=KRAFT, again=given.again)
     if given.kraft:
         return
@@ -83,8 +81,8 @@ def main() -> None:
 
 
 def _play(release: str, runs_directory: Path, *, again: bool) -> None:
-    options = RunOptions(runs_directory=runs_directory)
-    run = play(scenario_of(release), options=options, say=lambda text: print(f"  {text}"))
+    options = k.RunOptions(runs_directory=runs_directory)
+    run = k.play(scenario_of(release), options=options, say=lambda text: print(f"  {text}"))
     store(run, release, again=again)
     size = sum(file.stat().st_size for file in (RUNS / release).iterdir())
     print(f"{release}: {size} bytes in {RUNS / release}")
@@ -93,7 +91,7 @@ def _play(release: str, runs_directory: Path, *, again: bool) -> None:
 def _judge_again(release: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = unpacked(release, Path(folder))
-        write_expected(release, said_of(run, judge(run)))
+        write_expected(release, said_of(run, k.judge(run)))
     print(f"{release}: expected.json is what the model says now")
 
 

@@ -7,18 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+import kchaos as k
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.clusters.system.exchange import NotSent
-from kchaos.harness.errors import NotPossible
 from kchaos.harness.steps import admin
-from kchaos.harness.steps.admin import (
-    AddPartitions,
-    CancelReassignment,
-    ElectUncleanly,
-    MoveReplica,
-    Reassign,
-)
-from kchaos.harness.steps.topics import DeleteTopic
 from tests.support.stand_ins import Moments, StandInCluster, Stat, ZooKeeper, play_on
 
 TOPIC = "/brokers/topics/t"
@@ -40,12 +32,12 @@ def play(folder: Path, release: str = "2.4.1") -> Any:
 @pytest.mark.parametrize(
     ("step", "release", "why"),
     [
-        (Reassign(replicas=(1, 0), by="api", **T), "2.3.1", "before 2.4 know no such request"),
-        (CancelReassignment(**T), "2.3.1", "before 2.4 know no such request"),
-        (ElectUncleanly(**T), "2.3.1", "before 2.4 know no such request"),
-        (ElectUncleanly(**T), "2.4.1", "t-0 needs no unclean election: leader 0"),
-        (MoveReplica(broker=0, directory=1, **T), "2.4.1", "broker 0 has the log directories"),
-        (MoveReplica(broker=0, directory=0, **T), "2.4.1", "broker 0 does not move t-0: nobody"),
+        (k.Reassign(replicas=(1, 0), by="api", **T), "2.3.1", "before 2.4 know no such request"),
+        (k.CancelReassignment(**T), "2.3.1", "before 2.4 know no such request"),
+        (k.ElectUncleanly(**T), "2.3.1", "before 2.4 know no such request"),
+        (k.ElectUncleanly(**T), "2.4.1", "t-0 needs no unclean election: leader 0"),
+        (k.MoveReplica(broker=0, directory=1, **T), "2.4.1", "broker 0 has the log directories"),
+        (k.MoveReplica(broker=0, directory=0, **T), "2.4.1", "broker 0 does not move t-0: nobody"),
     ],
 )
 def test_what_is_not_possible_says_why(
@@ -55,13 +47,13 @@ def test_what_is_not_possible_says_why(
         raise NotSent("nobody listens")
 
     monkeypatch.setattr(admin, "send", unsent)
-    with pytest.raises(NotPossible, match=why):
+    with pytest.raises(k.NotPossible, match=why):
         step.perform(play(tmp_path, release))
 
 
 def test_a_znode_is_refused_where_there_is_no_zookeeper(tmp_path: Path):
-    asked: Any = Reassign(replicas=(1, 0), by="znode", **T)
-    with pytest.raises(NotPossible, match="has no znode: ask by='api'"):
+    asked: Any = k.Reassign(replicas=(1, 0), by="znode", **T)
+    with pytest.raises(k.NotPossible, match="has no znode: ask by='api'"):
         asked.perform(SimpleNamespace(cluster=SimpleNamespace(is_kraft=True, metadata=None)))
 
 
@@ -76,7 +68,7 @@ def test_partitions_are_added_to_the_znode_that_there_is(
 
     client.set = write
     monkeypatch.setattr(admin, "await_created", lambda *given: awaited.append(given[1:3]))
-    AddPartitions(topic="t", assignment=((1,), (0, 1))).perform(now)
+    k.AddPartitions(topic="t", assignment=((1,), (0, 1))).perform(now)
     assert json.loads(client.nodes[TOPIC][0]) == {
         "partitions": {"0": [0, 1], "1": [1], "2": [0, 1]},
         "topic_id": "x",
@@ -94,6 +86,6 @@ def test_a_deletion_that_is_not_awaited_ends_with_its_request():
         assignment=lambda _: {0: [0]}, delete_topic=asked.append, topics=never_deleted
     )
     play = SimpleNamespace(cluster=SimpleNamespace(metadata=metadata))
-    step: Any = DeleteTopic(topic="deleted", is_awaited=False)
+    step: Any = k.DeleteTopic(topic="deleted", is_awaited=False)
     step.perform(play)
     assert asked == ["deleted"]

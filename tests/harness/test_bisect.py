@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers.model.releases.versions import RELEASED, Since, parse_version
 from kchaos.checkers.run_line import FindingLine, RunLine
-from kchaos.clusters.errors import MachineError
 from kchaos.harness.campaign import bisection
 from kchaos.harness.campaign.bisection import (
     Answers,
@@ -26,9 +26,7 @@ from kchaos.harness.campaign.bisection import (
     span_of_releases,
 )
 from kchaos.harness.commands.cli import run
-from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.exits import MACHINE
-from kchaos.harness.run.scenario import Scenario
 from tests.support.run_lines import found
 
 
@@ -93,7 +91,7 @@ def test_both_sides_of_a_border_are_played_again_and_counted():
 
 def test_an_unknown_play_is_no_answer():
     answers = Answers(lambda _release: None, say=lambda _text: None)
-    with pytest.raises(RunUnknown, match=r"2\.0\.0 was unknown"):
+    with pytest.raises(k.RunUnknown, match=r"2\.0\.0 was unknown"):
         answers.is_bad("2.0.0")
 
 
@@ -141,20 +139,20 @@ def test_releases_that_are_not_as_they_are_called_are_refused():
     answers = Answers(lambda release: release == "1.1.1", say=lambda _text: None)
     lines = [["1.1.1"], ["2.0.0"]]
     answers.require(ReleaseSpan(lines=lines, good="2.0.0", bad="1.1.1"))
-    with pytest.raises(UsageError, match=r"--bad must name"):
+    with pytest.raises(k.UsageError, match=r"--bad must name"):
         answers.require(ReleaseSpan(lines=lines, good="2.0.0", bad="2.0.0"))
-    with pytest.raises(UsageError, match=r"--good must name"):
+    with pytest.raises(k.UsageError, match=r"--good must name"):
         answers.require(ReleaseSpan(lines=lines, good="1.1.1", bad="1.1.1"))
-    with pytest.raises(UsageError, match=r"of 2\.0\.0 and 2\.0\.1 neither shows the bug"):
+    with pytest.raises(k.UsageError, match=r"of 2\.0\.0 and 2\.0\.1 neither shows the bug"):
         answers.require(ReleaseSpan(lines=[["2.0.0", "2.0.1"]]))
-    with pytest.raises(UsageError, match="both show the bug"):
+    with pytest.raises(k.UsageError, match="both show the bug"):
         Answers(lambda _kafka: True, say=lambda _text: None).require(ReleaseSpan(lines=lines))
 
 
 def test_a_scenario_is_of_the_release_that_is_played():
     scenario = scenario_for("kafka-6361", "n20", "1.1.1")
     assert {broker.kafka for broker in scenario.cluster.brokers} == {"1.1.1"}
-    with pytest.raises(UsageError, match=r"name --case n15"):
+    with pytest.raises(k.UsageError, match=r"name --case n15"):
         scenario_for("KAFKA-6361", None, "1.1.1")
 
 
@@ -218,9 +216,9 @@ def test_builds_are_in_the_order_of_their_names_and_numbers(tmp_path: Path):
     span = span_of_builds(folder, good="build-10", bad="build-9")
     assert [Path(build).name for build in span.lines[0]] == ["build-9", "build-10"]
     assert (Path(span.good).name, Path(span.bad).name) == ("build-10", "build-9")
-    with pytest.raises(UsageError, match="has no build build-3; it has build-2, "):
+    with pytest.raises(k.UsageError, match="has no build build-3; it has build-2, "):
         span_of_builds(folder, good="build-3", bad=None)
-    with pytest.raises(UsageError, match="good and bad are both build-2"):
+    with pytest.raises(k.UsageError, match="good and bad are both build-2"):
         span_of_builds(folder, good="build-2", bad="build-2")
 
 
@@ -232,7 +230,7 @@ def test_a_build_that_is_unpacked_beside_its_archive_is_one_build(tmp_path: Path
     span = span_of_builds(folder, good="kafka-3.9.1.tgz", bad="kafka-3.9.2")
     assert [Path(build).name for build in span.lines[0]] == ["kafka-3.9.1", "kafka-3.9.2.tgz"]
     assert (Path(span.good).name, Path(span.bad).name) == ("kafka-3.9.1", "kafka-3.9.2.tgz")
-    with pytest.raises(UsageError, match=r"good and bad are both kafka-3\.9\.0"):
+    with pytest.raises(k.UsageError, match=r"good and bad are both kafka-3\.9\.0"):
         span_of_builds(folder, good="kafka-3.9.0", bad="kafka-3.9.0.tgz")
 
 
@@ -262,7 +260,7 @@ class Player(AbstractContextManager[Any]):
         self.unread = ""
         self.warn: Callable[[str], None] = print
 
-    def play(self, scenario: Scenario) -> RunLine:
+    def play(self, scenario: k.Scenario) -> RunLine:
         self.played.append(Path(scenario.release).name)
         if self.unread:
             self.warn(f"peers of {self.played[-1]} {self.unread}")
@@ -349,9 +347,9 @@ def test_a_bisection_that_was_stopped_says_what_it_knows_and_goes_on_from_there(
     arguments = ["bisect", "KIP-101-1", "--case", "clean-elections", "--good", "1.1.1"]
     arguments += ["--bad", "0.11.0.0", "--runs", "1"]
 
-    def play(scenario: Scenario) -> RunLine:
+    def play(scenario: k.Scenario) -> RunLine:
         if scenario.release not in ("1.1.1", "0.11.0.0"):
-            raise MachineError("the disk is full")
+            raise k.MachineError("the disk is full")
         return Player.play(player, scenario)
 
     with monkeypatch.context() as broken:
@@ -378,7 +376,7 @@ def test_every_kafka_of_a_bisection_is_fetched_before_the_first_run(
     def fetch(kafka: str, **_: object) -> None:
         fetched.append(kafka)
         if kafka == "1.1.1":
-            raise MachineError("the network is gone")
+            raise k.MachineError("the network is gone")
 
     monkeypatch.setattr(bisection, "fetch", fetch)
     arguments = ["KIP-101-1", "--case", "clean-elections", "--good", "1.1.1", "--bad", "0.11.0.3"]

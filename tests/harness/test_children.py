@@ -16,32 +16,26 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.run_directory import RunDirectory
+import kchaos as k
 from kchaos.checkers.run_line import RunLine
-from kchaos.clusters.errors import MachineError
-from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.campaign import children
 from kchaos.harness.campaign.campaign import Campaign
 from kchaos.harness.campaign.children import Children
-from kchaos.harness.errors import RunUnknown, UsageError
-from kchaos.harness.player.drawing import draw
-from kchaos.harness.run.runner import RunOptions
-from kchaos.harness.run.scenario import Scenario
 from tests.golden.stored import ENTRIES, unpacked
 from tests.support.processes import MARK, marked
 
-SCENARIOS = [draw(seed, kafka="2.8.2", steps=2) for seed in range(6)]
+SCENARIOS = [k.draw(seed, kafka="2.8.2", steps=2) for seed in range(6)]
 KCHAOS = [sys.executable, "-m", "kchaos"]
 
 
 class Plays(AbstractContextManager[Any]):
     """Player of a test, which plays as a function says."""
 
-    def __init__(self, played: Callable[[Scenario], object]) -> None:
+    def __init__(self, played: Callable[[k.Scenario], object]) -> None:
         self.played = played
         self.stopped = threading.Event()
 
-    def play(self, scenario: Scenario) -> RunLine:
+    def play(self, scenario: k.Scenario) -> RunLine:
         self.played(scenario)
         return RunLine(seed=scenario.seed, run="a-run")
 
@@ -52,8 +46,8 @@ class Plays(AbstractContextManager[Any]):
 
 
 def run_all(
-    player: Plays, keep: Callable[[Scenario, RunLine], None], side_by_side: int = 2, **more: Any
-) -> list[Scenario]:
+    player: Plays, keep: Callable[[k.Scenario, RunLine], None], side_by_side: int = 2, **more: Any
+) -> list[k.Scenario]:
     campaign = Campaign(player=player, side_by_side=side_by_side)
     return campaign.run(SCENARIOS, lambda scenario: scenario, keep, **more)
 
@@ -66,16 +60,16 @@ def test_so_many_are_played_at_once_and_each_is_told():
     assert sorted(told) == [(seed, seed) for seed in range(6)]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, UsageError("no")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, k.UsageError("no")])
 def test_after_an_error_what_plays_is_stopped_and_nothing_else_starts(error: Any):
     started: list[int] = []
 
-    def played(scenario: Scenario) -> None:
+    def played(scenario: k.Scenario) -> None:
         started.append(scenario.seed)
         if scenario.seed:
             assert player.stopped.wait(30)
 
-    def keep(_scenario: Scenario, _line: RunLine) -> None:
+    def keep(_scenario: k.Scenario, _line: RunLine) -> None:
         raise error
 
     player = Plays(played)
@@ -88,11 +82,11 @@ def test_after_an_error_what_plays_is_stopped_and_nothing_else_starts(error: Any
 def test_a_lost_play_is_an_unknown_run_and_a_defect_is_raised_when_the_others_are_over():
     kept: dict[int, RunLine] = {}
 
-    def played(scenario: Scenario) -> None:
-        if error := {0: RunUnknown, 3: RuntimeError}.get(scenario.seed):
+    def played(scenario: k.Scenario) -> None:
+        if error := {0: k.RunUnknown, 3: RuntimeError}.get(scenario.seed):
             raise error(f"seed {scenario.seed} gave none")
 
-    def keep(scenario: Scenario, line: RunLine) -> None:
+    def keep(scenario: k.Scenario, line: RunLine) -> None:
         kept[scenario.seed] = line
 
     with pytest.raises(RuntimeError, match="1 of 6 runs failed: seed 3 gave none"):
@@ -113,7 +107,7 @@ def child_that_runs(tmp_path: Path) -> Iterator[Callable[[str], Children]]:
 
         def make(code: str) -> Children:
             player = Children(
-                options=RunOptions(runs_directory=tmp_path),
+                options=k.RunOptions(runs_directory=tmp_path),
                 work=tmp_path,
                 kchaos=(sys.executable, "-c", code),
             )
@@ -126,23 +120,27 @@ def child_that_runs(tmp_path: Path) -> Iterator[Callable[[str], Children]]:
 @pytest.mark.parametrize(
     ("code", "error", "said"),
     [
-        ("print('kchaos: no such release'); raise SystemExit(64)", UsageError, "no such release"),
-        ("print('kchaos: no memory'); raise SystemExit(69)", MachineError, "no memory"),
+        ("print('kchaos: no such release'); raise SystemExit(64)", k.UsageError, "no such release"),
+        ("print('kchaos: no memory'); raise SystemExit(69)", k.MachineError, "no memory"),
         (
             "print('   0.1  starting'); print('kchaos: the disk is full'); raise SystemExit(69)",
-            MachineError,
+            k.MachineError,
             "^the disk is full",
         ),
         ("raise SystemExit(130)", KeyboardInterrupt, None),
         ("print('Traceback'); raise SystemExit(70)", RuntimeError, "exit code 70"),
         ("print('no object')", RuntimeError, "gave no result"),
-        ("print('kchaos: lost'); raise SystemExit(2)", RunUnknown, "^lost"),
+        ("print('kchaos: lost'); raise SystemExit(2)", k.RunUnknown, "^lost"),
         (
             "import os; os.kill(os.getpid(), 9)",
-            RunUnknown,
+            k.RunUnknown,
             r"by signal 9 \(Killed\): the kernel .* memory",
         ),
-        ("import os; os.kill(os.getpid(), 11)", RunUnknown, r"by signal 11 \(Segmentation fault\)"),
+        (
+            "import os; os.kill(os.getpid(), 11)",
+            k.RunUnknown,
+            r"by signal 11 \(Segmentation fault\)",
+        ),
     ],
 )
 def test_a_child_that_fails_says_why(
@@ -217,7 +215,7 @@ def test_plays_are_all_asked_to_end_before_one_is_waited_for(
     player = child_that_runs(code)
     with ThreadPoolExecutor(max_workers=2) as pool:
         plays = [pool.submit(player.play, scenario) for scenario in SCENARIOS[:2]]
-        await_until(
+        k.await_until(
             lambda: len([*tmp_path.glob("ready-[0-9]*[0-9]")]) == 2,
             timeout_s=30,
             waiting_for="both to play",
@@ -233,7 +231,7 @@ def test_who_interrupts_hears_of_a_play_that_was_killed(child_that_runs: Callabl
 
     def interrupt_after_play() -> None:
         with player:
-            with pytest.raises(RunUnknown, match="a run was killed by signal 9"):
+            with pytest.raises(k.RunUnknown, match="a run was killed by signal 9"):
                 player.play(SCENARIOS[0])
             raise KeyboardInterrupt
 
@@ -261,12 +259,12 @@ def test_two_schedules_are_played_side_by_side_with_gates(tmp_path: Path):
     assert sorted(line["seed"] for line in lines) == [100, 101]
     for line in lines:
         assert (line["unknown"], line["safe"]) == (None, True), line
-        run = RunDirectory.open(Path(line["run"]))
+        run = k.RunDirectory.open(Path(line["run"]))
         assert run.verify() == ()
         assert run.read("run.json")["seed"] == line["seed"]
         assert "chaos" in run.read("run.json")["command"]
-        scenario = Scenario.from_json(run.read("scenario.json"))
-        assert scenario.steps == draw(line["seed"], kafka="2.8.2", steps=4).steps
+        scenario = k.Scenario.from_json(run.read("scenario.json"))
+        assert scenario.steps == k.draw(line["seed"], kafka="2.8.2", steps=4).steps
     assert len(results.read_text().splitlines()) == 2
     assert "| 2.8.2 | mixed |" in results.with_suffix(".md").read_text()
     # What the file has is not played again.
@@ -280,7 +278,7 @@ def test_without_gates_a_schedule_is_played_and_judged(tmp_path: Path):
     arguments = ["--kafka", "2.8.2", "--seed", "100", "--steps", "4", "--no-gates"]
     code, (line,) = chaos(tmp_path, *arguments)
     assert code in (0, 1, 2)
-    run = RunDirectory.open(Path(line["run"]))
+    run = k.RunDirectory.open(Path(line["run"]))
     assert run.verify() == ()
     assert (run.read("outcome.json")["finished"], line["case"]) == (True, "mixed-no-gates")
     kinds = [line["kind"] for line in run.read_lines("observations.jsonl")]
@@ -315,7 +313,7 @@ def test_ctrl_c_stops_every_cluster(tmp_path: Path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    await_until(
+    k.await_until(
         lambda: len(list(runs.glob("*-*/actions.jsonl"))) == 2,
         timeout_s=300,
         waiting_for="two plays to begin",
@@ -326,5 +324,5 @@ def test_ctrl_c_stops_every_cluster(tmp_path: Path):
     assert child.returncode == 130, said
     assert "interrupted" in said
     # One of them may have ended while the other began.
-    assert not all(RunDirectory.open(run).is_sealed for run in runs.glob("*-*"))
+    assert not all(k.RunDirectory.open(run).is_sealed for run in runs.glob("*-*"))
     assert marked(str(tmp_path)) == []

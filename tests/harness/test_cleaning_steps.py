@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from kchaos.clusters.errors import AwaitTimeout
-from kchaos.harness.play.play import Play
-from kchaos.harness.steps.cleaning import AwaitCleaned
+import kchaos as k
 from tests.support.stand_ins import StandInCluster, play_on
 
-CLEANED = AwaitCleaned(broker=0, topic="t", partition=0, cleaned_until=4, timeout_s=0.2)
+CLEANED = k.AwaitCleaned(broker=0, topic="t", partition=0, cleaned_until=4, timeout_s=0.2)
 
 
 def segment(base_offset: int, *values: bytes) -> bytes:
@@ -26,20 +24,20 @@ def segment(base_offset: int, *values: bytes) -> bytes:
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Play:
+def play(tmp_path: Path) -> k.Play:
     cluster = StandInCluster(brokers=(0,), folder=tmp_path)
     (cluster.brokers[0].log_directory / "t-0").mkdir(parents=True)
     return play_on(cluster, tmp_path)
 
 
-def checkpoint(play: Play, offset: int) -> None:
+def checkpoint(play: k.Play, offset: int) -> None:
     file = play.cluster.brokers[0].log_directory / "cleaner-offset-checkpoint"
     file.write_text(f"0\n1\nt 0 {offset}\n")
 
 
 @pytest.mark.parametrize("waited_for", [3, 4])
 def test_the_model_is_told_which_offsets_are_left_below_where_the_cleaner_ended(
-    play: Play, waited_for: int
+    play: k.Play, waited_for: int
 ):
     directory = play.cluster.brokers[0].log_directory / "t-0"
     (directory / f"{0:020}.log").write_bytes(segment(0, b"a") + segment(2, b"b", b"c"))
@@ -58,9 +56,9 @@ def test_the_model_is_told_which_offsets_are_left_below_where_the_cleaner_ended(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("came_to", [None, 2])
-def test_a_cleaner_that_did_not_come_there_is_waited_for(play: Play, came_to: int | None):
+def test_a_cleaner_that_did_not_come_there_is_waited_for(play: k.Play, came_to: int | None):
     if came_to is not None:
         checkpoint(play, came_to)
 
-    with pytest.raises(AwaitTimeout, match=rf"up to offset 4.*cleaned up to {came_to}"):
+    with pytest.raises(k.AwaitTimeout, match=rf"up to offset 4.*cleaned up to {came_to}"):
         CLEANED.perform(play)

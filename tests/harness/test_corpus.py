@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers.run_line import RunLine
 from kchaos.harness.campaign.corpus import (
     FIRST_RUNS,
@@ -21,21 +22,18 @@ from kchaos.harness.campaign.corpus import (
     read_corpus,
 )
 from kchaos.harness.campaign.schedules import DrawnSchedules, Due
-from kchaos.harness.errors import UsageError
 from kchaos.harness.player import mutating
-from kchaos.harness.player.drawing import draw, view_of
+from kchaos.harness.player.drawing import view_of
 from kchaos.harness.player.legal import illegal_steps
 from kchaos.harness.player.mutating import acts_of, mutated
-from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.steps.scenario_steps import Heal, Inject
 from kchaos.harness.summary.rates import mix_of
 
 PLAN = DrawnSchedules(kafkas=("2.8.2",), seed=7, mixes={"mixed": 1.0}, steps=6, gated=True)
 KEYS = ("2.8.2", "zookeeper")
 
 
-def drawn(seed: int, kafka: str = "2.8.2", mix: str = "mixed") -> Scenario:
-    return draw(seed, kafka=kafka, steps=10, mix=mix)
+def drawn(seed: int, kafka: str = "2.8.2", mix: str = "mixed") -> k.Scenario:
+    return k.draw(seed, kafka=kafka, steps=10, mix=mix)
 
 
 def a_run(*points: str, seed: int = 1, **more: Any) -> Kept:
@@ -50,7 +48,7 @@ def after_runs(*runs: Kept) -> Corpus:
     return corpus
 
 
-def mutant(seed: int, first: Scenario, other: Scenario, mix: str = "mixed") -> Scenario:
+def mutant(seed: int, first: k.Scenario, other: k.Scenario, mix: str = "mixed") -> k.Scenario:
     release = first.release
     return mutated(seed, first, other, mix=mix, steps=10, gated=True, release=release)
 
@@ -118,7 +116,7 @@ def test_a_file_keeps_the_corpus_and_nights_add_to_the_same(tmp_path: Path):
 def test_another_file_is_refused_by_a_line_that_says_why(content: str, why: str, tmp_path: Path):
     file = tmp_path / "corpus.json"
     file.write_text(content)
-    with pytest.raises(UsageError, match=why) as refused:
+    with pytest.raises(k.UsageError, match=why) as refused:
         read_corpus(file)
     assert str(file) in str(refused.value)
     assert "--corpus" in str(refused.value)
@@ -126,7 +124,7 @@ def test_another_file_is_refused_by_a_line_that_says_why(content: str, why: str,
 
 def test_a_schedule_that_cannot_be_read_is_refused_by_name():
     broken = replace(a_run("a"), scenario={"format": 1, "steps": 7})
-    with pytest.raises(UsageError, match=r"a schedule for 2\.8\.2 .*--corpus"):
+    with pytest.raises(k.UsageError, match=r"a schedule for 2\.8\.2 .*--corpus"):
         [after_runs(*[broken] * FIRST_RUNS).parents(seed, *KEYS, ["mixed"]) for seed in range(9)]
 
 
@@ -145,7 +143,7 @@ def test_a_mutant_is_legal_the_same_again_and_readable(kafka: str, mix: str):
     made = [mutant(seed, parents[seed % 3], parents[seed % 2], mix) for seed in range(9)]
     for seed, scenario in enumerate(made):
         assert illegal_steps(view_of(scenario, kafka), scenario.steps) == []
-        read = Scenario.from_json(json.loads(json.dumps(scenario.to_json())))
+        read = k.Scenario.from_json(json.loads(json.dumps(scenario.to_json())))
         assert read == scenario
         assert scenario == mutant(seed, parents[seed % 3], parents[seed % 2], mix)
         assert mutant(1, read, parents[0], mix) == mutant(1, scenario, parents[0], mix)
@@ -157,9 +155,9 @@ def test_a_fault_that_a_mutant_doubles_has_two_names_and_both_end(monkeypatch: p
     monkeypatch.setattr(mutating, "_CHANGES", (mutating._doubled,))
     for seed in range(20):
         acts = acts_of(mutant(seed, drawn(3), drawn(4)))
-        names = [act.name for act in acts if isinstance(act, Inject)]
+        names = [act.name for act in acts if isinstance(act, k.Inject)]
         assert len(names) == len(set(names))
-        assert {act.name for act in acts if isinstance(act, Heal)} <= set(names)
+        assert {act.name for act in acts if isinstance(act, k.Heal)} <= set(names)
 
 
 def test_each_change_is_of_the_parents_acts():

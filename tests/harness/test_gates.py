@@ -8,23 +8,18 @@ from typing import Any, cast
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+import kchaos as k
 from kchaos.checkers.model import events
 from kchaos.clusters.ask import client
 from kchaos.clusters.ask.client import Produced
-from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.system.exchange import NoAnswer, NotSent
-from kchaos.harness.errors import ScenarioError
 from kchaos.harness.gates import gates
 from kchaos.harness.play import clients
-from kchaos.harness.play.play import Play
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.if_possible import IfPossible
 from tests.support.stand_ins import StandInCluster, link_record, play_on
 
-ABOUT = TopicPartition("t", 0)
+ABOUT = k.TopicPartition("t", 0)
 NOT_LEADER = Produced(error_code=6, base_offset=-1)
 DONE = Produced(error_code=0, base_offset=7)
 
@@ -47,11 +42,11 @@ def state(leader: int, leader_epoch: int, isr: tuple[int, ...] = ()) -> LeaderAn
     return LeaderAndIsr(leader=leader, leader_epoch=leader_epoch, isr=isr or (leader,))
 
 
-def play_of(tmp_path: Path, metadata: Metadata, *, linked: bool = False) -> Play:
+def play_of(tmp_path: Path, metadata: Metadata, *, linked: bool = False) -> k.Play:
     return play_on(StandInCluster(brokers=(0,), linked=linked, metadata=metadata), tmp_path)
 
 
-def produced(play: Play, *answers: Produced | Exception, acks: int = -1) -> Produced | Exception:
+def produced(play: k.Play, *answers: Produced | Exception, acks: int = -1) -> Produced | Exception:
     """The answer to produce p, after the broker has said these things one after another."""
     left = list(answers)
 
@@ -70,7 +65,7 @@ def produced(play: Play, *answers: Produced | Exception, acks: int = -1) -> Prod
         return gates.await_answer(play, "p", timeout_s=10)
 
 
-def ended(play: Play) -> dict[str, Any]:
+def ended(play: k.Play) -> dict[str, Any]:
     """How the history says that the one operation ended."""
     invoke, end = play.run.read_lines("history.jsonl")
     assert (invoke["type"], invoke["operation"], end["operation"]) == ("invoke", "p", "p")
@@ -88,7 +83,7 @@ def test_a_state_that_changes_between_two_refusals_makes_the_run_unknown(
     tmp_path: Path, after: LeaderAndIsr | None
 ):
     play = play_of(tmp_path, Metadata(state(0, 1), after))
-    with pytest.raises(ScenarioError, match="while broker 0 refused produce p") as error:
+    with pytest.raises(k.ScenarioError, match="while broker 0 refused produce p") as error:
         produced(play, NOT_LEADER, DONE)
     assert str(state(0, 1)) in str(error.value)
     assert str(after) in str(error.value)
@@ -106,12 +101,12 @@ def test_where_links_tell_when_it_heard_of_the_change_the_refusal_is_the_answer(
 def test_an_election_during_a_produce_makes_the_run_unknown_only_without_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    step = Produce(operation="p", topic="t", partition=0, records=1, acks=1, broker=0)
+    step = k.Produce(operation="p", topic="t", partition=0, records=1, acks=1, broker=0)
     monkeypatch.setattr(clients, "produce", lambda *_, **__: DONE)
     # Seen when the step begins, when the client does, and when the answer is there.
     states = (state(0, 1), state(0, 1), state(1, 2))
     (tmp_path / "unlinked").mkdir()
-    with pytest.raises(ScenarioError, match="during produce p"):
+    with pytest.raises(k.ScenarioError, match="during produce p"):
         step.perform(play_of(tmp_path / "unlinked", Metadata(*states)))
     step.perform(play_of(tmp_path, Metadata(*states), linked=True))
 
@@ -156,8 +151,8 @@ def test_a_write_that_may_be_refused_ends_no_run(tmp_path: Path, monkeypatch: py
     play = play_of(tmp_path, Metadata(state(0, 1)))
     refused = Produced(error_code=18, base_offset=-1)
     monkeypatch.setattr(clients, "produce", lambda *_, **__: refused)
-    write = Produce(operation="p", topic="t", partition=0, records=1, acks=-1, broker=0)
-    IfPossible(do=write).perform(play)
+    write = k.Produce(operation="p", topic="t", partition=0, records=1, acks=-1, broker=0)
+    k.IfPossible(do=write).perform(play)
     assert play.why_not == f"produce p was not acknowledged: {refused}"
 
 
@@ -170,7 +165,7 @@ def test_a_defect_in_a_client_is_raised_and_not_taken_for_an_answer(tmp_path: Pa
 def test_a_state_that_never_comes_is_named_with_the_one_last_seen(tmp_path: Path):
     play = play_of(tmp_path, Metadata(state(0, 1), state(0, 4, (0,))))
     expected = "waited 0.1 s for t-0 to have leader 0 and ISR [0, 1]; last seen: "
-    with pytest.raises(AwaitTimeout, match=re.escape(expected)) as error:
+    with pytest.raises(k.AwaitTimeout, match=re.escape(expected)) as error:
         gates.await_state(play, ABOUT, leader=0, isr=[0, 1], timeout_s=0.1)
     assert error.value.last_seen == str(state(0, 4, (0,)))
 
@@ -184,14 +179,14 @@ def test_a_leader_epoch_is_awaited_that_is_as_late_or_later(tmp_path: Path):
     play = play_of(tmp_path, Metadata(state(0, 1), state(0, 3)))
     reached = gates.await_state(play, ABOUT, leader=0, leader_epoch=2, timeout_s=5)
     assert reached.leader_epoch == 3
-    with pytest.raises(AwaitTimeout, match="leader epoch 4 or a later one"):
+    with pytest.raises(k.AwaitTimeout, match="leader epoch 4 or a later one"):
         gates.await_state(play, ABOUT, leader_epoch=4, timeout_s=0.1)
 
 
 def test_a_broker_that_ends_by_itself_ends_the_wait(tmp_path: Path):
     play = play_of(tmp_path, Metadata(state(0, 1)))
     cast(Any, play.cluster.brokers[0]).exit_code = 1
-    with pytest.raises(BrokerExited, match="broker 0 exited with code 1"):
+    with pytest.raises(k.BrokerExited, match="broker 0 exited with code 1"):
         gates.await_state(play, ABOUT, leader=1, timeout_s=60)
 
 
@@ -213,7 +208,7 @@ def record(sequence: int, direction: str, entry: dict[str, Any], **changed: Any)
 def delivered(*records: LinkRecord, since: int = 0) -> bool:
     """Whether broker 1 has accepted leader 0 with leader epoch 3."""
     cluster = StandInCluster(records=records)
-    play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
+    play = k.Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
     play.observer.links_started[1] = since
     return gates.is_delivered(play, ABOUT, 1, state(0, 3))
 
@@ -282,7 +277,7 @@ def test_what_an_earlier_process_answered_was_not_delivered_to_this_one():
 
 
 def test_a_cluster_without_links_delivers_unseen():
-    play = Play(
+    play = k.Play(
         cluster=cast(Any, SimpleNamespace(links=None, is_kraft=False)),
         run=cast(Any, None),
         say=print,
@@ -306,7 +301,7 @@ def test_what_nobody_can_send_is_refused_before_it_is_written_down(
     fields = {"operation": "a", "broker": 0, "topic": "t", "partition": 0, "records": ("a-0",)}
     action = events.Produce(**{**fields, "acks": 1, **changes})
 
-    with pytest.raises(ScenarioError, match=said):
+    with pytest.raises(k.ScenarioError, match=said):
         play.clients.produce(action, timeout_s=0.2)
 
     assert not (tmp_path / "run" / "actions.jsonl").exists()

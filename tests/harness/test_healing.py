@@ -7,16 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers.observations import Healed, StepNotPossible
 from kchaos.clusters.errors import MetadataRefused, MetadataUnavailable
-from kchaos.faults import CutLink, HoldRequests, KillBroker
-from kchaos.faults.api import Fault, Injection
-from kchaos.faults.errors import NotAvailable
-from kchaos.harness.errors import NotPossible
 from kchaos.harness.play.fault_stack import FaultStack
-from kchaos.harness.play.play import Play
-from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import Heal, Inject
 
 
 class Impossible:
@@ -32,22 +26,22 @@ class Impossible:
 
 
 @pytest.fixture
-def play() -> Play:
+def play() -> k.Play:
     seen: list[Any] = []
     journal = cast(Any, SimpleNamespace(observed=seen.append))
     faults = FaultStack(cluster=cast(Any, None), journal=journal)
     cluster = SimpleNamespace(spec=SimpleNamespace(tiered=False))
     return cast(
-        Play, SimpleNamespace(faults=faults, observed=seen.append, seen=seen, cluster=cluster)
+        k.Play, SimpleNamespace(faults=faults, observed=seen.append, seen=seen, cluster=cluster)
     )
 
 
 @pytest.mark.parametrize(
-    "error", [NotAvailable("is down"), MetadataRefused("goes on"), MetadataUnavailable("silent")]
+    "error", [k.NotAvailable("is down"), MetadataRefused("goes on"), MetadataUnavailable("silent")]
 )
 def test_it_is_passed_over_and_noted_whatever_the_refusal(play: Any, error: Exception):
-    IfPossible(do=Inject(name="h", fault=cast(Any, Impossible(error)))).perform(play)
-    Heal(name="h").perform(play)
+    k.IfPossible(do=k.Inject(name="h", fault=cast(Any, Impossible(error)))).perform(play)
+    k.Heal(name="h").perform(play)
 
     assert [(type(each), each.name) for each in play.seen] == [
         (StepNotPossible, "Inject"),
@@ -55,9 +49,9 @@ def test_it_is_passed_over_and_noted_whatever_the_refusal(play: Any, error: Exce
     ]
 
 
-def test_a_heal_of_what_nobody_tried_to_inject_is_refused(play: Play):
-    with pytest.raises(NotPossible, match="no fault named 'h' acts"):
-        Heal(name="h").perform(play)
+def test_a_heal_of_what_nobody_tried_to_inject_is_refused(play: k.Play):
+    with pytest.raises(k.NotPossible, match="no fault named 'h' acts"):
+        k.Heal(name="h").perform(play)
 
 
 class Acting:
@@ -65,21 +59,21 @@ class Acting:
 
     lasting = True
 
-    def __init__(self, like: type[Fault]) -> None:
+    def __init__(self, like: type[k.Fault]) -> None:
         self.performs = like.performs
 
     @contextmanager
-    def inject(self, _cluster: Any, _journal: Any) -> Iterator[Injection]:
-        yield Injection(fault="Acting")
+    def inject(self, _cluster: Any, _journal: Any) -> Iterator[k.Injection]:
+        yield k.Injection(fault="Acting")
 
 
 def test_a_broker_is_started_once_nothing_of_it_is_held(play: Any):
-    inject: Callable[[str, Any], Injection] = play.faults.inject
+    inject: Callable[[str, Any], k.Injection] = play.faults.inject
     for name, like in (
-        ("cut", CutLink),
-        ("killed", KillBroker),
-        ("killed later", KillBroker),
-        ("held later", HoldRequests),
+        ("cut", k.CutLink),
+        ("killed", k.KillBroker),
+        ("killed later", k.KillBroker),
+        ("held later", k.HoldRequests),
     ):
         inject(name, Acting(like))
 

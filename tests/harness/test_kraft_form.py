@@ -2,21 +2,18 @@
 
 import pytest
 
-from kchaos.faults import ConfigureTopic, CutControllers, FenceBroker
-from kchaos.harness.catalogue import entry_named, scenario_of
+import kchaos as k
+from kchaos.harness.catalogue import entry_named
 from kchaos.harness.catalogue.settings import QUICK_KRAFT
-from kchaos.harness.errors import ScenarioError
-from kchaos.harness.player.drawing import draw
 from kchaos.harness.run.steps_checked import check_modes
-from kchaos.harness.steps.scenario_steps import AwaitState, CreateTopic, Inject
 
 
 def test_each_fault_that_names_zookeeper_is_replaced_by_its_counterpart():
-    scenario = scenario_of(entry_named("KAFKA-6361"), "n20", "4.4.0")
-    faults = [step.fault for step in scenario.steps if isinstance(step, Inject)]
+    scenario = k.scenario_of(entry_named("KAFKA-6361"), "n20", "4.4.0")
+    faults = [step.fault for step in scenario.steps if isinstance(step, k.Inject)]
 
-    assert CutControllers(broker=1) in faults
-    assert FenceBroker(broker=1, await_return=False) in faults
+    assert k.CutControllers(broker=1) in faults
+    assert k.FenceBroker(broker=1, await_return=False) in faults
     assert scenario.cluster.is_kraft
     assert scenario.cluster.first_broker is None
     assert scenario.cluster.properties == dict(QUICK_KRAFT)
@@ -24,40 +21,40 @@ def test_each_fault_that_names_zookeeper_is_replaced_by_its_counterpart():
 
 
 def test_with_zookeeper_an_entry_is_as_it_was_written():
-    scenario = scenario_of(entry_named("KAFKA-6361"), "n20", "3.9.1")
+    scenario = k.scenario_of(entry_named("KAFKA-6361"), "n20", "3.9.1")
     assert scenario.steps == entry_named("KAFKA-6361").steps("n20")
     assert not scenario.cluster.is_kraft
 
 
 def test_what_an_entry_sets_itself_stays():
-    scenario = scenario_of(entry_named("KIP-501-slow-reads"), "held-before-the-lock", "4.1.2")
+    scenario = k.scenario_of(entry_named("KIP-501-slow-reads"), "held-before-the-lock", "4.1.2")
     assert scenario.cluster.properties["replica.lag.time.max.ms"] == "3000"
     assert "zookeeper.session.timeout.ms" not in scenario.cluster.properties
 
 
 def test_an_entry_that_has_no_kraft_form_is_refused_before_a_cluster_starts():
     entry = entry_named("KIP-380-stale-leader-and-isr")
-    scenario = scenario_of(entry, next(iter(entry.cases)), "4.1.2")
-    with pytest.raises(ScenarioError, match="KRaft controllers keep this cluster's metadata"):
+    scenario = k.scenario_of(entry, next(iter(entry.cases)), "4.1.2")
+    with pytest.raises(k.ScenarioError, match="KRaft controllers keep this cluster's metadata"):
         check_modes(scenario, {"4.1.2": "4.1.2"})
 
 
 def test_a_release_with_both_modes_plays_an_entry_with_kraft_when_asked():
-    scenario = scenario_of(entry_named("KAFKA-6361"), "n20", "3.9.1", mode="kraft")
+    scenario = k.scenario_of(entry_named("KAFKA-6361"), "n20", "3.9.1", mode="kraft")
 
     assert scenario.cluster.is_kraft
     assert scenario.expectation is None
-    assert CutControllers(broker=1) in [
-        step.fault for step in scenario.steps if isinstance(step, Inject)
+    assert k.CutControllers(broker=1) in [
+        step.fault for step in scenario.steps if isinstance(step, k.Inject)
     ]
 
 
 def test_a_schedule_of_a_release_with_both_modes_is_drawn_for_the_one_asked_for():
-    with_kraft = draw(3, kafka="3.9.1", steps=10, mode="kraft")
+    with_kraft = k.draw(3, kafka="3.9.1", steps=10, mode="kraft")
 
     assert with_kraft.cluster.is_kraft
     assert with_kraft.case == "mixed-kraft"
-    assert not draw(3, kafka="3.9.1", steps=10).cluster.is_kraft
+    assert not k.draw(3, kafka="3.9.1", steps=10).cluster.is_kraft
 
 
 def test_small_segments_are_set_by_the_name_that_the_release_takes():
@@ -65,10 +62,10 @@ def test_small_segments_are_set_by_the_name_that_the_release_takes():
     entry = entry_named("KIP-405-5")
 
     def names(release: str) -> set[str]:
-        steps = scenario_of(entry, next(iter(entry.cases)), release).steps
-        topics = [step.configuration for step in steps if isinstance(step, CreateTopic)]
-        changed = [step.fault for step in steps if isinstance(step, Inject)]
-        topics += [fault.configuration for fault in changed if isinstance(fault, ConfigureTopic)]
+        steps = k.scenario_of(entry, next(iter(entry.cases)), release).steps
+        topics = [step.configuration for step in steps if isinstance(step, k.CreateTopic)]
+        changed = [step.fault for step in steps if isinstance(step, k.Inject)]
+        topics += [fault.configuration for fault in changed if isinstance(fault, k.ConfigureTopic)]
         return {name for settings in topics for name, _ in settings if "segment" in name}
 
     assert names("3.9.1") == {"segment.bytes"}
@@ -80,8 +77,8 @@ def test_the_last_one_in_sync_may_be_an_eligible_leader_replica():
     entry = entry_named("KIP-405-5")
 
     def isrs(release: str) -> set[tuple[int, ...] | None]:
-        steps = scenario_of(entry, next(iter(entry.cases)), release).steps
-        return {step.isr for step in steps if isinstance(step, AwaitState) and step.leader == -1}
+        steps = k.scenario_of(entry, next(iter(entry.cases)), release).steps
+        return {step.isr for step in steps if isinstance(step, k.AwaitState) and step.leader == -1}
 
     assert isrs("3.9.1") == {(1,)}
     assert isrs("4.1.2") == {None}

@@ -7,11 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from kchaos.clusters.errors import AwaitTimeout
+import kchaos as k
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
 from kchaos.harness.gates import gates
-from kchaos.harness.play.play import Play
-from kchaos.harness.steps.scenario_steps import ReorderReplicas
 from tests.support.stand_ins import Moments, StandInCluster, Stat, ZooKeeper, play_on
 
 TOPIC = "/brokers/topics/t"
@@ -39,7 +37,7 @@ class LosesTheFirst(ZooKeeper):
         self.nodes[TOPIC] = (data, Stat(self.last_zxid, 0))
 
 
-def play_and_zookeeper(folder: Path, *releases: str) -> tuple[Play, LosesTheFirst]:
+def play_and_zookeeper(folder: Path, *releases: str) -> tuple[k.Play, LosesTheFirst]:
     """A play on brokers of these releases, whose first reassignment is lost."""
     zookeeper = LosesTheFirst(Moments())
     zookeeper.assign([0, 1])
@@ -57,7 +55,7 @@ def test_a_request_that_was_deleted_unread_is_written_again_and_the_run_tells_it
     monkeypatch.setattr(gates, "await_state", lambda *_, **__: SimpleNamespace())
     monkeypatch.setattr(gates, "await_delivered", lambda *_, **__: None)
 
-    ReorderReplicas(topic="t", partition=0, replicas=(1, 0), timeout_s=5).perform(play)
+    k.ReorderReplicas(topic="t", partition=0, replicas=(1, 0), timeout_s=5).perform(play)
 
     assert zookeeper.requests == 2
     assert play.cluster.metadata.assignment("t") == {0: [1, 0]}
@@ -73,6 +71,6 @@ def test_a_request_that_was_deleted_unread_is_written_again_and_the_run_tells_it
 @pytest.mark.slow
 def test_a_request_that_a_release_from_2_4_on_dropped_is_not_written_again(tmp_path: Path):
     play, zookeeper = play_and_zookeeper(tmp_path, "2.4.0", "2.4.1")
-    with pytest.raises(AwaitTimeout, match="t-0 to have the replicas"):
-        ReorderReplicas(topic="t", partition=0, replicas=(1, 0), timeout_s=0.5).perform(play)
+    with pytest.raises(k.AwaitTimeout, match="t-0 to have the replicas"):
+        k.ReorderReplicas(topic="t", partition=0, replicas=(1, 0), timeout_s=0.5).perform(play)
     assert zookeeper.requests == 1

@@ -13,22 +13,18 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.judge import judge
+import kchaos as k
 from kchaos.checkers.results import write_judgement
 from kchaos.checkers.run_directory import MANIFEST
 from kchaos.clusters.disk import mounting
-from kchaos.clusters.errors import MachineError
 from kchaos.harness.campaign import campaign, children, night, schedules
 from kchaos.harness.campaign.corpus import read_corpus
 from kchaos.harness.campaign.night import Limits, Night, seed_in
 from kchaos.harness.campaign.schedules import DrawnSchedules, Due
 from kchaos.harness.commands.cli import run as kchaos
 from kchaos.harness.commands.cli_options import bytes_in, seconds_in
-from kchaos.harness.errors import UsageError
 from kchaos.harness.exits import USAGE
-from kchaos.harness.player.drawing import draw
-from kchaos.harness.run.runner import RunOptions, delete_run, link_latest
-from kchaos.harness.run.scenario import Scenario
+from kchaos.harness.run.runner import delete_run, link_latest
 from kchaos.harness.seeds import own_version
 from kchaos.harness.summary.lines import LINES, LOCK, append_line, read_lines, was_killed
 from tests.golden.stored import unpacked
@@ -50,7 +46,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("stored")
     made = [unpacked(release, folder) for release in ("1.1.1", "2.8.2")]
     for run in made:
-        write_judgement(run, judge(run))
+        write_judgement(run, k.judge(run))
     return [run.path for run in made]
 
 
@@ -70,7 +66,7 @@ def play(runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> A
             "done": lambda _: None,
         }
         night = Night(**{**given, **more})
-        return night.play(side_by_side=1, options=RunOptions(runs_directory=folder))
+        return night.play(side_by_side=1, options=k.RunOptions(runs_directory=folder))
 
     play.stored, play.folder = stored, folder  # type: ignore[attr-defined]
     return play
@@ -120,7 +116,7 @@ def test_a_night_with_another_version_of_a_corpus_ends_before_its_first_run(
 ):
     corpus = tmp_path / "corpus.json"
     corpus.write_text('{"version": 9}')
-    with pytest.raises(UsageError, match="version 9"):
+    with pytest.raises(k.UsageError, match="version 9"):
         play(corpus=corpus)
     assert play.stored.played == []
 
@@ -130,9 +126,9 @@ def test_the_time_of_drawing_is_told_apart_and_counts_for_the_budget(
 ):
     now = [0.0]
 
-    def drawn(*arguments: Any, **named: Any) -> Scenario:
+    def drawn(*arguments: Any, **named: Any) -> k.Scenario:
         now[0] += 13
-        return draw(*arguments, **named)
+        return k.draw(*arguments, **named)
 
     def before(_number: int) -> None:
         now[0] += 50
@@ -169,7 +165,7 @@ def test_a_night_with_kraft_has_the_mixes_that_are_drawn_there():
 
     assert {next(with_kraft).mix for _ in range(20)} == {"mixed"}
     assert {next(either).mix for _ in range(20)} == {"formats", "mixed"}
-    with pytest.raises(UsageError, match=r"none of the mixes is for 4\.4\.0: formats: b"):
+    with pytest.raises(k.UsageError, match=r"none of the mixes is for 4\.4\.0: formats: b"):
         replace(PLAN, mixes={"formats": 1.0}).mixes_of("4.4.0")
 
 
@@ -274,7 +270,7 @@ def test_a_night_that_goes_on_says_so_until_it_ends(play: Any):
     "error",
     [
         KeyboardInterrupt(),
-        MachineError("no memory"),
+        k.MachineError("no memory"),
         OSError(errno.ENOSPC, "No space left on device"),
     ],
 )
@@ -405,7 +401,7 @@ def test_another_night_in_the_folder_is_refused_and_stays(play: Any):
     play()
     before = (play.folder / "night.json").read_bytes()
     other = replace(PLAN, kafkas=("3.9.1",))
-    with pytest.raises(UsageError, match="has another night \\(kafkas"):
+    with pytest.raises(k.UsageError, match="has another night \\(kafkas"):
         play(plan=other)
     assert (play.folder / "night.json").read_bytes() == before
 
@@ -414,13 +410,13 @@ def test_two_nights_at_once_in_a_folder_are_refused(play: Any):
     play.folder.mkdir()
     with (play.folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match="another kchaos runs a night"):
+        with pytest.raises(k.UsageError, match="another kchaos runs a night"):
             play()
     assert play.stored.played == []
 
 
 def test_a_budget_that_is_too_short_for_one_run_is_refused(play: Any):
-    with pytest.raises(UsageError, match="--for 10s is too short"):
+    with pytest.raises(k.UsageError, match="--for 10s is too short"):
         play(limits=Limits(for_s=10, runs=None, keep=None, max_bytes=None))
     assert not play.folder.exists()
 
@@ -429,7 +425,7 @@ def test_slow_disks_are_refused_before_the_first_play_where_no_disk_can_be_slow(
     play: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(mounting, "_DEVICE", play.folder / "no-fuse")
-    with pytest.raises(MachineError, match=r"the mix slow-disks cannot be run here: .*no-fuse"):
+    with pytest.raises(k.MachineError, match=r"the mix slow-disks cannot be run here: .*no-fuse"):
         play(plan=replace(PLAN, mixes={"cuts": 1000.0, "slow-disks": 1.0}))
     assert not play.folder.exists()
 

@@ -1,30 +1,27 @@
 """Brokers with an agent: those that a fault of the scenario needs it for."""
 
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
-from kchaos.faults import HoldController, HoldPoint, KillBroker, SlowFetchReads
+import kchaos as k
 from kchaos.harness.run.scenario import with_points
-from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import Inject, Tell
 
-CLUSTER = ClusterSpec(brokers=brokers_of("2.8.2", (0, 1, 2)))
+CLUSTER = k.ClusterSpec(brokers=k.brokers_of("2.8.2", (0, 1, 2)))
 
 
-def points(cluster: ClusterSpec) -> dict[int, tuple[str, ...]]:
+def points(cluster: k.ClusterSpec) -> dict[int, tuple[str, ...]]:
     return {broker.id: broker.points for broker in cluster.brokers}
 
 
 def test_a_scenario_without_such_faults_needs_no_agent():
-    steps = (Tell(text="x"), Inject(name="k", fault=KillBroker(broker=1)))
+    steps = (k.Tell(text="x"), k.Inject(name="k", fault=k.KillBroker(broker=1)))
     assert with_points(CLUSTER, steps) == CLUSTER
 
 
 def test_each_broker_gets_the_points_that_the_steps_need_each_once():
     steps = (
-        Inject(name="c", fault=HoldController(broker=0)),
-        Inject(name="r", fault=SlowFetchReads(broker=2)),
-        Inject(name="q", fault=SlowFetchReads(broker=2, readers="consumers")),
-        IfPossible(do=Inject(name="l", fault=SlowFetchReads(broker=2, where="log"))),
-        Inject(name="nobody", fault=HoldPoint(name="n", broker=7, point="registered")),
+        k.Inject(name="c", fault=k.HoldController(broker=0)),
+        k.Inject(name="r", fault=k.SlowFetchReads(broker=2)),
+        k.Inject(name="q", fault=k.SlowFetchReads(broker=2, readers="consumers")),
+        k.IfPossible(do=k.Inject(name="l", fault=k.SlowFetchReads(broker=2, where="log"))),
+        k.Inject(name="nobody", fault=k.HoldPoint(name="n", broker=7, point="registered")),
     )
     assert points(with_points(CLUSTER, steps)) == {
         0: ("controller-broker-change",),
@@ -34,11 +31,11 @@ def test_each_broker_gets_the_points_that_the_steps_need_each_once():
 
 
 def test_a_place_that_does_not_exist_needs_no_point_and_is_refused_later():
-    steps = (Inject(name="x", fault=SlowFetchReads(broker=1, where="disk")),)  # type: ignore[arg-type]
+    steps = (k.Inject(name="x", fault=k.SlowFetchReads(broker=1, where="disk")),)  # type: ignore[arg-type]
     assert with_points(CLUSTER, steps) == CLUSTER
 
 
 def test_points_that_the_cluster_names_itself_stay():
-    own = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="2.8.2", points=("registered",)),))
-    steps = (Inject(name="c", fault=HoldController(broker=0)),)
+    own = k.ClusterSpec(brokers=(k.BrokerSpec(id=0, kafka="2.8.2", points=("registered",)),))
+    steps = (k.Inject(name="c", fault=k.HoldController(broker=0)),)
     assert points(with_points(own, steps)) == {0: ("registered", "controller-broker-change")}

@@ -6,9 +6,6 @@ from pathlib import Path
 import pytest
 
 import kchaos as k
-from kchaos.checkers.judge import judge
-from kchaos.harness.errors import ScenarioError
-from kchaos.harness.run.runner import play
 from tests.golden.kraft_scenarios import kraft_scenario
 
 
@@ -20,7 +17,7 @@ def test_a_quorum_that_changes_and_combined_nodes_are_played_and_safe(
     name: str, conforms: bool | None, tmp_path: Path
 ):
     options = k.RunOptions(runs_directory=tmp_path)
-    results = judge(play(kraft_scenario(name), options=options, say=print))
+    results = k.judge(k.play(kraft_scenario(name), options=options, say=print))
     assert (results.conforms, results.safe, results.crashes) == (conforms, True, ())
 
 
@@ -39,5 +36,5 @@ def test_a_change_that_no_quorum_can_take_is_refused_before_a_cluster_starts(
     cluster = replace(given.cluster, observers=len(features), features=features)
     steps = (k.Inject(name="change", fault=fault(controller=controller)),)
     refused = replace(given, cluster=cluster, steps=steps)
-    with pytest.raises(ScenarioError, match=rf"step 0 \(Inject\): {fault.__name__} .*{why}"):
-        play(refused, options=k.RunOptions(runs_directory=tmp_path), say=print)
+    with pytest.raises(k.ScenarioError, match=rf"step 0 \(Inject\): {fault.__name__} .*{why}"):
+        k.play(refused, options=k.RunOptions(runs_directory=tmp_path), say=print)

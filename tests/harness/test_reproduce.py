@@ -14,20 +14,16 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.run_directory import RunDirectory
+import kchaos as k
 from kchaos.checkers.run_line import RunLine, line_at
-from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.campaign import children
 from kchaos.harness.campaign.campaign import judged, time_left
 from kchaos.harness.campaign.cases import due_cases, measure, play_cases
 from kchaos.harness.campaign.results_file import ResultsFile
-from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of, with_brokers
+from kchaos.harness.catalogue import entry_named, with_brokers
 from kchaos.harness.commands import judge_runs
 from kchaos.harness.commands.cli import run
-from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.exits import exit_code_for_lines
-from kchaos.harness.run.runner import RunOptions
-from kchaos.harness.run.scenario import Scenario
 from tests.golden.stored import unpacked
 from tests.support.processes import MARK, command_line, descendants, marked
 
@@ -65,7 +61,7 @@ def test_an_unknown_release_is_refused_before_the_first_cluster_starts(
 
 
 def test_single_brokers_of_an_entry_may_run_another_release():
-    plain = scenario_of(CATALOGUE["KAFKA-6361"], "n20", "1.1.1")
+    plain = k.scenario_of(k.CATALOGUE["KAFKA-6361"], "n20", "1.1.1")
     assert plain.expectation is not None
     mixed = with_brokers(plain, {1: "2.0.1"})
     kafkas = {broker.id: broker.kafka for broker in mixed.cluster.brokers}
@@ -107,7 +103,7 @@ class StoredRuns(AbstractContextManager[Any]):
 
     def __init__(self, **_options: Any) -> None: ...
 
-    def play(self, scenario: Scenario) -> RunLine:
+    def play(self, scenario: k.Scenario) -> RunLine:
         if scenario.case == "n20" and scenario.release == "1.1.1":
             assert self.others_ended.wait(30)
         if error := self.errors.get(scenario.case):
@@ -144,7 +140,7 @@ def played_at_once() -> tuple[list[RunLine], list[str]]:
         if len(ended) == 3:
             StoredRuns.others_ended.set()
 
-    options = RunOptions(offline=True)
+    options = k.RunOptions(offline=True)
     due = due_cases(
         entry_named("KAFKA-6361"),
         cases=("n20", "n15"),
@@ -175,7 +171,7 @@ def test_plays_at_once_are_told_as_they_end_and_returned_in_the_order_asked_for(
 
 @pytest.mark.slow
 def test_a_play_that_was_killed_is_an_unknown_run_among_the_others(stored: type[StoredRuns]):
-    stored.errors = {"n15": RunUnknown("a run was killed by signal 9")}
+    stored.errors = {"n15": k.RunUnknown("a run was killed by signal 9")}
     lines, _ = played_at_once()
     whole, killed = lines[0], lines[1]
     assert whole == stored.lines["1.1.1"]
@@ -199,7 +195,7 @@ def test_settings_of_a_file_come_beneath_those_of_a_bug_and_leave_the_end_to_the
             judged_as=None,
             mode=None,
             properties=properties,
-            options=RunOptions(offline=True),
+            options=k.RunOptions(offline=True),
             say=lambda _text: None,
         )[0].scenario
         for properties in (None, file)
@@ -212,7 +208,7 @@ def test_a_killed_play_of_a_measurement_is_unknown_and_is_played_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     entry = entry_named("KIP-279-2")
-    StoredRuns.errors = dict.fromkeys(entry.cases, RunUnknown("a run was killed by signal 9"))
+    StoredRuns.errors = dict.fromkeys(entry.cases, k.RunUnknown("a run was killed by signal 9"))
     monkeypatch.setattr(children, "Children", StoredRuns)
     file = tmp_path / "results.jsonl"
     said: list[str] = []
@@ -221,7 +217,7 @@ def test_a_killed_play_of_a_measurement_is_unknown_and_is_played_again(
         runs=2,
         results=file,
         side_by_side=2,
-        options=RunOptions(offline=True),
+        options=k.RunOptions(offline=True),
         say=said.append,
     )
     assert (exit_code_for_lines(lines), ResultsFile(file).lines) == (2, [])
@@ -230,7 +226,8 @@ def test_a_killed_play_of_a_measurement_is_unknown_and_is_played_again(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("error", "raised"), [(UsageError("no"), UsageError), (RuntimeError("a defect"), RuntimeError)]
+    ("error", "raised"),
+    [(k.UsageError("no"), k.UsageError), (RuntimeError("a defect"), RuntimeError)],
 )
 def test_a_play_that_is_refused_ends_the_others(
     error: Exception, raised: type[Exception], stored: type[StoredRuns]
@@ -239,7 +236,7 @@ def test_a_play_that_is_refused_ends_the_others(
     stored.others_ended.set()
     with pytest.raises(raised):
         played_at_once()
-    assert stored.stopped == (raised is UsageError)
+    assert stored.stopped == (raised is k.UsageError)
 
 
 @pytest.mark.cluster
@@ -254,14 +251,14 @@ def test_of_two_plays_at_once_the_killed_one_is_unknown_and_the_other_as_expecte
         stderr=subprocess.PIPE,
         text=True,
     )
-    await_until(
+    k.await_until(
         lambda: [*runs.glob("KAFKA-6361-n20-2.0.1-*/actions.jsonl")] != [],
         timeout_s=120,
         waiting_for="the play on 2.0.1 to begin",
         last_seen=lambda: [*runs.glob("*")],
     )
     (killed,) = [pid for pid in _plays(told.pid) if _plays_release(pid, "2.0.1")]
-    (begun,) = [RunDirectory(run) for run in runs.glob("KAFKA-6361-n20-2.0.1-*")]
+    (begun,) = [k.RunDirectory(run) for run in runs.glob("KAFKA-6361-n20-2.0.1-*")]
     assert begun.is_going_on
     os.kill(killed, signal.SIGKILL)
     said, progress = told.communicate(timeout=300)
@@ -271,7 +268,7 @@ def test_of_two_plays_at_once_the_killed_one_is_unknown_and_the_other_as_expecte
     assert lines["2.0.1"]["run"] == ""
     assert not begun.is_going_on
     assert (lines["1.1.1"]["expected"], lines["1.1.1"]["safe"]) == (True, False)
-    assert RunDirectory.open(Path(lines["1.1.1"]["run"])).verify() == ()
+    assert k.RunDirectory.open(Path(lines["1.1.1"]["run"])).verify() == ()
     assert marked(str(tmp_path)) == []
 
 
@@ -289,7 +286,7 @@ def test_of_plays_that_were_all_killed_spark_has_none_to_judge(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     entry = entry_named("KIP-279-2")
-    StoredRuns.errors = dict.fromkeys(entry.cases, RunUnknown("a run was killed by signal 9"))
+    StoredRuns.errors = dict.fromkeys(entry.cases, k.RunUnknown("a run was killed by signal 9"))
     monkeypatch.setattr(children, "Children", StoredRuns)
     # Neither Kafka nor Java is needed: no play is begun, and there is nothing to judge.
     monkeypatch.setattr(

@@ -11,19 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+import kchaos as k
 from kchaos.checkers.formats.error_codes import ErrorCode
 from kchaos.checkers.json_form import to_json
 from kchaos.checkers.observations import SettleProbe
-from kchaos.checkers.run_directory import RunDirectory
-from kchaos.clusters.errors import AwaitTimeout, BrokerExited
 from kchaos.clusters.links import ApiKey, Match
 from kchaos.clusters.metadata.api import LeaderAndIsr
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.start.jvm_cluster import JvmCluster
 from kchaos.clusters.system.leftovers import work_directory
-from kchaos.clusters.system.waiting import await_until
-from kchaos.faults import ConfigureTopic, ExpireSession
 from kchaos.harness.gates import fetching, gates
 from kchaos.harness.gates import settle as settle_module
 from kchaos.harness.gates.probe import Probed, is_probe_replicated
@@ -31,16 +26,12 @@ from kchaos.harness.gates.replication import fetcher_failure, first_difference, 
 from kchaos.harness.gates.settle import _settle_partition, settle
 from kchaos.harness.gates.settled import Settled
 from kchaos.harness.play.clients import Clients
-from kchaos.harness.play.play import Play
 from kchaos.harness.run.runner import begin
-from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.scenario_steps import CreateTopic, Inject
 from tests.support.drivers import cluster_of, play_options
 from tests.support.run_builder import segment
 from tests.support.stand_ins import StandInCluster, play_on
 
-ABOUT = TopicPartition("t", 0)
+ABOUT = k.TopicPartition("t", 0)
 SEEN = LeaderAndIsr(leader=0, leader_epoch=1, isr=(0, 1))
 RELEASE = "1.1.1"
 BOUND_S = 2.0
@@ -62,7 +53,7 @@ def failure(tmp_path: Path, *lines: str, leader: int = 0, since: int = 0) -> str
     """What broker 1 says of following t-0, after these lines of its log."""
     cluster = StandInCluster(folder=tmp_path)
     cluster.brokers[1].server_log.write_text("".join(line + "\n" for line in lines))
-    play = Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
+    play = k.Play(cluster=cast(Any, cluster), run=cast(Any, None), say=print)
     play.observer.log_started[1] = since
     return fetcher_failure(play, 1, leader, ABOUT)
 
@@ -156,7 +147,7 @@ def test_the_worst_state_of_all_partitions_stays(states: list[str], worst: str):
 
 def test_a_reason_names_kind_broker_partition_and_what_was_seen():
     settled = Settled(bound_s=3.0)
-    settled.add("replication-stopped", TopicPartition("t", 4), 1, "its fetcher died")
+    settled.add("replication-stopped", k.TopicPartition("t", 4), 1, "its fetcher died")
     reason = {
         "kind": "replication-stopped",
         "broker": 1,
@@ -174,8 +165,8 @@ def test_a_reason_names_kind_broker_partition_and_what_was_seen():
     }
 
 
-def exited(name: str) -> BrokerExited:
-    return BrokerExited(name=name, exit_code=1, last_lines=(), log="server.log")
+def exited(name: str) -> k.BrokerExited:
+    return k.BrokerExited(name=name, exit_code=1, last_lines=(), log="server.log")
 
 
 def test_a_broker_that_exits_by_itself_while_others_settle_is_looked_at_again(
@@ -183,21 +174,21 @@ def test_a_broker_that_exits_by_itself_while_others_settle_is_looked_at_again(
 ):
     looks = iter([exited("broker 0"), True])
 
-    def look(_play: Play, _about: TopicPartition, _untold: object, tried: Settled) -> bool:
+    def look(_play: k.Play, _about: k.TopicPartition, _untold: object, tried: Settled) -> bool:
         seen = next(looks)
-        if isinstance(seen, BrokerExited):
+        if isinstance(seen, k.BrokerExited):
             tried.worsen("stalled")
             raise seen
         return bool(seen)
 
     monkeypatch.setattr("kchaos.harness.gates.settle._is_settled", look)
-    play = Play(cluster=cast(Any, StandInCluster(brokers=())), run=cast(Any, None), say=print)
+    play = k.Play(cluster=cast(Any, StandInCluster(brokers=())), run=cast(Any, None), say=print)
     settled = Settled()
     _settle_partition(play, ABOUT, {}, settled)
     assert (settled.state, list(looks)) == ("converged", [])
 
     looks = iter([exited("zookeeper 1")])
-    with pytest.raises(BrokerExited):
+    with pytest.raises(k.BrokerExited):
         _settle_partition(play, ABOUT, {}, settled)
 
 
@@ -210,7 +201,7 @@ def test_a_wait_ends_when_the_partition_s_state_is_another_one(
     followed = {"leader": 0, "leader_epoch": 1, "isr": [0, 1]}
     looked: list[Any] = []
 
-    def look(_play: Play, _about: TopicPartition, _untold: object, _tried: Settled) -> bool:
+    def look(_play: k.Play, _about: k.TopicPartition, _untold: object, _tried: Settled) -> bool:
         looked.append(_tried)
         if len(looked) > 1:
             return True
@@ -227,7 +218,7 @@ def never() -> None:
     """Nothing keeps anybody from waiting on."""
 
 
-def disks(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> Play:
+def disks(tmp_path: Path, *logs: list[tuple[int, int, list[str]]]) -> k.Play:
     """Brokers 0, 1, ... whose disks hold these logs of t-0."""
     cluster = StandInCluster(brokers=range(len(logs)), folder=tmp_path)
     for broker, log in zip(cluster.brokers.values(), logs, strict=True):
@@ -314,7 +305,7 @@ def test_a_log_that_ends_there_by_chance_and_is_truncated_then_does_not_differ(
     follower = play.cluster.brokers[1].log_directory / "t-0" / "00000000000000000000.log"
     asked = []
 
-    def truncate_and_fetch(_play: Play, broker: int, leader: int, count: int, **_: Any) -> None:
+    def truncate_and_fetch(_play: k.Play, broker: int, leader: int, count: int, **_: Any) -> None:
         asked.append((broker, leader, count))
         follower.write_bytes(segment(leaders))
 
@@ -342,8 +333,8 @@ def test_a_log_that_stays_different_is_named_after_its_follower_has_fetched(
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[JvmCluster]:
     """Two linked brokers, 0 the controller; a follower that is held leaves the ISR soon."""
-    spec = ClusterSpec(
-        brokers=brokers_of(RELEASE, (0, 1)),
+    spec = k.ClusterSpec(
+        brokers=k.brokers_of(RELEASE, (0, 1)),
         first_broker=0,
         properties={"replica.lag.time.max.ms": "1500", "zookeeper.session.timeout.ms": "6000"},
     )
@@ -352,27 +343,27 @@ def cluster() -> Iterator[JvmCluster]:
 
 
 @pytest.fixture
-def play(cluster: JvmCluster, tmp_path: Path) -> Iterator[Play]:
+def play(cluster: JvmCluster, tmp_path: Path) -> Iterator[k.Play]:
     for broker in cluster.brokers.values():
         if not broker.is_running:
             broker.start()
             broker.await_ready()
-    scenario = Scenario(entry="test", case="", release=RELEASE, cluster=cluster.spec, steps=())
+    scenario = k.Scenario(entry="test", case="", release=RELEASE, cluster=cluster.spec, steps=())
     now = begin(scenario, cluster, options=play_options(tmp_path), started=time.time(), say=print)
     yield now
     assert cluster.links is not None
     cluster.links.set_sink(None)
 
 
-def observed(run: RunDirectory, kind: str) -> dict[str, Any]:
+def observed(run: k.RunDirectory, kind: str) -> dict[str, Any]:
     (line,) = [line for line in run.read_lines("observations.jsonl") if line["kind"] == kind]
     return line
 
 
 @pytest.mark.cluster
-def test_replicas_that_are_in_sync_converge_and_the_probe_tells(play: Play):
-    CreateTopic(topic="good", assignment=((0, 1),)).perform(play)
-    settled = settle(play, [TopicPartition("good", 0)], bound_s=20)
+def test_replicas_that_are_in_sync_converge_and_the_probe_tells(play: k.Play):
+    k.CreateTopic(topic="good", assignment=((0, 1),)).perform(play)
+    settled = settle(play, [k.TopicPartition("good", 0)], bound_s=20)
     assert (settled.state, settled.reasons) == ("converged", [])
     assert settled.probes == [SettleProbe(operation="settle-good-0", acknowledged=True, error=0)]
     assert settled.last_seen["good-0"]["ends"] == {"0": 1, "1": 1}
@@ -389,22 +380,22 @@ def test_replicas_that_are_in_sync_converge_and_the_probe_tells(play: Play):
     ids=["fits", "does not fit"],
 )
 def test_a_topic_that_takes_no_record_has_not_stopped_to_replicate(
-    play: Play, configuration: tuple[tuple[str, str], ...], error: int
+    play: k.Play, configuration: tuple[tuple[str, str], ...], error: int
 ):
     topic = f"small-{error}"
-    CreateTopic(topic=topic, assignment=((0, 1),), configuration=configuration).perform(play)
-    settled = settle(play, [TopicPartition(topic, 0)], bound_s=20)
+    k.CreateTopic(topic=topic, assignment=((0, 1),), configuration=configuration).perform(play)
+    settled = settle(play, [k.TopicPartition(topic, 0)], bound_s=20)
     assert (settled.state, settled.reasons) == ("converged", [])
     assert {probe.error for probe in settled.probes} == {error}
 
 
 @pytest.mark.cluster
-def test_a_topic_that_wants_more_replicas_than_it_has_converges(play: Play):
-    CreateTopic(topic="short", assignment=((0, 1),)).perform(play)
-    wanted = ConfigureTopic(topic="short", configuration=(("min.insync.replicas", "3"),))
-    Inject(name="wants-3", fault=wanted).perform(play)
+def test_a_topic_that_wants_more_replicas_than_it_has_converges(play: k.Play):
+    k.CreateTopic(topic="short", assignment=((0, 1),)).perform(play)
+    wanted = k.ConfigureTopic(topic="short", configuration=(("min.insync.replicas", "3"),))
+    k.Inject(name="wants-3", fault=wanted).perform(play)
 
-    settled = settle(play, [TopicPartition("short", 0)], bound_s=BOUND_S)
+    settled = settle(play, [k.TopicPartition("short", 0)], bound_s=BOUND_S)
 
     assert (settled.state, settled.reasons) == ("converged", [])
     *refused, last = settled.probes
@@ -414,15 +405,15 @@ def test_a_topic_that_wants_more_replicas_than_it_has_converges(play: Play):
 
 
 @pytest.mark.cluster
-def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Play):
-    topic_partition = TopicPartition("held", 0)
-    CreateTopic(topic="held", assignment=((0, 1),)).perform(play)
+def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: k.Play):
+    topic_partition = k.TopicPartition("held", 0)
+    k.CreateTopic(topic="held", assignment=((0, 1),)).perform(play)
     links = play.cluster.links
     assert links is not None
     with links.hold(Match(api_keys=frozenset({ApiKey.FETCH}), source=1, target=0)):
-        Produce(operation="p", topic="held", partition=0, records=2, acks=1).perform(play)
+        k.Produce(operation="p", topic="held", partition=0, records=2, acks=1).perform(play)
         gates.await_state(play, topic_partition, leader=0, isr=[0], timeout_s=30)
-        with pytest.raises(AwaitTimeout, match="broker 1 to fetch 1 times more from 0"):
+        with pytest.raises(k.AwaitTimeout, match="broker 1 to fetch 1 times more from 0"):
             fetching.await_fetches(play, 1, 0, 1, timeout_s=0.5)
         settled = settle(play, [topic_partition], bound_s=BOUND_S)
     assert (settled.state, settled.bound_s) == ("stalled", BOUND_S)
@@ -450,10 +441,12 @@ def test_a_follower_whose_fetches_are_held_stalls_with_bound_and_probe(play: Pla
 
 
 @pytest.mark.cluster
-def test_a_follower_that_is_only_slow_has_not_stopped(play: Play, monkeypatch: pytest.MonkeyPatch):
+def test_a_follower_that_is_only_slow_has_not_stopped(
+    play: k.Play, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("kchaos.harness.gates.probe._PROBE_S", 0.5)
-    topic_partition = TopicPartition("slow", 0)
-    CreateTopic(topic="slow", assignment=((0, 1),)).perform(play)
+    topic_partition = k.TopicPartition("slow", 0)
+    k.CreateTopic(topic="slow", assignment=((0, 1),)).perform(play)
     links = play.cluster.links
     assert links is not None
     fetches = Match(api_keys=frozenset({ApiKey.FETCH}), source=1, target=0)
@@ -469,7 +462,7 @@ def test_a_follower_that_is_only_slow_has_not_stopped(play: Play, monkeypatch: p
     monkeypatch.setattr(Clients, "produce", produce_once_fetches_are_held)
 
     def release_once_the_probe_has_timed_out() -> None:
-        await_until(
+        k.await_until(
             lambda: "settle-slow-0" in play.clients.answers,
             timeout_s=60,
             waiting_for="the probe's answer",
@@ -490,10 +483,10 @@ def test_a_follower_that_is_only_slow_has_not_stopped(play: Play, monkeypatch: p
 
 @pytest.mark.cluster
 def test_a_partition_whose_only_replica_was_killed_is_offline_while_the_controller_works(
-    play: Play,
+    play: k.Play,
 ):
-    topic_partition = TopicPartition("lonely", 0)
-    CreateTopic(topic="lonely", assignment=((1,),)).perform(play)
+    topic_partition = k.TopicPartition("lonely", 0)
+    k.CreateTopic(topic="lonely", assignment=((1,),)).perform(play)
     play.cluster.brokers[1].kill()
     gates.await_state(play, topic_partition, leader=-1, timeout_s=30)
     settled = settle(play, [topic_partition], bound_s=BOUND_S)
@@ -514,9 +507,9 @@ def test_a_partition_whose_only_replica_was_killed_is_offline_while_the_controll
 
 
 @pytest.mark.cluster
-def test_what_a_former_leader_answers_is_no_finding(play: Play, monkeypatch: pytest.MonkeyPatch):
-    topic_partition = TopicPartition("moved", 0)
-    CreateTopic(topic="moved", assignment=((0, 1),)).perform(play)
+def test_what_a_former_leader_answers_is_no_finding(play: k.Play, monkeypatch: pytest.MonkeyPatch):
+    topic_partition = k.TopicPartition("moved", 0)
+    k.CreateTopic(topic="moved", assignment=((0, 1),)).perform(play)
     seen: list[dict[str, Any]] = []
 
     def look(*arguments: Any) -> dict[str, Any]:
@@ -537,10 +530,10 @@ def test_what_a_former_leader_answers_is_no_finding(play: Play, monkeypatch: pyt
 
 
 @pytest.mark.cluster
-def test_a_broker_whose_session_has_ended_is_awaited(play: Play):
-    topic_partition = TopicPartition("expired", 0)
-    CreateTopic(topic="expired", assignment=((1, 0),)).perform(play)
-    Inject(name="e", fault=ExpireSession(broker=1, await_return=False)).perform(play)
+def test_a_broker_whose_session_has_ended_is_awaited(play: k.Play):
+    topic_partition = k.TopicPartition("expired", 0)
+    k.CreateTopic(topic="expired", assignment=((1, 0),)).perform(play)
+    k.Inject(name="e", fault=k.ExpireSession(broker=1, await_return=False)).perform(play)
 
     settled = settle(play, [topic_partition], bound_s=20)
 
@@ -552,10 +545,10 @@ def test_a_broker_whose_session_has_ended_is_awaited(play: Play):
 
 @pytest.mark.cluster
 def test_a_partition_that_moves_while_others_settle_is_settled_again(
-    play: Play, monkeypatch: pytest.MonkeyPatch
+    play: k.Play, monkeypatch: pytest.MonkeyPatch
 ):
-    topic_partition = TopicPartition("late", 0)
-    CreateTopic(topic="late", assignment=((0, 1),)).perform(play)
+    topic_partition = k.TopicPartition("late", 0)
+    k.CreateTopic(topic="late", assignment=((0, 1),)).perform(play)
     answers = iter([False, True])
     monkeypatch.setattr(settle_module, "_has_moved", lambda *_: next(answers, False))
 

@@ -7,16 +7,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.clusters.start.local import LocalCluster
-from kchaos.harness.errors import ScenarioError
-from kchaos.harness.steps.asking import AskAs, ConsumeFrom
-from kchaos.harness.steps.clients import AwaitAnswer, Produce
-from kchaos.harness.steps.log_start import AwaitLogStart, DeleteRecords
-from kchaos.harness.steps.metadata import WriteWhereTold
-from kchaos.harness.steps.observing import AwaitHighWatermarkKept, SetLogLevel
-from kchaos.harness.steps.scenario_steps import AwaitHighWatermark, Reassign
-from kchaos.harness.steps.tier import AwaitOffsets
-from kchaos.harness.steps.topics import DeleteTopic
+import kchaos as k
 from tests.support.replicated_topic import Topic
 from tests.support.stand_ins import play_on
 
@@ -27,15 +18,15 @@ EARLIEST, EARLIEST_LOCAL, LATEST_TIERED = "-2", "-4", "-5"
 
 @pytest.mark.parametrize("release", ["3.9.1"])
 def test_a_partition_moves_to_another_broker_which_then_says_where_its_log_begins(
-    release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
+    release: str, release_cluster: Callable[[str], k.LocalCluster], tmp_path: Path
 ):
     cluster = release_cluster(release)
     topic = Topic(cluster, "moved", [0])
     topic.produce(0, b"first", acks=-1)
     play = play_on(cluster, tmp_path)
 
-    Reassign(topic="moved", partition=0, replicas=(1,)).perform(play)
-    AwaitOffsets(topic="moved", partition=0, broker=1, earliest=0, earliest_local=0).perform(play)
+    k.Reassign(topic="moved", partition=0, replicas=(1,)).perform(play)
+    k.AwaitOffsets(topic="moved", partition=0, broker=1, earliest=0, earliest_local=0).perform(play)
 
     topic.await_state(leader=1, isr=[1])
     assert topic.log_end(1) == 1
@@ -48,13 +39,13 @@ def test_a_partition_moves_to_another_broker_which_then_says_where_its_log_begin
 
 @pytest.mark.parametrize("release", ["2.1.1"])
 def test_a_client_reads_and_writes_at_the_broker_that_another_one_names(
-    release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
+    release: str, release_cluster: Callable[[str], k.LocalCluster], tmp_path: Path
 ):
     cluster = release_cluster(release)
     topic = Topic(cluster, "named", [0, 1])
     play = play_on(cluster, tmp_path)
 
-    WriteWhereTold(operation="w", topic="named", partition=0, ask=1).perform(play)
+    k.WriteWhereTold(operation="w", topic="named", partition=0, ask=1).perform(play)
 
     topic.await_log_ends(1)
     *told, wrote = play.run.read_lines("observations.jsonl")
@@ -66,7 +57,7 @@ def test_a_client_reads_and_writes_at_the_broker_that_another_one_names(
 
 @pytest.mark.parametrize("release", ["3.9.1"])
 def test_an_answer_is_awaited_and_that_the_high_watermark_stays_and_a_logger_says_more(
-    release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
+    release: str, release_cluster: Callable[[str], k.LocalCluster], tmp_path: Path
 ):
     cluster = release_cluster(release)
     Topic(cluster, "kept", [0, 1])
@@ -74,19 +65,21 @@ def test_an_answer_is_awaited_and_that_the_high_watermark_stays_and_a_logger_say
     partition: dict[str, Any] = {"topic": "kept", "partition": 0}
     refused: dict[str, Any] = {"await_answer": False, "timeout_s": 0.5}
 
-    SetLogLevel(broker=0, logger=LOGGER, level="TRACE").perform(play)
+    k.SetLogLevel(broker=0, logger=LOGGER, level="TRACE").perform(play)
     try:
-        Produce(operation="w", records=1, acks=-1, await_answer=False, **partition).perform(play)
-        AwaitAnswer(operation="w").perform(play)
+        k.Produce(operation="w", records=1, acks=-1, await_answer=False, **partition).perform(play)
+        k.AwaitAnswer(operation="w").perform(play)
         (answer,) = [line for line in play.run.read_lines("history.jsonl") if line["type"] == "ok"]
     finally:
-        SetLogLevel(broker=0, logger=LOGGER, level="INFO").perform(play)
-    AwaitHighWatermark(brokers=(0, 1), high_watermark=1, **partition).perform(play)
+        k.SetLogLevel(broker=0, logger=LOGGER, level="INFO").perform(play)
+    k.AwaitHighWatermark(brokers=(0, 1), high_watermark=1, **partition).perform(play)
     awaited = len(list(play.run.read_lines("actions.jsonl")))
-    AwaitHighWatermarkKept(brokers=(0, 1), high_watermark=1, writes=2, **partition).perform(play)
-    Produce(operation="refused", records=1, acks=-1, broker=1, **refused, **partition).perform(play)
-    with pytest.raises(ScenarioError, match="produce refused was not acknowledged"):
-        AwaitAnswer(operation="refused").perform(play)
+    k.AwaitHighWatermarkKept(brokers=(0, 1), high_watermark=1, writes=2, **partition).perform(play)
+    k.Produce(operation="refused", records=1, acks=-1, broker=1, **refused, **partition).perform(
+        play
+    )
+    with pytest.raises(k.ScenarioError, match="produce refused was not acknowledged"):
+        k.AwaitAnswer(operation="refused").perform(play)
 
     assert (answer["operation"], answer["base_offset"]) == ("w", 0)
     kept = [line["action"] for line in play.run.read_lines("actions.jsonl")][awaited:]
@@ -97,8 +90,8 @@ def test_an_answer_is_awaited_and_that_the_high_watermark_stays_and_a_logger_say
     *_, seen = play.run.read_lines("observations.jsonl")
     assert (seen["kind"], seen["brokers"], seen["value"]) == ("high-watermark-kept", [0, 1], 1)
     assert re.search(rf"TRACE .*kept-0.*{LOGGER}", cluster.brokers[0].server_log.read_text())
-    with pytest.raises(ScenarioError, match="refused level LOUD"):
-        SetLogLevel(broker=0, logger=LOGGER, level="LOUD").perform(play)
+    with pytest.raises(k.ScenarioError, match="refused level LOUD"):
+        k.SetLogLevel(broker=0, logger=LOGGER, level="LOUD").perform(play)
 
 
 # -- Readers with a leader epoch, on the brokers that several tests share --
@@ -106,7 +99,7 @@ def test_an_answer_is_awaited_and_that_the_high_watermark_stays_and_a_logger_say
 
 @pytest.mark.parametrize("release", ["3.9.1"])
 def test_a_reader_at_an_offset_of_the_leaders_epoch_gets_the_record_there_in_each_way(
-    release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
+    release: str, release_cluster: Callable[[str], k.LocalCluster], tmp_path: Path
 ):
     cluster = release_cluster(release)
     topic = Topic(cluster, "asked", [0, 1])
@@ -115,10 +108,10 @@ def test_a_reader_at_an_offset_of_the_leaders_epoch_gets_the_record_there_in_eac
     topic.await_log_ends(2)
     play = play_on(cluster, tmp_path)
 
-    AskAs(operation="asks", topic="asked", partition=0, broker=0, offset=1, leader_epoch=0).perform(
-        play
-    )
-    ConsumeFrom(
+    k.AskAs(
+        operation="asks", topic="asked", partition=0, broker=0, offset=1, leader_epoch=0
+    ).perform(play)
+    k.ConsumeFrom(
         operation="consumes",
         topic="asked",
         partition=0,
@@ -148,7 +141,7 @@ def test_a_reader_at_an_offset_of_the_leaders_epoch_gets_the_record_there_in_eac
 
 @pytest.mark.parametrize("release", ["3.9.1"])
 def test_records_are_gone_below_the_offset_and_then_the_topic_from_all_disks(
-    release: str, release_cluster: Callable[[str], LocalCluster], tmp_path: Path
+    release: str, release_cluster: Callable[[str], k.LocalCluster], tmp_path: Path
 ):
     cluster = release_cluster(release)
     topic = Topic(cluster, "deleted", [0, 1])
@@ -157,14 +150,14 @@ def test_records_are_gone_below_the_offset_and_then_the_topic_from_all_disks(
     topic.await_log_ends(2)
     play = play_on(cluster, tmp_path)
 
-    DeleteRecords(topic="deleted", partition=0, before_offset=1).perform(play)
+    k.DeleteRecords(topic="deleted", partition=0, before_offset=1).perform(play)
     # A broker that stops writes down where its logs begin.
     cluster.brokers[1].stop()
     cluster.brokers[1].start()
     cluster.brokers[1].await_ready()
     topic.await_state(leader=0, isr=[0, 1])
-    AwaitLogStart(topic="deleted", partition=0, brokers=(1,), log_start_offset=1).perform(play)
-    DeleteTopic(topic="deleted").perform(play)
+    k.AwaitLogStart(topic="deleted", partition=0, brokers=(1,), log_start_offset=1).perform(play)
+    k.DeleteTopic(topic="deleted").perform(play)
 
     actions = [line["action"] for line in play.run.read_lines("actions.jsonl")]
     assert [(action["event"], action.get("log_start_offset")) for action in actions] == [

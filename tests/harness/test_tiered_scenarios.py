@@ -8,30 +8,24 @@ from typing import Any, cast
 
 import pytest
 
-from kchaos.clusters.errors import MachineError, ReleaseError
+import kchaos as k
 from kchaos.clusters.kafka.distribution import Distribution
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.clusters.start import tiered
 from kchaos.clusters.start.host import Node
-from kchaos.faults import ConfigureTopic
 from kchaos.harness.campaign.cases import cases_shown
-from kchaos.harness.catalogue import CATALOGUE, entry_named, scenario_of
+from kchaos.harness.catalogue import entry_named
 from kchaos.harness.catalogue.kip_405_control import without_tiering
-from kchaos.harness.errors import ScenarioError, UsageError
-from kchaos.harness.run.scenario import Scenario, step_from_json, step_to_json
+from kchaos.harness.run.scenario import step_from_json, step_to_json
 from kchaos.harness.run.settings import check_settings
-from kchaos.harness.steps.scenario_steps import CreateTopic, Inject, Step, Tell
-from kchaos.harness.steps.tier import AwaitTiered
-from kchaos.harness.steps.tier_reading import TierRead
 
 REMOTE = (("remote.storage.enable", "true"),)
 COMPACT = (("cleanup.policy", "compact"),)
 
 
-def scenario(*steps: Step, release: str = "3.9.1", **cluster: Any) -> Scenario:
-    spec = ClusterSpec(brokers=brokers_of(release, (0,)), **{"tiered": True, **cluster})
-    return Scenario(entry="test", case="one", release=release, cluster=spec, steps=steps)
+def scenario(*steps: k.Step, release: str = "3.9.1", **cluster: Any) -> k.Scenario:
+    spec = k.ClusterSpec(brokers=k.brokers_of(release, (0,)), **{"tiered": True, **cluster})
+    return k.Scenario(entry="test", case="one", release=release, cluster=spec, steps=steps)
 
 
 def node(*inner_ports: int) -> Node:
@@ -48,8 +42,8 @@ def node(*inner_ports: int) -> Node:
     )
 
 
-def created(*configuration: tuple[str, str]) -> CreateTopic:
-    return CreateTopic(topic="t", assignment=((0,),), configuration=configuration)
+def created(*configuration: tuple[str, str]) -> k.CreateTopic:
+    return k.CreateTopic(topic="t", assignment=((0,),), configuration=configuration)
 
 
 REFUSED = {
@@ -76,7 +70,7 @@ REFUSED = {
     "compacted-later": (
         scenario(
             created(*COMPACT),
-            Inject(name="x", fault=ConfigureTopic(topic="t", configuration=REMOTE)),
+            k.Inject(name="x", fault=k.ConfigureTopic(topic="t", configuration=REMOTE)),
         ),
         r"step 1 \(ConfigureTopic\): a topic with cleanup.policy compact cannot be tiered",
     ),
@@ -88,8 +82,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("made", "why"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_tiered_is_refused_with_the_reason(made: Scenario, why: str):
-    with pytest.raises(ScenarioError, match=why):
+def test_what_cannot_be_tiered_is_refused_with_the_reason(made: k.Scenario, why: str):
+    with pytest.raises(k.ScenarioError, match=why):
         check_settings(made, {broker.kafka: broker.kafka for broker in made.cluster.brokers})
 
 
@@ -101,24 +95,24 @@ def test_a_missing_test_jar_is_named_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
-    with pytest.raises(MachineError, match=r"kafka-storage:3\.9\.1:test is not in the cache"):
+    with pytest.raises(k.MachineError, match=r"kafka-storage:3\.9\.1:test is not in the cache"):
         tiered.tiered_storage_jar(release_of("3.9.1"), offline=True)
 
 
 def test_the_kafka_of_an_image_cannot_be_tiered():
     distribution = Distribution(release="3.9.1", class_path=(), source="image:apache/kafka:3.9.1")
-    with pytest.raises(ReleaseError, match="its class path is its own"):
+    with pytest.raises(k.ReleaseError, match="its class path is its own"):
         tiered.with_tiered_storage(distribution)
 
 
-def at_link(spec: ClusterSpec, *ports: int) -> Mapping[str, tuple[str, str]]:
+def at_link(spec: k.ClusterSpec, *ports: int) -> Mapping[str, tuple[str, str]]:
     place = node(*ports)
     known = place.listeners(("link", 1), place.client_address)
     return tiered.listeners_with_tiering(spec, place, known)
 
 
 def test_an_untiered_cluster_has_no_setting_of_tiering(tmp_path: Path):
-    spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),))
+    spec = k.ClusterSpec(brokers=(k.BrokerSpec(id=0, kafka="3.9.1"),))
     assert tiered.properties_of_tiering(spec, tmp_path, at_link(spec, 9091, 9093)) == {}
     assert "METADATA" not in at_link(spec, 9091, 9093)
 
@@ -126,7 +120,7 @@ def test_an_untiered_cluster_has_no_setting_of_tiering(tmp_path: Path):
 def test_brokers_that_do_not_reach_each_other_as_clients_do_have_a_listener_for_metadata(
     tmp_path: Path,
 ):
-    spec = ClusterSpec(brokers=(BrokerSpec(id=0, kafka="3.9.1"),), tiered=True)
+    spec = k.ClusterSpec(brokers=(k.BrokerSpec(id=0, kafka="3.9.1"),), tiered=True)
     alone, apart = at_link(spec, 9091), at_link(spec, 9091, 9093)
     named = "remote.log.metadata.manager.listener.name"
     for listeners, wanted in ((alone, "CLIENT"), (apart, "METADATA")):
@@ -138,24 +132,24 @@ def test_brokers_that_do_not_reach_each_other_as_clients_do_have_a_listener_for_
 @pytest.mark.parametrize(
     "step",
     [
-        AwaitTiered(topic="t", partition=0, segments=((0, 2, 0), (3, 5, None))),
-        TierRead(operation="r", topic="t", partition=0, broker=1, manner="descending"),
+        k.AwaitTiered(topic="t", partition=0, segments=((0, 2, 0), (3, 5, None))),
+        k.TierRead(operation="r", topic="t", partition=0, broker=1, manner="descending"),
     ],
     ids=lambda step: type(step).__name__,
 )
-def test_steps_about_tiers_are_read_back_as_they_were(step: Step):
+def test_steps_about_tiers_are_read_back_as_they_were(step: k.Step):
     assert step_from_json(step_to_json(step)) == step
 
 
 def test_without_tiering_only_what_is_about_the_remote_tier_is_left_out():
-    kept = Tell(text="kept")
+    kept = k.Tell(text="kept")
     steps = (
         created(*REMOTE, ("segment.bytes", "168"), ("local.retention.bytes", "84")),
-        AwaitTiered(topic="t", partition=0, segments=()),
-        TierRead(operation="r", topic="t", partition=0, broker=0),
-        Inject(
+        k.AwaitTiered(topic="t", partition=0, segments=()),
+        k.TierRead(operation="r", topic="t", partition=0, broker=0),
+        k.Inject(
             name="x",
-            fault=ConfigureTopic(topic="t", configuration=(("local.retention.bytes", "1"),)),
+            fault=k.ConfigureTopic(topic="t", configuration=(("local.retention.bytes", "1"),)),
         ),
         kept,
     )
@@ -187,5 +181,5 @@ def test_where_a_release_can_show_no_case_all_are_tried_so_that_it_says_why():
 def test_a_case_that_a_release_cannot_show_says_which_can(
     name: str, case: str, release: str, why: str
 ):
-    with pytest.raises(UsageError, match=why):
-        scenario_of(CATALOGUE[name], case, release)
+    with pytest.raises(k.UsageError, match=why):
+        k.scenario_of(k.CATALOGUE[name], case, release)

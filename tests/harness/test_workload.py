@@ -7,16 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.system.waiting import await_until
-from kchaos.harness.errors import ScenarioError, UsageError
+import kchaos as k
 from kchaos.harness.play.workload import BOOTSTRAP, Workload, start_workload
-from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.settings import require_trust
 from kchaos.harness.run.steps_checked import check_steps
-from kchaos.harness.steps.free_clients import StartClients, StartWorkload
-from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import Step
 
 SERVERS = ("127.0.0.1:1", "127.0.0.1:2")
 
@@ -25,13 +19,13 @@ def started(folder: Path, program: str) -> Workload:
     return start_workload("mine", (sys.executable, "-c", program), SERVERS, folder)
 
 
-def scenario(*, client_links: bool) -> Scenario:
-    return Scenario(
+def scenario(*, client_links: bool) -> k.Scenario:
+    return k.Scenario(
         entry="mine",
         case="",
         release="3.9.1",
-        cluster=ClusterSpec(brokers=brokers_of("3.9.1"), client_links=client_links),
-        steps=(StartWorkload(command=("./my_test.sh", "a b")),),
+        cluster=k.ClusterSpec(brokers=k.brokers_of("3.9.1"), client_links=client_links),
+        steps=(k.StartWorkload(command=("./my_test.sh", "a b")),),
     )
 
 
@@ -42,7 +36,7 @@ def test_a_command_finds_the_brokers_and_goes_on_until_it_is_stopped(tmp_path: P
         f"' '.join(os.environ[name] for name in {BOOTSTRAP!r})); time.sleep(600)"
     )
     workload = started(tmp_path, program)
-    await_until(
+    k.await_until(
         lambda: file.exists() and bool(file.read_text()),
         timeout_s=60,
         waiting_for="the command to write",
@@ -58,25 +52,25 @@ def test_a_command_finds_the_brokers_and_goes_on_until_it_is_stopped(tmp_path: P
 
 def test_a_command_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path):
     workload = started(tmp_path, "import sys; print('no brokers'); sys.exit(3)")
-    await_until(
+    k.await_until(
         lambda: workload.child.exit_code is not None,
         timeout_s=60,
         waiting_for="the command to end",
         last_seen=lambda: workload.child.exit_code,
     )
-    with pytest.raises(ScenarioError, match="ended by itself with exit code 3: no brokers"):
+    with pytest.raises(k.ScenarioError, match="ended by itself with exit code 3: no brokers"):
         workload.stop()
 
 
 def test_a_program_that_is_not_there_is_said_to_be_missing(tmp_path: Path):
-    with pytest.raises(ScenarioError, match="/no/such/program cannot be run"):
+    with pytest.raises(k.ScenarioError, match="/no/such/program cannot be run"):
         start_workload("mine", ("/no/such/program",), SERVERS, tmp_path)
 
 
 def test_a_file_that_runs_commands_is_played_only_after_somebody_looked(tmp_path: Path):
-    with pytest.raises(UsageError, match=r"step 0: \./my_test\.sh 'a b'.*--trust"):
+    with pytest.raises(k.UsageError, match=r"step 0: \./my_test\.sh 'a b'.*--trust"):
         require_trust(scenario(client_links=True), tmp_path / "mine.json")
-    given = Scenario.from_json(scenario(client_links=True).to_json())
+    given = k.Scenario.from_json(scenario(client_links=True).to_json())
     assert given == scenario(client_links=True)
 
 
@@ -84,35 +78,35 @@ def test_no_step_of_a_file_hides_a_command_two_levels_deep():
     data = scenario(client_links=True).to_json()
     (hidden,) = data["steps"]
     data["steps"] = [{"step": "IfPossible", "do": {"step": "IfPossible", "do": hidden}}]
-    with pytest.raises(ScenarioError, match=r"steps\[0\]: an IfPossible within an IfPossible"):
-        Scenario.from_json(data)
+    with pytest.raises(k.ScenarioError, match=r"steps\[0\]: an IfPossible within an IfPossible"):
+        k.Scenario.from_json(data)
     data["steps"] = [{"step": "IfPossible", "do": hidden}]
-    with pytest.raises(UsageError, match=r"step 0: \./my_test\.sh 'a b'.*--trust"):
-        require_trust(Scenario.from_json(data), Path("mine.json"))
+    with pytest.raises(k.UsageError, match=r"step 0: \./my_test\.sh 'a b'.*--trust"):
+        require_trust(k.Scenario.from_json(data), Path("mine.json"))
 
 
 @pytest.mark.parametrize("command", [(), ("",), (" ", "x")])
 def test_a_command_without_a_program_is_refused_also_where_it_may_be_impossible(
     command: tuple[str, ...],
 ):
-    step = StartWorkload(command=command)
-    for steps in ((step,), (IfPossible(do=step),)):
-        with pytest.raises(ScenarioError, match=r"step 0 .*the command names no program"):
+    step = k.StartWorkload(command=command)
+    for steps in ((step,), (k.IfPossible(do=step),)):
+        with pytest.raises(k.ScenarioError, match=r"step 0 .*the command names no program"):
             check_steps(replace(scenario(client_links=True), steps=steps))
 
 
 @pytest.mark.parametrize(
     "step",
-    [StartWorkload(command=(sys.executable,)), StartClients(topic="t", partitions=1)],
+    [k.StartWorkload(command=(sys.executable,)), k.StartClients(topic="t", partitions=1)],
     ids=["command", "clients"],
 )
-def test_clients_that_nobody_sees_are_refused_also_where_they_may_be_impossible(step: Step):
-    for steps in ((step,), (IfPossible(do=step),)):
+def test_clients_that_nobody_sees_are_refused_also_where_they_may_be_impossible(step: k.Step):
+    for steps in ((step,), (k.IfPossible(do=step),)):
         check_steps(replace(scenario(client_links=True), steps=steps))
-        with pytest.raises(ScenarioError, match=r"step 0 .*client_links=True"):
+        with pytest.raises(k.ScenarioError, match=r"step 0 .*client_links=True"):
             check_steps(replace(scenario(client_links=False), steps=steps))
 
 
 def test_a_program_that_is_not_there_any_more_is_refused_before_a_cluster_starts():
-    with pytest.raises(ScenarioError, match=r"step 0 .*: there is no program \./my_test\.sh"):
+    with pytest.raises(k.ScenarioError, match=r"step 0 .*: there is no program \./my_test\.sh"):
         check_steps(scenario(client_links=True))

@@ -10,19 +10,9 @@ from typing import Any
 
 import pytest
 
-from kchaos.faults import CutLink, CutZooKeeper, ExpireSession, PreferredElection
+import kchaos as k
 from kchaos.harness.campaign.campaign import judged
 from kchaos.harness.commands.cli import run
-from kchaos.harness.run.runner import play
-from kchaos.harness.run.scenario import Scenario, read_scenario
-from kchaos.harness.steps.scenario_steps import (
-    AwaitQuiet,
-    AwaitState,
-    Inject,
-    ReorderReplicas,
-    TakeSnapshot,
-    Tell,
-)
 from kchaos.studies.commands import explore as command
 from kchaos.studies.explore import find_schedule
 from tests.support.drivers import play_options
@@ -58,8 +48,8 @@ def of_one_release(tmp_path_factory: pytest.TempPathFactory) -> Explored:
 
 
 @pytest.fixture(scope="module")
-def scenario(of_one_release: Explored) -> Scenario:
-    return read_scenario(of_one_release.file)
+def scenario(of_one_release: Explored) -> k.Scenario:
+    return k.read_scenario(of_one_release.file)
 
 
 @pytest.fixture(scope="module")
@@ -79,19 +69,19 @@ def of_two_releases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Explored,
         return explored(file, *mixed), explored(file, *mixed)
 
 
-def test_it_survives_being_written_and_read(scenario: Scenario):
-    assert Scenario.from_json(json.loads(json.dumps(scenario.to_json()))) == scenario
+def test_it_survives_being_written_and_read(scenario: k.Scenario):
+    assert k.Scenario.from_json(json.loads(json.dumps(scenario.to_json()))) == scenario
 
 
-def test_every_act_is_a_fault_or_a_write_with_what_is_to_be_seen_after_it(scenario: Scenario):
-    assert scenario.steps[1] == ReorderReplicas(topic="t", partition=0, replicas=(1, 0))
-    faults = [type(step.fault) for step in scenario.steps if isinstance(step, Inject)]
-    assert faults == [CutLink, PreferredElection, CutZooKeeper, ExpireSession]
-    states = [(step.leader, step.isr) for step in scenario.steps if isinstance(step, AwaitState)]
+def test_every_act_is_a_fault_or_a_write_with_what_is_to_be_seen_after_it(scenario: k.Scenario):
+    assert scenario.steps[1] == k.ReorderReplicas(topic="t", partition=0, replicas=(1, 0))
+    faults = [type(step.fault) for step in scenario.steps if isinstance(step, k.Inject)]
+    assert faults == [k.CutLink, k.PreferredElection, k.CutZooKeeper, k.ExpireSession]
+    states = [(step.leader, step.isr) for step in scenario.steps if isinstance(step, k.AwaitState)]
     assert states == [(1, (0, 1)), (0, (0,)), (0, (0, 1))]
-    assert TakeSnapshot(label="unhealed") in scenario.steps
-    acts = [step for step in scenario.steps if isinstance(step, Tell)]
-    assert scenario.steps.count(AwaitQuiet()) == len(acts)
+    assert k.TakeSnapshot(label="unhealed") in scenario.steps
+    acts = [step for step in scenario.steps if isinstance(step, k.Tell)]
+    assert scenario.steps.count(k.AwaitQuiet()) == len(acts)
     assert sorted(broker.id for broker in scenario.cluster.brokers) == [0, 1, 2]
 
 
@@ -114,7 +104,7 @@ def test_a_file_that_has_something_else_is_left_alone_and_the_same_scenario_is_w
         assert each.code == 1
         assert f"kchaos replay {beside}" in each.out
     assert file.read_text() == "mine"
-    assert read_scenario(beside).steps
+    assert k.read_scenario(beside).steps
     assert len([*file.parent.iterdir()]) == 2
 
 
@@ -134,7 +124,7 @@ def test_brokers_of_two_releases_are_named_one_by_one_and_speak_the_older_protoc
     of_two_releases: tuple[Explored, Explored],
 ):
     assert "2.0.1 beside 1.1.1, 2 replicas" in of_two_releases[0].out
-    written = read_scenario(of_two_releases[0].file.with_name("explored-2.json"))
+    written = k.read_scenario(of_two_releases[0].file.with_name("explored-2.json"))
     brokers = {broker.id: broker.kafka for broker in written.cluster.brokers}
     assert brokers == {0: "2.0.1", 1: "1.1.1", 2: "2.0.1"}
 
@@ -220,9 +210,9 @@ def test_a_scenario_that_cannot_be_written_is_the_callers_mistake(
 
 
 @pytest.mark.cluster
-def test_the_counterexample_of_1_1_1_is_red_on_real_brokers(scenario: Scenario, tmp_path: Path):
+def test_the_counterexample_of_1_1_1_is_red_on_real_brokers(scenario: k.Scenario, tmp_path: Path):
     said: list[str] = []
-    run_directory = play(scenario, options=play_options(tmp_path), say=said.append)
+    run_directory = k.play(scenario, options=play_options(tmp_path), say=said.append)
     played = judged(run_directory, said.append)
     shown = [str(played.unknown), played.reason, *map(str, played.findings)]
     assert (played.conforms, played.safe) == (True, False), shown

@@ -17,25 +17,15 @@ from typing import Any, NamedTuple, cast
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from kchaos.checkers.acts import Act, CutLink, CutZooKeeper, DisturbClients, ForgeAnswers, Hold
+import kchaos as k
+from kchaos.checkers.acts import CutLink, CutZooKeeper, DisturbClients, ForgeAnswers, Hold
 from kchaos.checkers.observations import Observation
-from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.agent import POINTS
-from kchaos.clusters.api import (
-    Collectable,
-    Disconnectable,
-    Injectable,
-    Killable,
-    Pausable,
-    Restartable,
-)
-from kchaos.clusters.errors import AwaitTimeout, BrokerExited
+from kchaos.clusters.api import Injectable
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.links.fetches import Fetches
 from kchaos.clusters.links.records import LinkJournal
 from kchaos.clusters.metadata.zookeeper import ZooKeeperMetadata
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.harness.play.play import Play
 
 
 class Stat(NamedTuple):
@@ -105,7 +95,7 @@ class StandInBroker:
     starts: int = 0
     is_connected: bool = True
     capabilities: frozenset[type] = frozenset(
-        {Killable, Pausable, Restartable, Collectable, Disconnectable, Injectable}
+        {k.Killable, k.Pausable, k.Restartable, k.Collectable, k.Disconnectable, Injectable}
     )
     server_log: Path = Path("server.log")
     release: str = "2.8.2"
@@ -157,7 +147,7 @@ class StandInBroker:
 
     def check_running(self) -> None:
         if self.exit_code is not None:
-            raise BrokerExited(
+            raise k.BrokerExited(
                 name=f"broker {self.id}", exit_code=self.exit_code, last_lines=[], log="server.log"
             )
 
@@ -303,7 +293,7 @@ class StandInLinks:
     ) -> LinkRecord:
         for record in filter(predicate, self.records):
             return record
-        raise AwaitTimeout(
+        raise k.AwaitTimeout(
             waited_for="a record", last_seen="no other", remedy="", timeout_s=timeout_s
         )
 
@@ -330,7 +320,7 @@ class StandInJournal:
     moments: Moments
 
     @contextlib.contextmanager
-    def acting(self, act: Act) -> Iterator[None]:
+    def acting(self, act: k.Act) -> Iterator[None]:
         with self.moments.around():
             yield
 
@@ -374,7 +364,7 @@ class StandInCluster:
             )
             for broker in brokers
         }
-        self.spec = ClusterSpec(brokers=brokers_of("2.8.2", tuple(self.brokers) or (0,)))
+        self.spec = k.ClusterSpec(brokers=k.brokers_of("2.8.2", tuple(self.brokers) or (0,)))
         self.metadata: Any = metadata or ZooKeeperMetadata(self.client)
         self.controllers: dict[int, Any] = {}
         self.sessions = 0
@@ -420,7 +410,7 @@ class StandInCluster:
         return problems
 
 
-def play_on(cluster: object, folder: Path) -> Play:
+def play_on(cluster: object, folder: Path) -> k.Play:
     """Return a play on a stand-in, or a cluster; its run directory is `run` in the folder."""
-    run = RunDirectory.create(folder / "run", run={}, scenario={})
-    return Play(cluster=cast(Any, cluster), run=run, say=print)
+    run = k.RunDirectory.create(folder / "run", run={}, scenario={})
+    return k.Play(cluster=cast(Any, cluster), run=run, say=print)

@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers.folders import WORKING, remove_abandoned_in
-from kchaos.checkers.judge import judge
 from kchaos.checkers.results import results_to_json
-from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.kafka.java import spark_java_home
 from kchaos.clusters.system.processes import Child, process_start_time, spawn
-from kchaos.clusters.system.waiting import await_until
 from tests.support.kafka_6361_runs import kafka_6361
 from tests.support.planted_runs import torn_segment_before_the_last, unsealed
 from tests.support.processes import command_line, descendants
@@ -101,7 +99,7 @@ class Standalone:
         return child
 
     def _await(self, child: Child, pattern: str) -> re.Match[str]:
-        return await_until(
+        return k.await_until(
             lambda: re.search(pattern, child.log_file.read_text()),
             timeout_s=120,
             waiting_for=f"{pattern!r} in the log of {child.name}",
@@ -162,7 +160,7 @@ def test_a_standalone_master_with_two_workers_says_what_the_plain_judge_says(
 
 
 def plain(path: Path) -> Any:
-    return json.loads(json.dumps(results_to_json(judge(RunDirectory.open(path)))))
+    return json.loads(json.dumps(results_to_json(k.judge(k.RunDirectory.open(path)))))
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
@@ -179,7 +177,7 @@ def test_no_jvm_outlives_the_process_that_started_it(sent: signal.Signals, tmp_p
         jvm = int(holder.stdout.readline())
         started = process_start_time(jvm)
         assert started is not None
-        workers = await_until(
+        workers = k.await_until(
             lambda: descendants(jvm) or None,
             timeout_s=60,
             waiting_for="the JVM to start a Python worker",
@@ -191,7 +189,7 @@ def test_no_jvm_outlives_the_process_that_started_it(sent: signal.Signals, tmp_p
         holder.kill()
         holder.wait()
 
-    await_until(
+    k.await_until(
         lambda: not [pid for pid in (jvm, *workers) if process_start_time(pid) is not None],
         timeout_s=60,
         waiting_for=f"JVM {jvm} and its workers {workers} to end",
@@ -230,7 +228,7 @@ def test_no_jvm_outlives_a_command_that_is_ended_while_it_starts_one(
         preexec_fn=_listen_to_signals,
     )  # fmt: skip
     try:
-        await_until(
+        k.await_until(
             lambda: any(LAUNCHING[when] in command_line(pid) for pid in descendants(judging.pid)),
             timeout_s=120,
             waiting_for=when,
@@ -246,7 +244,7 @@ def test_no_jvm_outlives_a_command_that_is_ended_while_it_starts_one(
         judging.wait()
     assert judging.returncode == (130 if sent != signal.SIGKILL else -signal.SIGKILL), said
     assert "Traceback" not in said
-    await_until(
+    k.await_until(
         lambda: not [pid for pid, born in below.items() if process_start_time(pid) == born],
         timeout_s=60,
         waiting_for=f"{list(below)} to end",

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers.acts import HoldPoint
 from kchaos.clusters.agent.byteman import byteman_jar
-from kchaos.clusters.docker_driver.cluster import DockerCluster
 from kchaos.clusters.docker_driver.mounts import mounts_of
 from kchaos.clusters.kafka.distribution import Distribution
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.clusters.system.waiting import await_until
 from tests.support.docker_runs import run_of
 
 if TYPE_CHECKING:
@@ -34,9 +32,9 @@ def test_what_a_jvm_reads_besides_is_mounted_read_only_also_for_an_image_of_its_
 
 @pytest.mark.docker
 def test_a_thread_in_a_container_is_held_and_goes_on(tmp_path: Path, engine: APIClient):
-    broker = BrokerSpec(id=0, kafka="2.0.1", points=("registered",))
-    spec = ClusterSpec(brokers=(broker,))
-    with DockerCluster(spec, work_directory=tmp_path / "held") as cluster:
+    broker = k.BrokerSpec(id=0, kafka="2.0.1", points=("registered",))
+    spec = k.ClusterSpec(brokers=(broker,))
+    with k.DockerCluster(spec, work_directory=tmp_path / "held") as cluster:
         assert cluster.gate is not None
         assert cluster.gate.has_greeted(0, 1)
         inspected = engine.inspect_container(f"{run_of(cluster)}-broker-0")
@@ -50,7 +48,7 @@ def test_a_thread_in_a_container_is_held_and_goes_on(tmp_path: Path, engine: API
         cluster.brokers[0].stop()
         hold = cluster.gate.hold(HoldPoint(name="h", broker=0, point="registered"))
         cluster.brokers[0].start()
-        await_until(
+        k.await_until(
             lambda: len(hold.held) == 1,
             timeout_s=60,
             waiting_for="the broker to come to the point",

@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kchaos.clusters.docker_driver.cluster import DockerCluster
+import kchaos as k
 from kchaos.clusters.docker_driver.engine import connect
 from kchaos.clusters.docker_driver.leftovers import dead_runs, remove_dead, remove_run
 from kchaos.clusters.docker_driver.options import base_image
-from kchaos.clusters.errors import MachineError
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.clusters.system.waiting import await_until
 from tests.support.docker_runs import made_by, run_of
 
 if TYPE_CHECKING:
@@ -30,13 +27,13 @@ RELEASE = "2.0.1"
 
 
 def test_a_name_that_exists_is_refused_and_stays(tmp_path: Path, engine: APIClient):
-    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)))
-    refused = DockerCluster(spec, work_directory=tmp_path / "work")
+    spec = k.ClusterSpec(brokers=k.brokers_of(RELEASE, (0,)))
+    refused = k.DockerCluster(spec, work_directory=tmp_path / "work")
     somebodys = engine.create_container(
         base_image(), command=["true"], name=f"{run_of(refused)}-zookeeper-1"
     )
     try:
-        with pytest.raises(MachineError, match=r"already in use .*remove what has that name"):
+        with pytest.raises(k.MachineError, match=r"already in use .*remove what has that name"):
             refused.start()
         assert made_by(engine, run_of(refused)) == []
         assert engine.inspect_container(somebodys["Id"])["State"]["Status"] == "created"
@@ -45,11 +42,11 @@ def test_a_name_that_exists_is_refused_and_stays(tmp_path: Path, engine: APIClie
 
 
 def test_a_network_that_exists_is_refused_and_stays(tmp_path: Path, engine: APIClient):
-    spec = ClusterSpec(brokers=brokers_of(RELEASE, (0,)))
-    refused = DockerCluster(spec, work_directory=tmp_path / "work")
+    spec = k.ClusterSpec(brokers=k.brokers_of(RELEASE, (0,)))
+    refused = k.DockerCluster(spec, work_directory=tmp_path / "work")
     somebodys = engine.create_network(run_of(refused))
     try:
-        with pytest.raises(MachineError, match="already exists; remove what has that name"):
+        with pytest.raises(k.MachineError, match="already exists; remove what has that name"):
             refused.start()
         assert engine.inspect_network(somebodys["Id"])["Name"] == run_of(refused)
     finally:
@@ -165,7 +162,7 @@ def test_two_that_remove_the_same_leftovers_do_not_fail_each_other(
 
 def test_ctrl_c_while_it_starts_leaves_nothing(harness: Callable[..., Any], engine: APIClient):
     process, run = harness(CLUSTER, is_up=False)
-    await_until(
+    k.await_until(
         lambda: len(made_by(engine, run)) > 1,
         timeout_s=60,
         waiting_for="the first container",

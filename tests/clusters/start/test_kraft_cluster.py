@@ -4,14 +4,11 @@ from pathlib import Path
 
 import pytest
 
+import kchaos as k
 from kchaos.clusters.ask.client import produce
-from kchaos.clusters.errors import ClusterError
 from kchaos.clusters.metadata.kraft import KraftMetadata
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.start.jvm_cluster import JvmCluster
-from kchaos.clusters.start.local import LocalCluster
-from kchaos.clusters.system.waiting import await_until
 from tests.support.plays_of_ci import STARTED_WITH_KRAFT, started_by_tests
 
 pytestmark = pytest.mark.cluster
@@ -19,9 +16,9 @@ pytestmark = pytest.mark.cluster
 
 @pytest.mark.parametrize("release", started_by_tests(STARTED_WITH_KRAFT, is_kraft=True))
 def test_every_line_with_kraft_starts_and_serves(release: str, tmp_path: Path):
-    spec = ClusterSpec(brokers=brokers_of(release, (1,)), mode="kraft")
+    spec = k.ClusterSpec(brokers=k.brokers_of(release, (1,)), mode="kraft")
     # No other test starts it with KRaft: an image, or a class archive, takes more than it saves.
-    with LocalCluster(spec, work_directory=tmp_path / "work", share_classes=False) as cluster:
+    with k.LocalCluster(spec, work_directory=tmp_path / "work", share_classes=False) as cluster:
         metadata = cluster.metadata
         metadata.create_topic("t", [[1]], {})
         state = metadata.state("t", 0)
@@ -36,7 +33,7 @@ def test_every_line_with_kraft_starts_and_serves(release: str, tmp_path: Path):
         copies = cluster.metadata_folders()
         assert sorted(copies) == [1, 100]
         assert all([*folder.glob("*.log")] for folder in copies.values())
-        with pytest.raises(ClusterError, match="it has no ZooKeeper"):
+        with pytest.raises(k.ClusterError, match="it has no ZooKeeper"):
             cluster.zookeeper()
     assert all(node.exit_code is not None for node in cluster.controllers.values())
 
@@ -56,7 +53,7 @@ def await_acknowledged(cluster: JvmCluster, leader: int) -> None:
         ).error_code
         return answers[0] == 0
 
-    await_until(
+    k.await_until(
         acknowledges,
         timeout_s=60,
         waiting_for="a write with acks=all",

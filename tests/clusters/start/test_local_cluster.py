@@ -11,37 +11,33 @@ from typing import Any
 
 import pytest
 
-from kchaos.clusters.api import Broker, Cluster, Killable, Pausable
-from kchaos.clusters.errors import AwaitTimeout, BrokerExited, ClusterError, MachineError
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
-from kchaos.clusters.start.local import LocalCluster
+import kchaos as k
 from kchaos.clusters.system.processes import process_start_time
-from kchaos.clusters.system.waiting import await_until
 from tests.support.drivers import cluster_of
 
 pytestmark = pytest.mark.cluster
 
 
-def spec_of(kafka: str, *ids: int, **rest: Any) -> ClusterSpec:
-    return ClusterSpec(brokers=brokers_of(kafka, ids), **rest)
+def spec_of(kafka: str, *ids: int, **rest: Any) -> k.ClusterSpec:
+    return k.ClusterSpec(brokers=k.brokers_of(kafka, ids), **rest)
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[k.LocalCluster]:
     spec = spec_of("1.1.1", 0, 2, first_broker=2)
-    with LocalCluster(spec, work_directory=tmp_path_factory.mktemp("local") / "one") as started:
+    with k.LocalCluster(spec, work_directory=tmp_path_factory.mktemp("local") / "one") as started:
         yield started
 
 
-def czxid(cluster: LocalCluster, broker_id: int) -> int:
+def czxid(cluster: k.LocalCluster, broker_id: int) -> int:
     return int(cluster.zookeeper().exists(f"/brokers/ids/{broker_id}").czxid)
 
 
 def bring_back(
-    cluster: LocalCluster, broker_id: int, properties: dict[str, str] | None = None
+    cluster: k.LocalCluster, broker_id: int, properties: dict[str, str] | None = None
 ) -> None:
     """Start a killed broker once its old session is over, as its registration would fail."""
-    await_until(
+    k.await_until(
         lambda: cluster.zookeeper().exists(f"/brokers/ids/{broker_id}") is None,
         timeout_s=30,
         waiting_for=f"the session of broker {broker_id} to expire",
@@ -52,17 +48,17 @@ def bring_back(
     cluster.brokers[broker_id].await_ready()
 
 
-def test_the_driver_offers_what_the_protocols_promise(cluster: LocalCluster):
-    assert isinstance(cluster, Cluster)
-    assert isinstance(cluster.brokers[0], Broker)
-    assert {Killable, Pausable} <= cluster.brokers[0].capabilities
+def test_the_driver_offers_what_the_protocols_promise(cluster: k.LocalCluster):
+    assert isinstance(cluster, k.Cluster)
+    assert isinstance(cluster.brokers[0], k.Broker)
+    assert {k.Killable, k.Pausable} <= cluster.brokers[0].capabilities
 
 
-def test_the_first_broker_is_the_controller(cluster: LocalCluster):
+def test_the_first_broker_is_the_controller(cluster: k.LocalCluster):
     assert json.loads(cluster.zookeeper().get("/controller")[0])["brokerid"] == 2
 
 
-def test_no_broker_was_refused_by_zookeeper_at_its_start(cluster: LocalCluster):
+def test_no_broker_was_refused_by_zookeeper_at_its_start(cluster: k.LocalCluster):
     for broker in cluster.brokers.values():
         client = [line for line in broker.server_log.read_text().splitlines() if "Cnxn" in line]
         assert [line for line in client if "Session establishment complete" in line]
@@ -70,14 +66,14 @@ def test_no_broker_was_refused_by_zookeeper_at_its_start(cluster: LocalCluster):
 
 
 def test_a_broker_knows_two_addresses_so_that_it_reconnects_without_the_longer_pause(
-    cluster: LocalCluster,
+    cluster: k.LocalCluster,
 ):
     for broker in cluster.brokers.values():
         assert len(broker.properties["zookeeper.connect"].split(",")) == 2
 
 
 def test_brokers_advertise_their_link_to_each_other_and_their_own_port_to_clients(
-    cluster: LocalCluster,
+    cluster: k.LocalCluster,
 ):
     broker = cluster.brokers[0]
     znode = json.loads(cluster.zookeeper().get("/brokers/ids/0")[0])
@@ -89,7 +85,7 @@ def test_brokers_advertise_their_link_to_each_other_and_their_own_port_to_client
 
 
 def test_a_killed_broker_comes_back_with_a_newer_znode_and_its_logs(
-    cluster: LocalCluster, round_trip: Callable[..., list[bytes]]
+    cluster: k.LocalCluster, round_trip: Callable[..., list[bytes]]
 ):
     round_trip(cluster, [b"kept"], topic="kept")
     broker = cluster.brokers[0]
@@ -106,15 +102,15 @@ def test_a_killed_broker_comes_back_with_a_newer_znode_and_its_logs(
 
 
 def test_a_stopped_broker_shuts_down_cleanly_and_a_paused_one_stays_a_process(
-    cluster: LocalCluster,
+    cluster: k.LocalCluster,
 ):
     broker = cluster.brokers[0]
     broker.pause()
     assert broker.is_running
-    with pytest.raises(AwaitTimeout, match=r"its threads in .*console\.log"):
+    with pytest.raises(k.AwaitTimeout, match=r"its threads in .*console\.log"):
         broker.await_ready(timeout_s=0)
     broker.resume()
-    await_until(
+    k.await_until(
         lambda: "Full thread dump" in broker.console_log.read_text(),
         timeout_s=30,
         waiting_for="the threads of a broker that was not ready in time",
@@ -124,27 +120,27 @@ def test_a_stopped_broker_shuts_down_cleanly_and_a_paused_one_stays_a_process(
     broker.stop()
     assert broker.exit_code is not None
     assert (broker.log_directory / ".kafka_cleanshutdown").exists()
-    with pytest.raises(ClusterError, match="broker 0 has no process"):
+    with pytest.raises(k.ClusterError, match="broker 0 has no process"):
         broker.pause()
 
     broker.start()
     broker.await_ready()
-    with pytest.raises(ClusterError, match="runs already"):
+    with pytest.raises(k.ClusterError, match="runs already"):
         broker.start()
 
 
 def test_a_port_that_someone_took_and_a_broker_that_exits_while_awaited_are_reported_at_once(
-    cluster: LocalCluster,
+    cluster: k.LocalCluster,
 ):
     broker = cluster.brokers[0]
     broker.kill()
     host, port = broker.client_address.split(":")
-    with socket.create_server((host, int(port))), pytest.raises(MachineError, match=port):
+    with socket.create_server((host, int(port))), pytest.raises(k.MachineError, match=port):
         broker.start()
 
     broker.configure(properties={"log.segment.bytes": "-1"})
     broker.start()
-    with pytest.raises(BrokerExited, match="exited with code 1") as caught:
+    with pytest.raises(k.BrokerExited, match="exited with code 1") as caught:
         broker.await_ready(timeout_s=3600)
 
     assert caught.value.exit_code == 1
@@ -156,8 +152,8 @@ def test_a_port_that_someone_took_and_a_broker_that_exits_while_awaited_are_repo
 def test_releases_can_be_mixed_and_then_speak_the_oldest_protocol(
     tmp_path: Path, round_trip: Callable[..., list[bytes]]
 ):
-    brokers = (BrokerSpec(id=0, kafka="2.0.1"), BrokerSpec(id=1, kafka="2.1.1"))
-    spec = ClusterSpec(brokers=brokers, first_broker=0)
+    brokers = (k.BrokerSpec(id=0, kafka="2.0.1"), k.BrokerSpec(id=1, kafka="2.1.1"))
+    spec = k.ClusterSpec(brokers=brokers, first_broker=0)
     with cluster_of(spec, work_directory=tmp_path / "mixed") as mixed:
         assert [broker.release for broker in mixed.brokers.values()] == ["2.0.1", "2.1.1"]
         assert {b.properties["inter.broker.protocol.version"] for b in mixed.brokers.values()} == {
@@ -207,7 +203,7 @@ def test_of_two_harnesses_at_once_neither_kill_9_nor_ctrl_c_leaves_a_process(tmp
 
 
 def await_ended(pids: list[int]) -> None:
-    await_until(
+    k.await_until(
         lambda: not any(process_start_time(pid) for pid in pids),
         timeout_s=30,
         waiting_for=f"{pids} to end after their harness",
@@ -217,8 +213,8 @@ def await_ended(pids: list[int]) -> None:
 
 def test_a_cluster_that_cannot_start_leaves_nothing(tmp_path: Path):
     spec = spec_of("1.1.1", 0, properties={"num.network.threads": "none"})
-    cluster = LocalCluster(spec, work_directory=tmp_path / "bad")
-    with pytest.raises(BrokerExited, match=r"num\.network\.threads"):
+    cluster = k.LocalCluster(spec, work_directory=tmp_path / "bad")
+    with pytest.raises(k.BrokerExited, match=r"num\.network\.threads"):
         cluster.start()
 
     assert not cluster.brokers[0].is_running
@@ -227,13 +223,13 @@ def test_a_cluster_that_cannot_start_leaves_nothing(tmp_path: Path):
 
 def test_a_cluster_that_does_not_fit_into_memory_is_refused_before_it_starts(tmp_path: Path):
     spec = spec_of("1.1.1", 0, broker_heap_mib=100_000_000)
-    with pytest.raises(MachineError, match="2 JVMs need about 1000003"):
-        LocalCluster(spec, work_directory=tmp_path / "big").start()
+    with pytest.raises(k.MachineError, match="2 JVMs need about 1000003"):
+        k.LocalCluster(spec, work_directory=tmp_path / "big").start()
     assert not (tmp_path / "big").exists()
 
 
 def test_a_work_directory_that_cannot_be_written_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("in the way")
-    cluster = LocalCluster(spec_of("1.1.1", 0), work_directory=tmp_path / "file" / "work")
-    with pytest.raises(MachineError, match="check the free space and the permissions"):
+    cluster = k.LocalCluster(spec_of("1.1.1", 0), work_directory=tmp_path / "file" / "work")
+    with pytest.raises(k.MachineError, match="check the free space and the permissions"):
         cluster.start()

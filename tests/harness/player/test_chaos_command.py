@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers.run_line import RunLine
 from kchaos.harness.campaign import children
 from kchaos.harness.campaign import schedules as command
 from kchaos.harness.campaign.schedules import DrawnSchedules, Due, chaos, exit_code_of_chaos
 from kchaos.harness.commands.cli_options import default_side_by_side
-from kchaos.harness.errors import RunUnknown, UsageError
 from kchaos.harness.player.free import FreeRun
 from kchaos.harness.run.own_parts import parts_of_file
-from kchaos.harness.run.runner import RunOptions
-from kchaos.harness.run.scenario import Scenario
 
 GOOD = {"conforms": True, "safe": True, "expected": True}
 FOUND = {"conforms": False, "safe": True, "expected": False}
@@ -34,10 +32,10 @@ class FakeChildren(AbstractContextManager[Any]):
 
     def __init__(self, **_options: Any) -> None: ...
 
-    def play(self, scenario: Scenario) -> RunLine:
+    def play(self, scenario: k.Scenario) -> RunLine:
         self.played.append((scenario.release, scenario.seed))
         if scenario.seed in self.killed:
-            raise RunUnknown("a play was killed by SIGKILL")
+            raise k.RunUnknown("a play was killed by SIGKILL")
         return RunLine(
             entry="chaos",
             case=scenario.case,
@@ -72,7 +70,7 @@ def played(results: Path | None = None, **more: Any) -> tuple[int, list[int]]:
         runs=runs,
         side_by_side=1,
         results=results,
-        options=RunOptions(),
+        options=k.RunOptions(),
         say=lambda _: None,
         done=lambda line: told.append(line.seed or 0),
     )
@@ -161,7 +159,7 @@ def test_what_no_seed_has_a_schedule_for_is_refused_before_the_first_play(
 ):
     for name in ("draw", "draw_free"):
         monkeypatch.setattr(command, name, lambda *_, **__: pytest.fail("it was drawn"))
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(k.UsageError, match=said):
         played(**more)
     assert fake.played == []
 
@@ -229,7 +227,7 @@ def test_schedules_without_anything_of_ones_own_are_counted(tmp_path: Path):
             runs=2,
             side_by_side=1,
             results=None,
-            options=RunOptions(),
+            options=k.RunOptions(),
             say=told.append,
             done=lambda _: None,
         )
@@ -253,7 +251,7 @@ def test_brokers_get_the_settings_of_a_file(tmp_path: Path):
     assert own.case == plan.line_of(due).case != plain.case
     assert "2.8.2: Left out (kchaos sets it): broker.id." in [*plan.begins(["2.8.2"])]
     file.write_text("process.roles=broker\n")
-    with pytest.raises(UsageError, match="is of a broker with KRaft"):
+    with pytest.raises(k.UsageError, match="is of a broker with KRaft"):
         plan.require("2.8.2")
 
 
@@ -271,7 +269,7 @@ def test_clusters_have_as_many_brokers_as_are_wanted(mix: str):
 
 def test_the_mix_that_disturbs_clients_needs_clients_that_run_freely():
     plan = DrawnSchedules(kafkas=("2.0.1",), seed=3, mixes={"clients": 1.0}, steps=8, gated=True)
-    with pytest.raises(UsageError, match="add --free"):
+    with pytest.raises(k.UsageError, match="add --free"):
         plan.require("2.0.1")
     replace(plan, free=FreeRun(for_s=30)).require("2.0.1")
 
@@ -280,5 +278,5 @@ def test_walks_have_brokers_of_their_own():
     plan = DrawnSchedules(
         kafkas=("2.0.1",), seed=3, mixes={"walks": 1.0}, steps=8, gated=True, brokers=6
     )
-    with pytest.raises(UsageError, match="leave --brokers out"):
+    with pytest.raises(k.UsageError, match="leave --brokers out"):
         plan.require("2.0.1")

@@ -7,22 +7,15 @@ from typing import Any
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers.acts import Mode
 from kchaos.clusters.agent.points import POINTS
-from kchaos.clusters.api import Collectable, Killable, Pausable, Restartable
-from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import topic_settings_refused
-from kchaos.faults import AddController, RemoveController, RollBroker, UpdateFeatures
-from kchaos.faults.view import BrokerView, ClusterView
-from kchaos.harness.errors import UsageError
 from kchaos.harness.player.candidates import LOGS, MIXES, UPGRADES
-from kchaos.harness.player.drawing import draw, mixes_not_drawn, view_of
+from kchaos.harness.player.drawing import mixes_not_drawn, view_of
 from kchaos.harness.player.legal import illegal_steps
-from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.settings import require_trust
-from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +24,7 @@ NOT_DRAWN = mixes_not_drawn(release_of(RELEASE), is_kraft=True)
 # Clients run freely where they are disturbed.
 PLAYED = [mix for mix in MIXES if mix not in (*NOT_DRAWN, "clients")]
 _UPGRADED = ("FailLogDirectory", "RollBroker", "ThrottleReplication", "UpdateFeatures")
-NODE = frozenset({Killable, Pausable, Restartable, Collectable})
+NODE = frozenset({k.Killable, k.Pausable, k.Restartable, k.Collectable})
 _ON_DISK = ("LoseEpochs", "WipeLogDirectory", "SlowDisk")
 _RARE = (
     *("IsolateBroker", "LoseTail", "LoseFile", "TearEpochs"),
@@ -40,12 +33,12 @@ _RARE = (
 
 
 def cluster_of(
-    scenario: Scenario, dead: set[int], paused: set[int], voters: frozenset[int]
-) -> ClusterView:
+    scenario: k.Scenario, dead: set[int], paused: set[int], voters: frozenset[int]
+) -> k.ClusterView:
     """The cluster that the scenario's next fault meets, as far as who runs is concerned."""
 
-    def node(number: int) -> BrokerView:
-        return BrokerView(
+    def node(number: int) -> k.BrokerView:
+        return k.BrokerView(
             broker=number,
             release=RELEASE,
             capabilities=NODE,
@@ -57,7 +50,7 @@ def cluster_of(
         )
 
     spec = scenario.cluster
-    return ClusterView(
+    return k.ClusterView(
         brokers={broker.id: node(broker.id) for broker in spec.brokers},
         controller=spec.controller_ids[0],
         controllers={number: node(number) for number in spec.controller_ids},
@@ -67,20 +60,20 @@ def cluster_of(
 
 
 def voters_after(voters: frozenset[int], step: Any) -> frozenset[int]:
-    is_change = isinstance(step, Inject) and isinstance(
-        step.fault, AddController | RemoveController
+    is_change = isinstance(step, k.Inject) and isinstance(
+        step.fault, k.AddController | k.RemoveController
     )
     return voters ^ {step.fault.controller} if is_change else voters
 
 
 @cache
-def drawn(seed: int, mix: str) -> Scenario:
+def drawn(seed: int, mix: str) -> k.Scenario:
     """The schedule of a seed, drawn once for all tests."""
-    return draw(seed, kafka=RELEASE, steps=25, mix=mix)
+    return k.draw(seed, kafka=RELEASE, steps=25, mix=mix)
 
 
-def acts_of(scenario: Scenario) -> list[Any]:
-    return [step.do if isinstance(step, IfPossible) else step for step in scenario.steps]
+def acts_of(scenario: k.Scenario) -> list[Any]:
+    return [step.do if isinstance(step, k.IfPossible) else step for step in scenario.steps]
 
 
 @pytest.mark.parametrize("mix", PLAYED)
@@ -98,13 +91,13 @@ def test_no_fault_is_drawn_that_a_kraft_cluster_would_refuse(mix):
             paused = {
                 fault.broker for fault in acting.values() if type(fault).__name__ == "PauseBroker"
             }
-            if isinstance(step, Inject):
+            if isinstance(step, k.Inject):
                 seen = cluster_of(scenario, stopped, paused, voters)
                 assert step.fault.available(seen) == "", (seed, step)
                 voters = voters_after(voters, step)
                 if step.fault.lasting:
                     acting[step.name] = step.fault
-            elif isinstance(step, Heal):
+            elif isinstance(step, k.Heal):
                 del acting[step.name]
 
 
@@ -120,16 +113,16 @@ def test_at_most_one_controller_is_away_at_a_time(mix):
                 # Voters change while all controllers are there, and one of two is never missed.
                 assert not away
                 voters = after
-            if isinstance(step, Inject) and getattr(step.fault, "broker", None) in controllers:
+            if isinstance(step, k.Inject) and getattr(step.fault, "broker", None) in controllers:
                 if step.fault.lasting:
                     away.add(step.name)
                     assert len(voters) > 2
                 elif type(step.fault).__name__ == "RollBroker":
                     assert not away
-            elif isinstance(step, Inject) and type(step.fault).__name__ == "MoveController":
+            elif isinstance(step, k.Inject) and type(step.fault).__name__ == "MoveController":
                 assert not away
                 assert len(voters) > 2
-            elif isinstance(step, Heal):
+            elif isinstance(step, k.Heal):
                 away.discard(step.name)
             assert len(away) <= 1
 
@@ -137,10 +130,10 @@ def test_at_most_one_controller_is_away_at_a_time(mix):
 @pytest.mark.parametrize(("kafka", "is_some"), [("3.6.2", False), ("3.9.1", True)])
 def test_some_clusters_have_a_dynamic_quorum_where_voters_change(kafka, is_some):
     elections = [
-        draw(seed, kafka=kafka, steps=1, mix="elections", mode="kraft") for seed in range(9)
+        k.draw(seed, kafka=kafka, steps=1, mix="elections", mode="kraft") for seed in range(9)
     ]
     assert {each.cluster.has_dynamic_quorum for each in elections} == {False, is_some}
-    assert not draw(1, kafka=kafka, steps=1, mix="mixed", mode="kraft").cluster.has_dynamic_quorum
+    assert not k.draw(1, kafka=kafka, steps=1, mix="mixed", mode="kraft").cluster.has_dynamic_quorum
 
 
 def test_every_kind_of_fault_of_kraft_is_drawn():
@@ -149,7 +142,7 @@ def test_every_kind_of_fault_of_kraft_is_drawn():
         for mix in PLAYED
         for seed in range(40)
         for step in acts_of(drawn(seed, mix))
-        if isinstance(step, Inject)
+        if isinstance(step, k.Inject)
     )
     wanted = {
         ("FenceBroker", ""),
@@ -177,7 +170,7 @@ def test_disks_of_controllers_that_were_killed_lose_something():
         for seed in range(40)
         for scenario in [drawn(seed, "disks")]
         for step in acts_of(scenario)
-        if isinstance(step, Inject)
+        if isinstance(step, k.Inject)
         and type(step.fault).__name__ in ("LoseTail", "WipeLogDirectory")
         and getattr(step.fault, "broker", None) in scenario.cluster.controller_ids
     )
@@ -192,12 +185,12 @@ def test_controllers_are_rolled_first_and_levels_are_raised_last():
         nodes = {*scenario.cluster.controller_ids, *(each.id for each in scenario.cluster.brokers)}
         newer: set[int] = set()
         for step in acts_of(scenario):
-            fault = step.fault if isinstance(step, Inject) else None
-            if isinstance(fault, RollBroker):
+            fault = step.fault if isinstance(step, k.Inject) else None
+            if isinstance(fault, k.RollBroker):
                 {RELEASE: newer.add, "4.0.2": newer.discard}[fault.kafka](fault.broker)
                 controllers = {*scenario.cluster.controller_ids}
                 assert controllers <= newer or newer <= controllers
-            elif isinstance(fault, UpdateFeatures):
+            elif isinstance(fault, k.UpdateFeatures):
                 assert newer == nodes
                 assert fault.levels == (("metadata.version", 27),)
                 is_raised = True
@@ -213,8 +206,8 @@ def test_controllers_are_rolled_first_and_levels_are_raised_last():
     ],
 )
 def test_logs_are_as_small_as_a_release_lets_them_be(kafka, segments):
-    scenario = draw(1, kafka=kafka, steps=5, mix=LOGS, mode="kraft")
-    (first,) = [step for step in scenario.steps[:1] if isinstance(step, CreateTopic)]
+    scenario = k.draw(1, kafka=kafka, steps=5, mix=LOGS, mode="kraft")
+    (first,) = [step for step in scenario.steps[:1] if isinstance(step, k.CreateTopic)]
     assert first.configuration == segments
     assert topic_settings_refused(release_of(kafka), {}, dict(segments)) == ""
     assert ("log.segment.bytes" in scenario.cluster.properties) == (not segments)
@@ -225,7 +218,7 @@ def test_what_is_drawn_is_legal_and_the_same_for_the_same_seed():
     for seed in range(25):
         scenario = drawn(seed, "mixed")
         assert illegal_steps(view_of(scenario), scenario.steps) == []
-        assert draw(seed, kafka=RELEASE, steps=25) == scenario
+        assert k.draw(seed, kafka=RELEASE, steps=25) == scenario
 
 
 @pytest.mark.parametrize("mix", PLAYED)
@@ -240,8 +233,8 @@ def test_partitions_of_a_topic_have_equally_many_replicas(mix):
     counts = [
         [len(replicas) for replicas in step.assignment]
         for seed in range(50)
-        for step in acts_of(draw(seed, kafka=RELEASE, steps=1, mix=mix))
-        if isinstance(step, CreateTopic)
+        for step in acts_of(k.draw(seed, kafka=RELEASE, steps=1, mix=mix))
+        if isinstance(step, k.CreateTopic)
     ]
     assert all(len(set(count)) == 1 for count in counts)
     assert any(len(count) > 1 for count in counts)
@@ -255,11 +248,11 @@ def test_partitions_of_a_topic_have_equally_many_replicas(mix):
     ],
 )
 def test_a_mix_that_has_no_form_with_kraft_is_refused_with_the_reason(mix, kafka, why):
-    with pytest.raises(UsageError, match=f"the mix {mix} is not for {kafka} with KRaft: {why}"):
-        draw(1, kafka=kafka, steps=5, mix=mix, mode="kraft")
+    with pytest.raises(k.UsageError, match=f"the mix {mix} is not for {kafka} with KRaft: {why}"):
+        k.draw(1, kafka=kafka, steps=5, mix=mix, mode="kraft")
 
 
 @pytest.mark.parametrize(("kafka", "mode"), [("2.8.2", "kraft"), ("4.1.2", "zookeeper")])
 def test_a_mode_that_a_release_does_not_have_is_refused(kafka: str, mode: Mode):
-    with pytest.raises(ReleaseError, match=f"{kafka} (does not run with KRaft|has no ZooKeeper)"):
-        draw(1, kafka=kafka, steps=1, mode=mode)
+    with pytest.raises(k.ReleaseError, match=f"{kafka} (does not run with KRaft|has no ZooKeeper)"):
+        k.draw(1, kafka=kafka, steps=1, mode=mode)

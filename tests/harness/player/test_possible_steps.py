@@ -10,35 +10,27 @@ from typing import Any
 
 import pytest
 
-from kchaos.clusters.errors import AwaitTimeout, BrokerExited
+import kchaos as k
 from kchaos.clusters.links import ApiKey, LinkRecord
 from kchaos.clusters.metadata.api import LeaderAndIsr
-from kchaos.clusters.spec import brokers_of
 from kchaos.clusters.system.exchange import NotSent
-from kchaos.faults import CutLink, PreferredElection
-from kchaos.faults.errors import NoEffect
-from kchaos.harness.errors import NotPossible, ScenarioError
 from kchaos.harness.gates import gates
-from kchaos.harness.play.play import Play
 from kchaos.harness.run.scenario import step_from_json, step_to_json
-from kchaos.harness.steps.clients import AwaitAnswer
-from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLeader, AwaitLevel, IfPossible
-from kchaos.harness.steps.scenario_steps import AwaitHeld, Heal, Inject
 from tests.support.stand_ins import StandInBroker, StandInCluster, link_record, play_on
 
 CONTROLLER = 2
 NODE = 100
 """The controller of KRaft."""
 LED_BY_0 = {"leader": 0, "leader_epoch": 3, "isr": (0, 1), "controller_epoch": 2}
-TIMEOUT = AwaitTimeout(waited_for="x", last_seen="y", remedy="", timeout_s=1)
-EXITED = BrokerExited(name="broker 1", exit_code=1, last_lines=(), log="server.log")
+TIMEOUT = k.AwaitTimeout(waited_for="x", last_seen="y", remedy="", timeout_s=1)
+EXITED = k.BrokerExited(name="broker 1", exit_code=1, last_lines=(), log="server.log")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fails:
     error: Exception
 
-    def perform(self, _play: Play) -> None:
+    def perform(self, _play: k.Play) -> None:
         raise self.error
 
 
@@ -75,7 +67,7 @@ def play_with(
     voters: int = 1,
     forgotten: Sequence[int] = (),
     **state: Any,
-) -> Play:
+) -> k.Play:
     """A play on three brokers; with KRaft on voters besides, whose leader may be paused."""
     properties = {"unclean.leader.election.enable": str(unclean).lower()}
     known = LeaderAndIsr(**{**LED_BY_0, **state})
@@ -87,7 +79,7 @@ def play_with(
         metadata=metadata_with(registered, known, NODE if kraft else CONTROLLER, forgotten, voters),
     )
     if kraft:
-        cluster.spec = replace(cluster.spec, brokers=brokers_of("4.1.2", (0, 1, 2)))
+        cluster.spec = replace(cluster.spec, brokers=k.brokers_of("4.1.2", (0, 1, 2)))
         cluster.controllers = {
             node: StandInBroker(cluster, node, 1, is_paused and node == NODE)
             for node in range(NODE, NODE + voters)
@@ -108,49 +100,55 @@ def disks(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
     return ends
 
 
-def lacks(play: Play, gate: Any) -> str:
+def lacks(play: k.Play, gate: Any) -> str:
     """What the gate still lacked, "" if it held."""
     try:
         gate.perform(play)
-    except AwaitTimeout as error:
+    except k.AwaitTimeout as error:
         return error.last_seen
     return ""
 
 
-LEADER, IN_SYNC, LEVEL = (gate(timeout_s=0.0) for gate in (AwaitLeader, AwaitInSync, AwaitLevel))
+LEADER, IN_SYNC, LEVEL = (
+    gate(timeout_s=0.0) for gate in (k.AwaitLeader, k.AwaitInSync, k.AwaitLevel)
+)
 
 
 @pytest.mark.parametrize(
-    "error", [TIMEOUT, NoEffect("no"), NotPossible("no"), NotSent("no")], ids=repr
+    "error", [TIMEOUT, k.NoEffect("no"), k.NotPossible("no"), NotSent("no")], ids=repr
 )
 def test_what_cannot_be_done_now_is_an_observation(tmp_path: Path, error: Exception):
     play = play_with(tmp_path)
-    IfPossible(do=Fails(error=error)).perform(play)
+    k.IfPossible(do=Fails(error=error)).perform(play)
     (seen,) = play.run.read_lines("observations.jsonl")
     assert (seen["kind"], seen["name"], seen["reason"]) == ("not-possible", "Fails", str(error))
     assert seen["seconds"] >= 0
 
 
-@pytest.mark.parametrize("error", [EXITED, ScenarioError("which epoch?"), KeyError("x")], ids=repr)
+@pytest.mark.parametrize(
+    "error", [EXITED, k.ScenarioError("which epoch?"), KeyError("x")], ids=repr
+)
 def test_what_makes_a_run_unknown_still_does(tmp_path: Path, error: Exception):
     with pytest.raises(type(error)):
-        IfPossible(do=Fails(error=error)).perform(play_with(tmp_path))
+        k.IfPossible(do=Fails(error=error)).perform(play_with(tmp_path))
 
 
-@pytest.mark.parametrize("step", [Heal(name="x"), AwaitHeld(name="x"), AwaitAnswer(operation="x")])
+@pytest.mark.parametrize(
+    "step", [k.Heal(name="x"), k.AwaitHeld(name="x"), k.AwaitAnswer(operation="x")]
+)
 def test_what_was_never_injected_or_written_cannot_be_healed_or_awaited(tmp_path: Path, step: Any):
     play = play_with(tmp_path)
-    with pytest.raises(NotPossible, match="'x'"):
+    with pytest.raises(k.NotPossible, match="'x'"):
         step.perform(play)
 
 
 @pytest.mark.parametrize(
     "step",
     [
-        IfPossible(do=Inject(name="a", fault=CutLink(source=0, target=1))),
-        IfPossible(do=Inject(name="b", fault=PreferredElection(topic="t", partition=0))),
-        IfPossible(do=AwaitInSync(timeout_s=3.0)),
-        IfPossible(do=Heal(name="a")),
+        k.IfPossible(do=k.Inject(name="a", fault=k.CutLink(source=0, target=1))),
+        k.IfPossible(do=k.Inject(name="b", fault=k.PreferredElection(topic="t", partition=0))),
+        k.IfPossible(do=k.AwaitInSync(timeout_s=3.0)),
+        k.IfPossible(do=k.Heal(name="a")),
     ],
 )
 def test_a_step_in_a_step_survives_its_json_form(step: Any):

@@ -7,40 +7,34 @@ from typing import Any
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers import run_line
-from kchaos.checkers.findings import Finding
-from kchaos.checkers.results import Results
 from kchaos.checkers.run_line import RunLine, signs_of
-from kchaos.faults import CutLink, ExpireSession, HoldRequests, KillBroker
 from kchaos.harness.campaign import children
 from kchaos.harness.commands.cli import run as kchaos
-from kchaos.harness.player.drawing import draw, view_of
+from kchaos.harness.player.drawing import view_of
 from kchaos.harness.player.legal import illegal_steps
 from kchaos.harness.player.shrinking import PlaysUsedUp, Steps, coherent, shrink
-from kchaos.harness.run.scenario import read_scenario
-from kchaos.harness.steps.clients import AwaitAnswer, Produce
-from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLevel, IfPossible
-from kchaos.harness.steps.scenario_steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
 
-TOPIC = CreateTopic(topic="t", assignment=((0, 1, 2),))
-CUT = Inject(name="cut", fault=CutLink(source=0, target=1))
-KILL = Inject(name="kill", fault=KillBroker(broker=2))
-LEVEL = IfPossible(do=AwaitLevel())
-HELD = HoldRequests(name="h", api="Fetch", topic="t", partition=0)
-HOLD = Inject(name="h", fault=HELD)
+TOPIC = k.CreateTopic(topic="t", assignment=((0, 1, 2),))
+CUT = k.Inject(name="cut", fault=k.CutLink(source=0, target=1))
+KILL = k.Inject(name="kill", fault=k.KillBroker(broker=2))
+LEVEL = k.IfPossible(do=k.AwaitLevel())
+HELD = k.HoldRequests(name="h", api="Fetch", topic="t", partition=0)
+HOLD = k.Inject(name="h", fault=HELD)
 FILLERS = tuple(
-    Inject(name=f"kill-{number}", fault=KillBroker(broker=number)) for number in range(20)
+    k.Inject(name=f"kill-{number}", fault=k.KillBroker(broker=number)) for number in range(20)
 )
 
 
-def produce(operation: str, topic: str = "t") -> Produce:
-    return Produce(operation=operation, topic=topic, partition=0, records=1, acks=1)
+def produce(operation: str, topic: str = "t") -> k.Produce:
+    return k.Produce(operation=operation, topic=topic, partition=0, records=1, acks=1)
 
 
 class FakePlayer:
     """Says that a schedule shows it if all needed steps are there, in this order."""
 
-    def __init__(self, *needed: Step, plays: int = 1_000) -> None:
+    def __init__(self, *needed: k.Step, plays: int = 1_000) -> None:
         self.needed = needed
         self.plays = plays
         self.asked: list[Steps] = []
@@ -57,7 +51,7 @@ class FakePlayer:
 
 @pytest.mark.parametrize("at_once", [1, 2, 5])
 def test_what_is_left_is_what_is_needed(at_once: int):
-    steps: Steps = (TOPIC, *FILLERS[:9], CUT, *FILLERS[9:], produce("p"), Heal(name="cut"))
+    steps: Steps = (TOPIC, *FILLERS[:9], CUT, *FILLERS[9:], produce("p"), k.Heal(name="cut"))
     player = FakePlayer(TOPIC, CUT, produce("p"))
     smaller = shrink(steps, player, at_once=at_once)
     assert smaller.steps == (TOPIC, CUT, produce("p"))
@@ -65,7 +59,7 @@ def test_what_is_left_is_what_is_needed(at_once: int):
 
 
 def test_words_go_first_and_then_all_gates_at_once():
-    steps = (TOPIC, Tell(text="x"), LEVEL, CUT, Tell(text="y"), LEVEL, produce("p"))
+    steps = (TOPIC, k.Tell(text="x"), LEVEL, CUT, k.Tell(text="y"), LEVEL, produce("p"))
     player = FakePlayer(TOPIC, CUT, produce("p"))
     shrink(steps, player)
     assert player.asked[:2] == [
@@ -103,14 +97,14 @@ def test_what_is_not_legal_is_not_played():
 @pytest.mark.parametrize(
     ("steps", "kept"),
     [
-        ((CUT, Heal(name="cut")), (CUT, Heal(name="cut"))),
-        ((Heal(name="cut"), CUT), (CUT,)),
-        ((IfPossible(do=Heal(name="cut")), LEVEL), (LEVEL,)),
-        ((CUT, AwaitHeld(name="cut")), (CUT,)),
-        ((AwaitAnswer(operation="p"), TOPIC, produce("p")), (TOPIC, produce("p"))),
+        ((CUT, k.Heal(name="cut")), (CUT, k.Heal(name="cut"))),
+        ((k.Heal(name="cut"), CUT), (CUT,)),
+        ((k.IfPossible(do=k.Heal(name="cut")), LEVEL), (LEVEL,)),
+        ((CUT, k.AwaitHeld(name="cut")), (CUT,)),
+        ((k.AwaitAnswer(operation="p"), TOPIC, produce("p")), (TOPIC, produce("p"))),
         ((TOPIC, produce("p"), produce("q", topic="u")), (TOPIC, produce("p"))),
         ((HOLD,), ()),
-        ((TOPIC, HOLD, AwaitHeld(name="h")), (TOPIC, HOLD, AwaitHeld(name="h"))),
+        ((TOPIC, HOLD, k.AwaitHeld(name="h")), (TOPIC, HOLD, k.AwaitHeld(name="h"))),
     ],
 )
 def test_what_makes_no_sense_alone_goes_with_what_it_refers_to(steps: Steps, kept: Steps):
@@ -118,10 +112,10 @@ def test_what_makes_no_sense_alone_goes_with_what_it_refers_to(steps: Steps, kep
 
 
 def test_a_part_of_a_drawn_schedule_is_legal_only_if_it_keeps_the_rules():
-    scenario = draw(7, kafka="2.8.2", steps=25)
+    scenario = k.draw(7, kafka="2.8.2", steps=25)
     view = view_of(scenario)
     assert illegal_steps(view, scenario.steps) == []
-    twice = (TOPIC, KILL, IfPossible(do=Inject(name="again", fault=KillBroker(broker=2))))
+    twice = (TOPIC, KILL, k.IfPossible(do=k.Inject(name="again", fault=k.KillBroker(broker=2))))
     ((index, why),) = illegal_steps(view, twice)
     assert (index, "broker 2" in why) == (2, True)
 
@@ -129,16 +123,16 @@ def test_a_part_of_a_drawn_schedule_is_legal_only_if_it_keeps_the_rules():
 # -- the command, with a player that plays nothing ---------------------------------------------
 
 
-PERMITTED = Finding(kind="permitted-loss", message="")
-NOT_AS_PREDICTED = Finding(kind="not-as-predicted", message="", evidence={"what": "batches"})
-HOLE = Finding(kind="hole", message="")
+PERMITTED = k.Finding(kind="permitted-loss", message="")
+NOT_AS_PREDICTED = k.Finding(kind="not-as-predicted", message="", evidence={"what": "batches"})
+HOLE = k.Finding(kind="hole", message="")
 STEPS = (
     TOPIC,
-    IfPossible(do=Inject(name="end", fault=ExpireSession(broker=0))),
-    IfPossible(do=AwaitInSync()),
-    IfPossible(do=CUT),
-    IfPossible(do=produce("p")),
-    IfPossible(do=Heal(name="cut")),
+    k.IfPossible(do=k.Inject(name="end", fault=k.ExpireSession(broker=0))),
+    k.IfPossible(do=k.AwaitInSync()),
+    k.IfPossible(do=CUT),
+    k.IfPossible(do=produce("p")),
+    k.IfPossible(do=k.Heal(name="cut")),
 )
 
 
@@ -207,7 +201,7 @@ def test_the_command_writes_the_smallest_scenario_and_shows_its_progress(
     shrunk: Callable[..., tuple[int, list[str]]], tmp_path: Path
 ):
     code, written = shrunk(lambda steps: STEPS[3] in steps and STEPS[4] in steps)
-    scenario_read = read_scenario(tmp_path / "new" / "small.json")
+    scenario_read = k.read_scenario(tmp_path / "new" / "small.json")
     assert scenario_read.steps == (TOPIC, STEPS[3], STEPS[4])
     assert (code, scenario_read.seed, scenario_read.title) == (1, 3, "3 of 6 steps: six steps")
     assert written[0] == "6 steps show not-as-predicted/batches"
@@ -264,9 +258,9 @@ def test_another_finding_than_that_of_the_run_does_not_count(
     ],
 )
 def test_a_run_shows_its_findings_on_one_question(
-    conforms: bool | None, safe: bool, findings: tuple[Finding, ...], signs: tuple[str, ...]
+    conforms: bool | None, safe: bool, findings: tuple[k.Finding, ...], signs: tuple[str, ...]
 ):
-    results = Results(
+    results = k.Results(
         conforms=conforms,
         safe=safe,
         expected=False,

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.system.leftovers import find_leftovers
 from kchaos.harness.catalogue import entry_named
-from kchaos.harness.errors import ScenarioError
-from kchaos.harness.run.scenario import read_scenario
 
 if TYPE_CHECKING:
     from kchaos.harness.campaign.live import Chaos
@@ -35,7 +33,7 @@ def test_what_a_test_reads_is_written_down_as_promised(chaos: "Chaos"):
     ]
     assert (chaos.leader("nowhere"), chaos.isr("nowhere")) == (None, ())
     assert chaos.verdict().safe
-    with pytest.raises(ScenarioError, match="its cluster was stopped"):
+    with pytest.raises(k.ScenarioError, match="its cluster was stopped"):
         chaos.leader("t")
     assert (str(chaos), chaos.acting) == (f"run {chaos.path}, which has ended", ())
     (read,) = [
@@ -61,10 +59,10 @@ def test_a_bug_played_step_by_step_conforms_and_is_unsafe(chaos: "Chaos"):
         for finding in verdict.findings
         if finding.question.value == "safety"
     ] == [("divergence", (0, 1), 11, 20)]
-    scenario = read_scenario(chaos.path / "scenario.json")
+    scenario = k.read_scenario(chaos.path / "scenario.json")
     assert (scenario.steps, scenario.seed, scenario.release) == (steps, 6361, "1.1.1")
     assert chaos.run.is_sealed
-    with pytest.raises(ScenarioError, match="the run has ended"):
+    with pytest.raises(k.ScenarioError, match="the run has ended"):
         chaos.produce("t")
 
 
@@ -171,7 +169,7 @@ def test_ten_lines_of_an_outside_user_get_a_cluster_a_fault_and_a_verdict(
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["kchaos: 1 test uses Kafka *", "kchaos: 1 run kept in *"])
     seen = _properties(pytester.path / "junit.xml")["test_expiry_loses_nothing"]
-    run = RunDirectory.open(Path(seen.pop("kchaos_run")))
+    run = k.RunDirectory.open(Path(seen.pop("kchaos_run")))
     assert run.path.parent == pytester.path / "kchaos-runs"
     assert seen == {
         "kchaos_seed": "11",
@@ -179,7 +177,7 @@ def test_ten_lines_of_an_outside_user_get_a_cluster_a_fault_and_a_verdict(
         "kchaos_verdict": "conforms=true safe=true",
         "kchaos_kept": "yes",
     }
-    scenario = read_scenario(run.path / "scenario.json")
+    scenario = k.read_scenario(run.path / "scenario.json")
     assert [type(step).__name__ for step in scenario.steps] == [
         "CreateTopic",
         "Produce",
@@ -221,7 +219,7 @@ def test_a_failed_test_says_what_was_found_and_how_to_play_it_again(pytester: py
     verdict = properties["test_produces_to_nothing"]["kchaos_verdict"]
     assert verdict == "conforms=unknown safe=unknown"
     for seen in properties.values():
-        assert RunDirectory.open(Path(seen["kchaos_run"])).is_sealed
+        assert k.RunDirectory.open(Path(seen["kchaos_run"])).is_sealed
 
 
 _INTERRUPTED = """
@@ -242,8 +240,8 @@ def test_an_interrupted_test_leaves_an_unsealed_run_and_no_process(pytester: pyt
     result = pytester.runpytest_subprocess("-q")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     (run,) = [path for path in (pytester.path / "kchaos-runs").iterdir() if not path.is_symlink()]
-    assert not RunDirectory.open(run).is_sealed
-    scenario = read_scenario(run / "scenario.json")
+    assert not k.RunDirectory.open(run).is_sealed
+    scenario = k.read_scenario(run / "scenario.json")
     assert [type(step).__name__ for step in scenario.steps] == ["CreateTopic", "Inject"]
     assert '"act":"ResumeBroker"' in (run / "observations.jsonl").read_text()
     assert _left_by_tests() <= before

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers.acts import PreferredElection
-from kchaos.checkers.judge import judge
-from kchaos.checkers.observations import Act, GaveUp, Healed, Noted, ReassignedAgain, StepBegun
+from kchaos.checkers.observations import Act, GaveUp, Healed, ReassignedAgain, StepBegun
 from kchaos.checkers.results import write_judgement
-from kchaos.checkers.run_directory import RunDirectory
-from kchaos.harness.errors import UsageError
 from kchaos.harness.report import render
 from tests.support.kafka_6361_runs import kafka_6361
 from tests.support.report_runs import (
@@ -33,7 +31,7 @@ SECTIONS = ("findings", "time", "replicas", "caches", "rounds", "brokers", "next
 EVIL = "<script>alert('x')</script>&\"'"
 
 
-def an_unknown_run(path: Path) -> RunDirectory:
+def an_unknown_run(path: Path) -> k.RunDirectory:
     build = diverged(path)
     build.observe(GaveUp(reason="the gate timed out"), -1)
     run = build.seal(finished=False, unknown="step 3: broker 1 never followed")
@@ -48,11 +46,11 @@ def an_unknown_run(path: Path) -> RunDirectory:
     )
 
 
-def an_unsealed_run(path: Path) -> RunDirectory:
+def an_unsealed_run(path: Path) -> k.RunDirectory:
     return diverged(path).run
 
 
-def an_unjudged_run(path: Path) -> RunDirectory:
+def an_unjudged_run(path: Path) -> k.RunDirectory:
     return diverged(path).seal()
 
 
@@ -83,7 +81,7 @@ def test_a_reassignment_that_was_asked_for_again_is_told(tmp_path: Path):
 
 def test_what_a_step_of_somebodys_own_noted_stands_in_the_time_line(tmp_path: Path):
     build = diverged(tmp_path / "run")
-    build.observe(Noted(kind="moved", fields={"broker": 0, "to": "data-1"}), -1)
+    build.observe(k.Noted(kind="moved", fields={"broker": 0, "to": "data-1"}), -1)
     assert "moved (broker=0, to=data-1)" in render(build.run)
 
 
@@ -203,7 +201,7 @@ def test_a_run_that_was_killed_at_once_still_has_a_page(tmp_path: Path):
     path = tmp_path / "run"
     path.mkdir()
     (path / "run.json").write_text('{"format": 3}')
-    page = Page(render(RunDirectory.open(path)))
+    page = Page(render(k.RunDirectory.open(path)))
 
     assert page.problems == []
     assert "This run is not sealed" in page.text
@@ -221,7 +219,7 @@ def test_a_run_without_a_judgement_says_how_to_judge_it(tmp_path: Path):
 def test_a_judgement_that_is_not_there_is_a_usage_error(tmp_path: Path):
     run = judged(tmp_path / "run")
 
-    with pytest.raises(UsageError, match="no judgement '0009'; it has: 0001"):
+    with pytest.raises(k.UsageError, match="no judgement '0009'; it has: 0001"):
         render(run, "0009")
 
 
@@ -349,7 +347,7 @@ def test_a_snapshot_that_is_as_predicted_is_folded_and_a_finding_outlined(tmp_pa
     assert len(differing.with_class("outline")) == 2  # On both replicas.
 
 
-def run_of_equals(path: Path) -> RunDirectory:
+def run_of_equals(path: Path) -> k.RunDirectory:
     return diverged(path, logs={broker: [BOTH, A_ONLY, A_AGAIN] for broker in (0, 1)}).seal()
 
 
@@ -377,7 +375,7 @@ def test_the_replay_command_can_be_copied(tmp_path: Path):
 
 def test_what_the_judge_writes_can_be_shown(tmp_path: Path):
     run = kafka_6361(tmp_path / "run", "n20", "1.1.1")
-    write_judgement(run, judge(run))
+    write_judgement(run, k.judge(run))
     page = Page(render(run))
 
     assert page.problems == []

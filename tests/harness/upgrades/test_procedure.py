@@ -7,24 +7,14 @@ from typing import Any
 
 import pytest
 
+import kchaos as k
 from kchaos.checkers.acts import Mode
-from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
-from kchaos.clusters.spec import ClusterSpec, brokers_of
-from kchaos.faults import HoldRequests, RollBroker, UpdateFeatures
 from kchaos.faults.view import refused_by_mode
 from kchaos.harness.commands.upgrade import UPGRADE_MIXES
-from kchaos.harness.errors import UsageError
 from kchaos.harness.player.drawing import view_of
-from kchaos.harness.run.scenario import Scenario
 from kchaos.harness.run.settings import check_settings, named_kafkas
 from kchaos.harness.run.steps_checked import check_modes, check_steps
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.free_clients import StartClients, StartWorkload, StopClients
-from kchaos.harness.steps.if_possible import AwaitInSync, IfPossible
-from kchaos.harness.steps.migration import AwaitMigration, DeprovisionControllers
-from kchaos.harness.steps.observing import AwaitMetadataSnapshots
-from kchaos.harness.steps.scenario_steps import Heal, Inject
 from kchaos.harness.upgrades.procedure import MIXES, Upgrade, draw_upgrade, phases, require_upgrade
 
 BROKERS = (0, 1, 2)
@@ -61,11 +51,11 @@ def upgrade(
     )
 
 
-def rolls(scenario: Scenario) -> list[tuple[str, RollBroker]]:
+def rolls(scenario: k.Scenario) -> list[tuple[str, k.RollBroker]]:
     return [
         (step.name, step.fault)
         for step in scenario.steps
-        if isinstance(step, Inject) and isinstance(step.fault, RollBroker)
+        if isinstance(step, k.Inject) and isinstance(step.fault, k.RollBroker)
     ]
 
 
@@ -122,7 +112,7 @@ def test_a_seed_draws_the_same_again():
     of = upgrade("2.1.1", "2.2.2", mix="mixed")
     assert draw_upgrade(7, of) == draw_upgrade(7, of)
     assert draw_upgrade(7, of) != draw_upgrade(8, of)
-    assert Scenario.from_json(draw_upgrade(7, of).to_json()) == draw_upgrade(7, of)
+    assert k.Scenario.from_json(draw_upgrade(7, of).to_json()) == draw_upgrade(7, of)
 
 
 def test_with_kraft_controllers_come_first_and_levels_one_by_one_last():
@@ -142,9 +132,9 @@ def test_with_kraft_controllers_come_first_and_levels_one_by_one_last():
     raised = [
         step.fault
         for step in draw_upgrade(1, of).steps
-        if isinstance(step, Inject) and isinstance(step.fault, UpdateFeatures)
+        if isinstance(step, k.Inject) and isinstance(step.fault, k.UpdateFeatures)
     ]
-    assert raised == [UpdateFeatures(levels=(level,)) for level in levels]
+    assert raised == [k.UpdateFeatures(levels=(level,)) for level in levels]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +156,7 @@ def test_a_static_quorum_becomes_dynamic_last_and_from_4_1_on(
         require_upgrade(of, unsupported=False)
         assert phases(of)[-1].levels == (("kraft.version", 1),)
         return
-    with pytest.raises(UsageError, match="KAFKA-16538"):
+    with pytest.raises(k.UsageError, match="KAFKA-16538"):
         require_upgrade(of, unsupported=False)
 
 
@@ -203,13 +193,13 @@ def test_every_node_has_a_snapshot_before_an_older_binary_starts(of: Upgrade, na
     interval = scenario.cluster.properties["metadata.log.max.snapshot.interval.ms"]
     levels, older = ("metadata.version", 25), []
     for number, step in enumerate(scenario.steps):
-        if isinstance(step, AwaitMetadataSnapshots):
+        if isinstance(step, k.AwaitMetadataSnapshots):
             snapshots = number
             assert int(interval) < 1000 * step.timeout_s
-        fault = step.fault if isinstance(step, Inject) else None
-        if isinstance(fault, UpdateFeatures) and levels in fault.levels:
+        fault = step.fault if isinstance(step, k.Inject) else None
+        if isinstance(fault, k.UpdateFeatures) and levels in fault.levels:
             lowered = number
-        if isinstance(fault, RollBroker) and fault.kafka == "4.0.2":
+        if isinstance(fault, k.RollBroker) and fault.kafka == "4.0.2":
             older.append(number)
     assert lowered < snapshots < min(older)
     assert len(older) == len(BROKERS) + 1
@@ -218,7 +208,7 @@ def test_every_node_has_a_snapshot_before_an_older_binary_starts(of: Upgrade, na
 def test_nothing_waits_for_snapshots_where_no_level_goes_down():
     for back in (False, True):
         scenario = draw_upgrade(2, upgrade("4.0.2", "4.1.2", mode="kraft", back=back))
-        assert not [step for step in scenario.steps if isinstance(step, AwaitMetadataSnapshots)]
+        assert not [step for step in scenario.steps if isinstance(step, k.AwaitMetadataSnapshots)]
         assert "metadata.log.max.snapshot.interval.ms" not in scenario.cluster.properties
 
 
@@ -232,16 +222,16 @@ def test_upgrades_with_kraft_can_be_played_under_faults(controllers: int):
         check_steps(scenario)
         check_settings(scenario, releases)
         check_modes(scenario, releases)
-        assert Scenario.from_json(scenario.to_json()) == scenario
+        assert k.Scenario.from_json(scenario.to_json()) == scenario
         away: set[str] = set()
         for step in scenario.steps:
-            done = step.do if isinstance(step, IfPossible) else step
-            if isinstance(done, Heal):
+            done = step.do if isinstance(step, k.IfPossible) else step
+            if isinstance(done, k.Heal):
                 away.discard(done.name)
-            if not isinstance(done, Inject):
+            if not isinstance(done, k.Inject):
                 continue
             kinds.add(type(done.fault))
-            if isinstance(done.fault, UpdateFeatures) or done.name.startswith("controllers-"):
+            if isinstance(done.fault, k.UpdateFeatures) or done.name.startswith("controllers-"):
                 assert not away, "no controller is away while another is rolled, or levels change"
             elif done.fault.lasting and getattr(done.fault, "broker", 0) in of.quorum:
                 away.add(done.name)
@@ -252,14 +242,16 @@ def test_no_broker_is_rolled_while_what_it_tells_the_controllers_is_held():
     """It would not register again before the roll gives up."""
     rolled = 0
     for seed in range(10):
-        held: dict[str, HoldRequests] = {}
+        held: dict[str, k.HoldRequests] = {}
         for step in draw_upgrade(seed, upgrade("4.0.2", "4.1.2", mode="kraft", mix="mixed")).steps:
-            match step.do if isinstance(step, IfPossible) else step:
-                case Inject(name=name, fault=HoldRequests(api="BrokerHeartbeat" | "Fetch") as hold):
+            match step.do if isinstance(step, k.IfPossible) else step:
+                case k.Inject(
+                    name=name, fault=k.HoldRequests(api="BrokerHeartbeat" | "Fetch") as hold
+                ):
                     held |= {name: hold} if hold.target is None else {}
-                case Heal(name=name):
+                case k.Heal(name=name):
                     held.pop(name, None)
-                case Inject(fault=RollBroker(broker=broker)):
+                case k.Inject(fault=k.RollBroker(broker=broker)):
                     rolled += len(held)
                     assert broker not in {hold.source for hold in held.values()}
     assert rolled, "others are rolled meanwhile"
@@ -282,16 +274,16 @@ def test_faults_act_in_each_phase_and_are_healed_before_the_operator_waits():
     scenario = draw_upgrade(3, upgrade("2.1.1", "2.2.2", mix="mixed"))
     plain = draw_upgrade(3, upgrade("2.1.1", "2.2.2"))
     assert len(rolls(scenario)) == len(rolls(plain)) == 6
-    drawn = [step for step in scenario.steps if isinstance(step, IfPossible)]
-    assert any(isinstance(step.do, Inject) for step in drawn)
+    drawn = [step for step in scenario.steps if isinstance(step, k.IfPossible)]
+    assert any(isinstance(step.do, k.Inject) for step in drawn)
     acting: dict[str, bool] = {}
     for step in scenario.steps:
         match step:
-            case IfPossible(do=Inject(name=name, fault=fault)):
+            case k.IfPossible(do=k.Inject(name=name, fault=fault)):
                 acting |= {name: True} if fault.lasting else {}
-            case IfPossible(do=Heal(name=name)):
+            case k.IfPossible(do=k.Heal(name=name)):
                 acting.pop(name, None)
-            case IfPossible(do=AwaitInSync(timeout_s=60)):
+            case k.IfPossible(do=k.AwaitInSync(timeout_s=60)):
                 assert not acting
             case _:
                 pass
@@ -301,10 +293,10 @@ def test_writes_are_under_way_when_a_broker_is_asked_to_stop():
     scenario = draw_upgrade(1, upgrade("2.1.1", "2.2.2", stepped=True))
     assert scenario.case == "2.1.1-to-2.2.2-stepped"
     for number, step in enumerate(scenario.steps):
-        if isinstance(step, Inject):
+        if isinstance(step, k.Inject):
             before = scenario.steps[number - 1]
-            assert isinstance(before, IfPossible)
-            assert isinstance(before.do, Produce)
+            assert isinstance(before, k.IfPossible)
+            assert isinstance(before.do, k.Produce)
             assert (before.do.acks, before.do.await_answer) == (-1, False)
     assert not scenario.cluster.client_links
 
@@ -320,7 +312,7 @@ def test_free_clients_run_from_before_the_first_roll_until_after_the_last(
     start = scenario.steps[1]
 
     assert kinds[0] == "CreateTopic"
-    assert isinstance(start, StartClients)
+    assert isinstance(start, k.StartClients)
     assert (start.plain, start.idempotent, start.alone, start.in_group) == (1, idempotent, 1, 0)
     assert kinds[-1] == "StopClients"
     assert "Inject" in kinds
@@ -332,9 +324,9 @@ def test_free_clients_run_from_before_the_first_roll_until_after_the_last(
 def test_a_command_of_ones_own_runs_beside_all_rolls(*, stepped: bool):
     mine = replace(upgrade("2.1.1", "2.2.2", stepped=stepped), workload=("./my_test.sh", "--fast"))
     scenario = draw_upgrade(1, mine)
-    workload = StartWorkload(command=("./my_test.sh", "--fast"))
-    ends = [StopClients(name="workload"), *[StopClients(name="clients-t")] * (not stepped)]
-    rolls = [number for number, step in enumerate(scenario.steps) if isinstance(step, Inject)]
+    workload = k.StartWorkload(command=("./my_test.sh", "--fast"))
+    ends = [k.StopClients(name="workload"), *[k.StopClients(name="clients-t")] * (not stepped)]
+    rolls = [number for number, step in enumerate(scenario.steps) if isinstance(step, k.Inject)]
 
     assert scenario.steps.index(workload) < min(rolls)
     assert [*scenario.steps[-len(ends) :]] == ends
@@ -351,17 +343,19 @@ def test_a_command_of_ones_own_runs_beside_all_rolls(*, stepped: bool):
 
 def test_what_kafka_does_not_support_is_refused_unless_it_is_wanted():
     of = upgrade("3.9.1", "2.8.2")
-    with pytest.raises(UsageError, match=r"Kafka does not support this: .* --unsupported runs it"):
+    with pytest.raises(
+        k.UsageError, match=r"Kafka does not support this: .* --unsupported runs it"
+    ):
         require_upgrade(of, unsupported=False)
     require_upgrade(of, unsupported=True)
 
 
 def test_what_makes_no_sense_is_refused_always():
-    with pytest.raises(UsageError, match="there is nothing to upgrade"):
+    with pytest.raises(k.UsageError, match="there is nothing to upgrade"):
         require_upgrade(upgrade("2.8.2", "2.8.2"), unsupported=True)
-    with pytest.raises(UsageError, match="one roll is all there is"):
+    with pytest.raises(k.UsageError, match="one roll is all there is"):
         require_upgrade(upgrade("2.0.0", "2.0.1", one_roll=True), unsupported=True)
-    with pytest.raises(UsageError, match="are left out of upgrades"):
+    with pytest.raises(k.UsageError, match="are left out of upgrades"):
         require_upgrade(upgrade("2.1.1", "2.2.2", mix="walks"), unsupported=True)
 
 
@@ -373,7 +367,7 @@ def test_options_of_one_mode_are_refused_in_the_other():
         (upgrade("2.8.2", "3.9.1", back=True, finalize=True), "for --back with KRaft"),
         (upgrade("4.0.2", "4.1.2", mode="kraft", finalize=True), "for --back with KRaft"),
     ):
-        with pytest.raises(UsageError, match=why):
+        with pytest.raises(k.UsageError, match=why):
             require_upgrade(of, unsupported=True)
 
 
@@ -404,13 +398,13 @@ def test_a_migration_goes_phase_by_phase_and_back_as_it_came(back_from: str, exp
         phase.stage for phase in of_phases for _ in phase.nodes
     ]
     # Metadata are in both logs before a broker leaves ZooKeeper.
-    awaited = [n for n, step in enumerate(scenario.steps) if isinstance(step, AwaitMigration)]
+    awaited = [n for n, step in enumerate(scenario.steps) if isinstance(step, k.AwaitMigration)]
     names = [getattr(scenario.steps[place - 1], "name", "")[:9] for place in awaited]
     assert names == ["migration", "finalize-"][: back_from != "provision" and 1 + (not back_from)]
     check_steps(scenario)
     check_settings(scenario, {"3.9.1": "3.9.1"})
     check_modes(scenario, {"3.9.1": "3.9.1"})
-    assert Scenario.from_json(scenario.to_json()) == scenario
+    assert k.Scenario.from_json(scenario.to_json()) == scenario
 
 
 @pytest.mark.parametrize("mix", MIXES)
@@ -425,17 +419,17 @@ def test_each_phase_of_a_migration_draws_faults_of_the_mode_that_decides(mix: st
         mode: Mode = "zookeeper"
         acting: set[str] = set()
         for step in scenario.steps:
-            inner = step.do if isinstance(step, IfPossible) else step
-            if isinstance(inner, AwaitMigration | DeprovisionControllers):
+            inner = step.do if isinstance(step, k.IfPossible) else step
+            if isinstance(inner, k.AwaitMigration | k.DeprovisionControllers):
                 # The controllers wait for every broker, so nothing acts.
                 assert not acting
-                mode = "kraft" if isinstance(inner, AwaitMigration) else "zookeeper"
-            elif isinstance(inner, Inject) and not isinstance(inner.fault, RollBroker):
-                decides = ClusterSpec(brokers=scenario.cluster.brokers, mode=mode)
+                mode = "kraft" if isinstance(inner, k.AwaitMigration) else "zookeeper"
+            elif isinstance(inner, k.Inject) and not isinstance(inner.fault, k.RollBroker):
+                decides = k.ClusterSpec(brokers=scenario.cluster.brokers, mode=mode)
                 assert not refused_by_mode(inner.fault, decides, dict.fromkeys(BROKERS, "3.9.1"))
                 drawn[mode].add(inner.name.rpartition("-")[0])
                 acting |= {inner.name} if inner.fault.lasting else set()
-            elif isinstance(inner, Heal):
+            elif isinstance(inner, k.Heal):
                 acting.discard(inner.name)
     assert all(drawn.values())
 
@@ -452,10 +446,10 @@ def test_each_phase_of_a_migration_draws_faults_of_the_mode_that_decides(mix: st
 )
 def test_what_a_migration_has_not_is_refused(of: dict[str, Any], why: str):
     older = of.pop("older", "3.9.1")
-    with pytest.raises(UsageError, match=why):
+    with pytest.raises(k.UsageError, match=why):
         require_upgrade(upgrade(older, older, **{"migrates": True, **of}), unsupported=False)
 
 
 def test_a_controllers_id_is_no_brokers():
-    with pytest.raises(ReleaseError, match="100 is a controller's id, so no broker can have it"):
-        ClusterSpec(brokers=brokers_of("3.9.1", (0, 100)), migrates=True)
+    with pytest.raises(k.ReleaseError, match="100 is a controller's id, so no broker can have it"):
+        k.ClusterSpec(brokers=k.brokers_of("3.9.1", (0, 100)), migrates=True)

@@ -10,7 +10,6 @@ import pytest
 import kchaos as k
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.results import write_judgement
-from kchaos.checkers.run_directory import RunDirectory
 from kchaos.checkers.run_line import RunLine
 from kchaos.harness.campaign import children
 from kchaos.harness.campaign import upgrade as command
@@ -23,12 +22,9 @@ from kchaos.harness.campaign.upgrade import (
     upgrade_of,
 )
 from kchaos.harness.commands.cli import cli
-from kchaos.harness.errors import UsageError
 from kchaos.harness.run.settings import check_settings
 from kchaos.harness.run.steps_checked import check_modes
 from kchaos.harness.seeds import seed_text
-from kchaos.harness.steps.free_clients import StartClients
-from kchaos.harness.steps.scenario_steps import CreateTopic
 from kchaos.harness.upgrades.procedure import Upgrade, draw_upgrade, phases
 from kchaos.harness.upgrades.rendering import not_covered
 from kchaos.harness.upgrades.sign_off import SignOff
@@ -214,7 +210,7 @@ def test_the_mode_is_kept_in_the_command_that_plays_it_again():
     lines = plan_lines(of, 1)
     assert any(line.endswith("; controllers 100") for line in lines)
     assert "     metadata.version=27" in lines
-    with pytest.raises(UsageError, match=r"goes to 3\.9 first"):
+    with pytest.raises(k.UsageError, match=r"goes to 3\.9 first"):
         meant(("2.8.2",), ("4.1.2",), mode="kraft")
 
 
@@ -243,12 +239,12 @@ def test_a_cluster_with_zookeeper_goes_to_4_hop_by_hop(older: str, migrates: boo
     kafkas = {older: older, "3.9.1": "3.9.1", "4.1.2": "4.1.2"}
     check_settings(scenario, kafkas)
     check_modes(scenario, kafkas)
-    with pytest.raises(UsageError, match="--back, --back-from, --finalize"):
+    with pytest.raises(k.UsageError, match="--back, --back-from, --finalize"):
         meant((older,), ("4.1.2",), migrates=migrates, back=True)
 
 
 def test_each_hop_is_one_that_kafka_supports():
-    with pytest.raises(UsageError, match=r"From below 2\.4 a cluster goes to a release"):
+    with pytest.raises(k.UsageError, match=r"From below 2\.4 a cluster goes to a release"):
         meant(("2.0.1",), ("4.1.2",))
 
 
@@ -278,11 +274,11 @@ def test_clients_write_to_the_topics_of_a_file_on_as_many_brokers_as_are_wanted(
     assert of.case.startswith("4.0.2-to-4.1.2-kraft-5-brokers-topics-")
     scenario = draw_upgrade(1, of)
     assert len(scenario.cluster.brokers) == 5
-    made = [step.topic for step in scenario.steps if isinstance(step, CreateTopic)]
+    made = [step.topic for step in scenario.steps if isinstance(step, k.CreateTopic)]
     clients = [
         (step.name, step.topic, step.partitions)
         for step in scenario.steps
-        if isinstance(step, StartClients)
+        if isinstance(step, k.StartClients)
     ]
     assert made == ["orders", "u"]
     assert clients == [("clients-orders", "orders", 2), ("clients-u", "u", 1)]
@@ -299,7 +295,7 @@ def test_brokers_have_racks_and_log_directories_where_their_release_takes_them()
     assert "--racks 3 --log-directories 2 --seed" in command_of(of, runs=1, seed=1)
     left_out = not_covered(SignOff(upgrade=of, runs=[], wanted=0))
     assert not [text for text in left_out if "--racks" in text or "--log-directories" in text]
-    with pytest.raises(UsageError, match=r"3\.6\.2 have one log directory with KRaft.*KIP-858"):
+    with pytest.raises(k.UsageError, match=r"3\.6\.2 have one log directory with KRaft.*KIP-858"):
         meant(("3.6.2",), ("3.9.1",), mode="kraft", log_directories=2)
 
 
@@ -314,7 +310,7 @@ def test_a_migration_on_real_brokers_is_signed_off_as_safe(tmp_path: Path):
     rolled = [roll for phase in page["runs"][0]["phases"] for roll in phase["rolls"]]
     last = {roll["broker"]: roll["brokers"][str(roll["broker"])]["stage"] for roll in rolled}
     assert {last[broker] for broker in (0, 1, 2)} == {"kraft"}
-    decided = RunEvidence(RunDirectory.open(Path(page["runs"][0]["replay"].split()[-1]))).offices
+    decided = RunEvidence(k.RunDirectory.open(Path(page["runs"][0]["replay"].split()[-1]))).offices
     assert (bool(decided.claimed), decided.is_back) == (True, False)
 
 
