@@ -2,12 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+import tests.support.model as m
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.run import RunEvidence
-from kchaos.checkers.model.follow.observations import FetchAnswered, ResponseSeen
-from kchaos.checkers.model.values.prediction import EpochRound
 from tests.support.run_builder import RunBuilder
 
 ABOUT = {"topic": "t", "partition": 0}
@@ -67,7 +65,7 @@ def test_a_round_joins_question_and_answer(tmp_path: Path):
     build = RunBuilder(tmp_path / "run").epoch_round(1, 0, 2, None, 21)
 
     assert RunEvidence(build.run).rounds == (
-        EpochRound(
+        m.EpochRound(
             follower=1,
             leader=0,
             topic="t",
@@ -137,7 +135,7 @@ def test_an_answer_tells_whether_it_has_news_of_an_internal_topic(tmp_path: Path
 
     said = [message.said for message in RunEvidence(build.run).links or ()]
 
-    assert [reply.answers_others for reply in said if isinstance(reply, ResponseSeen)] == [
+    assert [reply.answers_others for reply in said if isinstance(reply, m.ResponseSeen)] == [
         *(False, False),
         *(True, True),
         *(False, True),
@@ -163,13 +161,13 @@ def test_a_large_answer_says_what_links_read_of_it_while_its_rest_passed(tmp_pat
 
     said = [message.said for message in links]
     assert said[2] is None
-    replies = [reply for reply in said if isinstance(reply, ResponseSeen)]
-    answered = [reply.partitions[TopicPartition("t", 0)] for reply in replies]
+    replies = [reply for reply in said if isinstance(reply, m.ResponseSeen)]
+    answered = [reply.partitions[m.TopicPartition("t", 0)] for reply in replies]
     assert [(reply.number[1], reply.is_whole) for reply in replies] == [
         *((7, True), (7, True)),
         (8, False),
     ]
-    rests = [each.rest for each in answered if isinstance(each, FetchAnswered)]
+    rests = [each.rest for each in answered if isinstance(each, m.FetchAnswered)]
     assert rests == [((4, 4, 1),), ((4, 4, 1),), ()]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+import tests.support.model as m
 from kchaos.checkers.evidence.led_from import (
     LedEpoch,
     ends_answered,
@@ -14,19 +14,9 @@ from kchaos.checkers.evidence.led_from import (
     starts_said,
 )
 from kchaos.checkers.evidence.links import LinkMessage
-from kchaos.checkers.model.follow.observations import (
-    ControlSent,
-    EpochAnswered,
-    EpochAsked,
-    Fate,
-    FetchAnswered,
-    FetchAsked,
-    RequestSeen,
-    ResponseSeen,
-)
 from tests.support.model_timelines import state
 
-T0 = TopicPartition("t", 0)
+T0 = m.TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize(
@@ -62,44 +52,44 @@ def test_a_cache_that_has_the_epoch_has_the_ends_of_those_before():
     assert ends_cached([without], 3) == (None, {})
 
 
-def messages(asked: Any, answered: Any, fate: Fate = Fate.ARRIVES) -> list[LinkMessage]:
+def messages(asked: Any, answered: Any, fate: m.Fate = m.Fate.ARRIVES) -> list[LinkMessage]:
     """A request of broker 0 to broker 1, and its answer."""
-    api = "Fetch" if isinstance(asked, FetchAsked) else "OffsetForLeaderEpoch"
+    api = "Fetch" if isinstance(asked, m.FetchAsked) else "OffsetForLeaderEpoch"
     both: dict[str, Any] = {"number": (1, 1), "api": api, "follower": 0, "leader": 1}
-    request = RequestSeen(fate=Fate.ARRIVES, partitions={T0: asked}, **both)
-    response = ResponseSeen(fate=fate, partitions={T0: answered}, **both)
+    request = m.RequestSeen(fate=m.Fate.ARRIVES, partitions={T0: asked}, **both)
+    response = m.ResponseSeen(fate=fate, partitions={T0: answered}, **both)
     shape: dict[str, Any] = dict.fromkeys(field.name for field in fields(LinkMessage))
     return [LinkMessage(**{**shape, "said": said}) for said in (request, response)]
 
 
-def fetched(**fields: Any) -> FetchAnswered:
+def fetched(**fields: Any) -> m.FetchAnswered:
     empty = {"error_code": 0, "high_watermark": 3, "base_offset": None, "last_offset": None}
-    return FetchAnswered(**{**empty, **fields})
+    return m.FetchAnswered(**{**empty, **fields})
 
 
 BATCHES = {"base_offset": 4, "last_offset": 8, "first_leader_epoch": 0, "last_leader_epoch": 1}
-FETCH = FetchAsked(fetch_offset=4, leader_epoch=2, last_fetched_epoch=0)
+FETCH = m.FetchAsked(fetch_offset=4, leader_epoch=2, last_fetched_epoch=0)
 
 
 @pytest.mark.parametrize(
     ("asked", "answered", "fate", "ends"),
     [
-        (FETCH, fetched(**BATCHES), Fate.ARRIVES, {1: 9}),
-        (FETCH, fetched(diverging=(0, 4)), Fate.ARRIVES, {0: 4}),
+        (FETCH, fetched(**BATCHES), m.Fate.ARRIVES, {1: 9}),
+        (FETCH, fetched(diverging=(0, 4)), m.Fate.ARRIVES, {0: 4}),
         (
-            EpochAsked(requested_epoch=1, leader_epoch=2),
-            EpochAnswered(error_code=0, leader_epoch=1, end_offset=9),
-            Fate.ABANDONED,
+            m.EpochAsked(requested_epoch=1, leader_epoch=2),
+            m.EpochAnswered(error_code=0, leader_epoch=1, end_offset=9),
+            m.Fate.ABANDONED,
             {1: 9},
         ),
-        (FETCH, fetched(**{**BATCHES, "last_leader_epoch": 2}), Fate.ARRIVES, None),
-        (FETCH, fetched(**{**BATCHES, "error_code": 74}), Fate.ARRIVES, None),
-        (FETCH, fetched(**BATCHES), Fate.FORGED, None),
+        (FETCH, fetched(**{**BATCHES, "last_leader_epoch": 2}), m.Fate.ARRIVES, None),
+        (FETCH, fetched(**{**BATCHES, "error_code": 74}), m.Fate.ARRIVES, None),
+        (FETCH, fetched(**BATCHES), m.Fate.FORGED, None),
     ],
     ids=["records", "diverging epoch", "end of an epoch", "its own records", "error", "forged"],
 )
 def test_a_leaders_answers_show_how_far_it_has_records_of_earlier_epochs(
-    asked: Any, answered: Any, fate: Fate, ends: dict[int, int] | None
+    asked: Any, answered: Any, fate: m.Fate, ends: dict[int, int] | None
 ):
     seen = ends_answered(messages(asked, answered, fate))
 
@@ -109,7 +99,7 @@ def test_a_leaders_answers_show_how_far_it_has_records_of_earlier_epochs(
 def told(leader: int, leader_epoch: int) -> LinkMessage:
     """Broker 0 hears who leads."""
     decided = state(leader, leader_epoch, (leader,))
-    said = ControlSent(
+    said = m.ControlSent(
         number=(1, 1),
         api="LeaderAndIsr",
         controller=2,

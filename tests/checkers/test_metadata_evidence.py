@@ -7,25 +7,11 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import Hold, StopBroker
+import tests.support.model as m
 from kchaos.checkers.errors import CheckpointError
 from kchaos.checkers.evidence.actions import TimedEvent, in_one_order
 from kchaos.checkers.evidence.metadata import MetadataLogs
 from kchaos.checkers.metadata_log import MetadataLogError
-from kchaos.checkers.model.values.events import (
-    BrokerRegistered,
-    BrokerRegistrationChanged,
-    BrokerUnregistered,
-    ControllerElected,
-    EligibleReplicas,
-    FeatureLevelSet,
-    HighWatermarkObserved,
-    PartitionState,
-    TopicConfigured,
-    TopicCreated,
-    TopicDeleted,
-    TopicIdentified,
-)
 from tests.support.metadata_logs import (
     FIRST_SEGMENT,
     leader_change,
@@ -103,7 +89,7 @@ def _events(logs, *kinds):
 
 
 def _state(zxid, leader, leader_epoch, isr, version):
-    return PartitionState(
+    return m.PartitionState(
         topic="t",
         partition=0,
         leader=leader,
@@ -119,28 +105,28 @@ def test_a_real_log_tells_who_led_who_was_in_sync_and_who_was_away(tmp_path):
     logs = logs_in(unpack("4.1.2-3", tmp_path))
 
     known = [decision.event for decision in logs.decisions]
-    assert known[0] == ControllerElected(broker=100, zxid=0)
-    assert FeatureLevelSet(name="eligible.leader.replicas.version", level=1, zxid=5) in known
-    assert known[known.index(BrokerRegistered(broker=1, czxid=20, zxid=20)) :] == [
-        BrokerRegistered(broker=1, czxid=20, zxid=20),
+    assert known[0] == m.ControllerElected(broker=100, zxid=0)
+    assert m.FeatureLevelSet(name="eligible.leader.replicas.version", level=1, zxid=5) in known
+    assert known[known.index(m.BrokerRegistered(broker=1, czxid=20, zxid=20)) :] == [
+        m.BrokerRegistered(broker=1, czxid=20, zxid=20),
         _broker(2, 22, is_fenced=False),
         _broker(1, 26, is_fenced=False),
-        TopicIdentified(topic="t", topic_id="teYkMYF0SBqvdK-F4jKz_w", zxid=28),
-        TopicCreated(topic="t", assignment=((2, 0, 1),), zxid=29),
+        m.TopicIdentified(topic="t", topic_id="teYkMYF0SBqvdK-F4jKz_w", zxid=28),
+        m.TopicCreated(topic="t", assignment=((2, 0, 1),), zxid=29),
         _state(29, 2, 0, (2, 0, 1), 0),
         _state(50, 2, 0, (2, 1), 1),
         _broker(0, 51, is_fenced=True),
-        BrokerRegistered(broker=0, czxid=58, zxid=58),
+        m.BrokerRegistered(broker=0, czxid=58, zxid=58),
         _broker(0, 61, is_fenced=False),
         _state(63, 2, 0, (2, 1, 0), 2),
-        ControllerElected(broker=101, zxid=64),
+        m.ControllerElected(broker=101, zxid=64),
         _broker(2, 73, is_fenced=False, is_shutting_down=True),
         _of_epoch_2(_state(74, 0, 1, (1, 0), 3)),
         _broker(2, 77, is_fenced=True, is_shutting_down=True),
-        BrokerRegistered(broker=2, czxid=97, zxid=97),
+        m.BrokerRegistered(broker=2, czxid=97, zxid=97),
         _broker(2, 98, is_fenced=False),
         _of_epoch_2(_state(100, 0, 1, (1, 0, 2), 4)),
-        TopicDeleted(topic="t", zxid=101),
+        m.TopicDeleted(topic="t", zxid=101),
     ]
     assert logs.topic_ids == {"t": {"teYkMYF0SBqvdK-F4jKz_w"}}
     assert logs.cluster_id == "5hDYoA6zTvCemLowMBGPyQ"
@@ -151,13 +137,13 @@ def test_a_real_log_tells_who_led_who_was_in_sync_and_who_was_away(tmp_path):
 
 
 def _broker(broker, zxid, *, is_fenced, is_shutting_down=False):
-    return BrokerRegistrationChanged(
+    return m.BrokerRegistrationChanged(
         broker=broker, is_fenced=is_fenced, is_shutting_down=is_shutting_down, zxid=zxid
     )
 
 
 def _of_epoch_2(state):
-    return PartitionState(
+    return m.PartitionState(
         **{name: getattr(state, name) for name in state.__slots__} | {"controller_epoch": 2}
     )
 
@@ -166,19 +152,19 @@ def _of_epoch_2(state):
 def test_the_same_acts_are_told_by_the_log_of_each_release(name, tmp_path):
     logs = logs_in(unpack(name, tmp_path))
 
-    states = _events(logs, PartitionState)
+    states = _events(logs, m.PartitionState)
     isr_sizes = [len(state.isr) for state in states]
     assert isr_sizes == [3, 2, 3, 2, 3]
     assert [state.leader == states[0].leader for state in states] == [True] * 3 + [False] * 2
     assert [state.version for state in states] == [0, 1, 2, 3, 4]
-    registered = _events(logs, BrokerRegistered)
+    registered = _events(logs, m.BrokerRegistered)
     assert len(registered) == 5
     assert all(each.czxid <= each.zxid for each in registered)
 
 
 def test_below_metadata_version_3_6_a_smaller_isr_raises_the_leader_epoch(tmp_path):
     epochs = {
-        name: [event.leader_epoch for event in _events(_stored(name, tmp_path), PartitionState)]
+        name: [event.leader_epoch for event in _events(_stored(name, tmp_path), m.PartitionState)]
         for name in ("3.3.2-1", "4.4.0-1")
     }
 
@@ -203,13 +189,13 @@ def test_a_snapshot_in_the_place_of_the_first_segments_gives_the_same_state(tmp_
     assert from_snapshot.start_offset == 52
     assert from_snapshot.topic_ids == known.topic_ids
     assert from_snapshot.broker_configurations == known.broker_configurations
-    last = _events(known, PartitionState)[-1]
-    assert _events(from_snapshot, PartitionState)[-1] == last
+    last = _events(known, m.PartitionState)[-1]
+    assert _events(from_snapshot, m.PartitionState)[-1] == last
     assert _last_registrations(from_snapshot) == _last_registrations(known)
 
 
 def _last_registrations(logs):
-    return {event.broker: event.czxid for event in _events(logs, BrokerRegistered)}
+    return {event.broker: event.czxid for event in _events(logs, m.BrokerRegistered)}
 
 
 def test_without_a_snapshot_for_what_is_gone_the_log_cannot_be_read(tmp_path):
@@ -231,7 +217,7 @@ def test_a_change_leaves_what_it_does_not_name_and_counts_the_epochs(decided):
         [_change(Leader=-1)],
     )
 
-    assert _events(logs, PartitionState) == [
+    assert _events(logs, m.PartitionState) == [
         _state(2, 0, 0, (0, 1, 2), 0),
         _state(3, 0, 0, (0, 1), 1),
         _state(4, 1, 1, (1,), 2),
@@ -243,8 +229,8 @@ def test_a_change_leaves_what_it_does_not_name_and_counts_the_epochs(decided):
 def test_all_partitions_of_a_topic_are_created_at_once(decided):
     logs = decided([TOPIC, _partition(), _partition(1, (1, 2)), _config("retention.ms", "5")])
 
-    assert _events(logs, TopicCreated) == [
-        TopicCreated(topic="t", assignment=((0, 1, 2), (1, 2)), zxid=2)
+    assert _events(logs, m.TopicCreated) == [
+        m.TopicCreated(topic="t", assignment=((0, 1, 2), (1, 2)), zxid=2)
     ]
 
 
@@ -256,7 +242,7 @@ def test_more_partitions_and_other_replicas_are_decisions_of_their_own(decided):
         [_change(Replicas=(2, 1, 0))],
     )
 
-    assert [event.assignment for event in _events(logs, TopicCreated)] == [
+    assert [event.assignment for event in _events(logs, m.TopicCreated)] == [
         ((0, 1, 2),),
         ((0, 1, 2), (1, 2)),
         ((2, 1, 0), (1, 2)),
@@ -275,9 +261,10 @@ def test_eligible_and_last_known_leaders_are_decisions_when_they_change(decided)
     )
 
     assert [
-        (event.eligible, event.last_known, event.zxid) for event in _events(logs, EligibleReplicas)
+        (event.eligible, event.last_known, event.zxid)
+        for event in _events(logs, m.EligibleReplicas)
     ] == [((1,), (), 3), ((0, 1), (), 4), ((), (0,), 5), ((), (), 7)]
-    assert [state.version for state in _events(logs, PartitionState)] == [0, 1, 2, 3, 4, 5]
+    assert [state.version for state in _events(logs, m.PartitionState)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_process_that_asks_again_is_registered_once(decided):
@@ -288,17 +275,17 @@ def test_a_process_that_asks_again_is_registered_once(decided):
         [_registered(1, 9)],
     )
 
-    assert _events(logs, BrokerRegistered, BrokerRegistrationChanged) == [
-        BrokerRegistered(broker=1, czxid=1, zxid=1),
+    assert _events(logs, m.BrokerRegistered, m.BrokerRegistrationChanged) == [
+        m.BrokerRegistered(broker=1, czxid=1, zxid=1),
         _broker(1, 3, is_fenced=False),
-        BrokerRegistered(broker=1, czxid=9, zxid=4),
+        m.BrokerRegistered(broker=1, czxid=9, zxid=4),
     ]
 
 
 def test_the_epoch_of_a_registration_may_be_before_its_record(decided):
     logs = decided([TOPIC, _partition()], [_change(Isr=(0, 2)), _registered(1, 3)])
 
-    assert _events(logs, BrokerRegistered) == [BrokerRegistered(broker=1, czxid=3, zxid=4)]
+    assert _events(logs, m.BrokerRegistered) == [m.BrokerRegistered(broker=1, czxid=3, zxid=4)]
 
 
 def test_fencing_shutting_down_and_leaving_are_told_by_records_of_all_kinds(decided):
@@ -313,14 +300,14 @@ def test_fencing_shutting_down_and_leaving_are_told_by_records_of_all_kinds(deci
         [("UnregisterBrokerRecord", 0, {"BrokerId": 1, "BrokerEpoch": 1})],
     )
 
-    assert _events(logs, BrokerRegistered, BrokerRegistrationChanged, BrokerUnregistered) == [
-        BrokerRegistered(broker=1, czxid=1, zxid=1),
+    assert _events(logs, m.BrokerRegistered, m.BrokerRegistrationChanged, m.BrokerUnregistered) == [
+        m.BrokerRegistered(broker=1, czxid=1, zxid=1),
         _broker(1, 1, is_fenced=False),
         _broker(1, 2, is_fenced=True),
         _broker(1, 3, is_fenced=False),
         _broker(1, 4, is_fenced=False, is_shutting_down=True),
         _broker(1, 5, is_fenced=True, is_shutting_down=True),
-        BrokerUnregistered(broker=1, zxid=7),
+        m.BrokerUnregistered(broker=1, zxid=7),
     ]
 
 
@@ -338,11 +325,11 @@ def test_settings_of_topics_and_brokers_are_as_they_were_last(decided):
         ("<default>", (("min.insync.replicas", "2"),)),
         ("1", (("log.retention.ms", "7"),)),
     )
-    assert _events(logs, TopicConfigured) == [
-        TopicConfigured(
+    assert _events(logs, m.TopicConfigured) == [
+        m.TopicConfigured(
             topic="t", configuration=(("cleanup.policy", "compact"), ("retention.ms", "5")), zxid=2
         ),
-        TopicConfigured(topic="t", configuration=(("cleanup.policy", "compact"),), zxid=5),
+        m.TopicConfigured(topic="t", configuration=(("cleanup.policy", "compact"),), zxid=5),
     ]
 
 
@@ -400,15 +387,15 @@ def test_a_broker_that_came_from_zookeeper_keeps_its_file(tmp_path):
     assert len({*logs_in(tmp_path).cluster_ids.values()}) == 1
 
 
-def timed(event: Hold | HighWatermarkObserved | StopBroker) -> TimedEvent:
+def timed(event: m.Hold | m.HighWatermarkObserved | m.StopBroker) -> TimedEvent:
     return TimedEvent(zxid=1, time=0.0, event=event)
 
 
 def test_a_hold_of_the_metadata_log_stays_in_the_timeline_and_what_is_seen_of_it_does_not():
-    hold = timed(Hold(name="lag", api="Fetch", topic="__cluster_metadata", partition=0))
-    own = timed(HighWatermarkObserved(broker=0, topic="t", partition=0, high_watermark=1))
+    hold = timed(m.Hold(name="lag", api="Fetch", topic="__cluster_metadata", partition=0))
+    own = timed(m.HighWatermarkObserved(broker=0, topic="t", partition=0, high_watermark=1))
     internal = timed(
-        HighWatermarkObserved(broker=0, topic="__cluster_metadata", partition=0, high_watermark=1)
+        m.HighWatermarkObserved(broker=0, topic="__cluster_metadata", partition=0, high_watermark=1)
     )
     assert in_one_order([], [hold, internal, own]) == (hold, own)
 
@@ -417,12 +404,12 @@ def test_what_a_stopped_broker_s_checkpoint_says_of_internal_topics_is_not_in_th
     None
 ):
     entries = (("t", 0, 7), ("__consumer_offsets", 0, 8))
-    stop = timed(StopBroker(broker=0, clean=False, checkpointed=entries))
-    unread = timed(StopBroker(broker=1, clean=False))
+    stop = timed(m.StopBroker(broker=0, clean=False, checkpointed=entries))
+    unread = timed(m.StopBroker(broker=1, clean=False))
 
     kept, same = in_one_order([], [stop, unread])
 
-    assert kept.event == StopBroker(broker=0, clean=False, checkpointed=(("t", 0, 7),))
+    assert kept.event == m.StopBroker(broker=0, clean=False, checkpointed=(("t", 0, 7),))
     assert same == unread
 
 
@@ -460,7 +447,7 @@ def test_a_dynamic_quorum_is_counted_by_its_newest_voters_and_not_by_all_that_ev
     # Two of the three that ever voted lack the topic.
     assert (logs.voters, dict(logs.voters_at_end)) == ({102}, _of(102))
     assert [batch.base_offset for batch in logs.shared] == [0, 1, 2, 3, 4]
-    assert [event.topic for event in _events(logs, TopicCreated)] == ["t"]
+    assert [event.topic for event in _events(logs, m.TopicCreated)] == ["t"]
 
 
 def test_voters_that_most_of_them_do_not_have_do_not_count_yet(stored, tmp_path):

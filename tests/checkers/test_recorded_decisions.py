@@ -11,31 +11,20 @@ from typing import Any
 import pytest
 
 import kchaos as k
-from kchaos.checkers.acts import FailLogDirectory, RestoreLogDirectory, StartBroker, StopBroker
+import tests.support.model as m
 from kchaos.checkers.evidence import decisions as reading
 from kchaos.checkers.evidence.about import ClusterAsked
 from kchaos.checkers.evidence.actions import TimedEvent
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.controller.recorded import unexplained
-from kchaos.checkers.model.follow.observations import ControlAnswered
 from kchaos.checkers.model.releases.composition import generation_for
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.values.events import (
-    BrokerRegistered,
-    BrokerUnregistered,
-    ControllerElected,
-    Decision,
-    PartitionState,
-    TopicConfigured,
-    TopicCreated,
-    TopicDeletion,
-)
 from kchaos.checkers.zookeeper_log import ZnodeChange
 from tests.golden.stored import HARD, unpacked
 
 
-def state(zxid: int, epoch: int, isr: tuple[int, ...], controller_epoch: int) -> PartitionState:
-    return PartitionState(
+def state(zxid: int, epoch: int, isr: tuple[int, ...], controller_epoch: int) -> m.PartitionState:
+    return m.PartitionState(
         topic="t",
         partition=0,
         leader=0,
@@ -48,7 +37,7 @@ def state(zxid: int, epoch: int, isr: tuple[int, ...], controller_epoch: int) ->
     )
 
 
-STARTED = (SimpleNamespace(event=StartBroker(broker=0, release="2.4.1")),)
+STARTED = (SimpleNamespace(event=m.StartBroker(broker=0, release="2.4.1")),)
 
 
 def messages(evidence: RunEvidence) -> list[str]:
@@ -58,21 +47,21 @@ def messages(evidence: RunEvidence) -> list[str]:
 
 
 def impossible(
-    *decisions: Decision,
+    *decisions: m.Decision,
     started: Sequence[SimpleNamespace] = STARTED,
     requests: Sequence[ZnodeChange] = (),
-    deletions: Sequence[TopicDeletion] = (),
-    of_other_topic: Sequence[TopicDeletion] = (),
+    deletions: Sequence[m.TopicDeletion] = (),
+    of_other_topic: Sequence[m.TopicDeletion] = (),
     of_brokers: Sequence[tuple[str, tuple[tuple[str, str], ...]]] = (),
     asked_unclean: frozenset[k.TopicPartition] | None = frozenset(),
     links: Sequence[SimpleNamespace] = (),
 ) -> list[str]:
     """Return what is wrong with decisions while controllers 1 and then 0 had epochs 1 and 2."""
-    first: tuple[Decision, ...] = (
-        BrokerRegistered(broker=0, czxid=0, zxid=0),
-        BrokerRegistered(broker=2, czxid=0, zxid=0),
-        ControllerElected(broker=1, zxid=1),
-        TopicCreated(topic="t", assignment=((0, 2),), zxid=2),
+    first: tuple[m.Decision, ...] = (
+        m.BrokerRegistered(broker=0, czxid=0, zxid=0),
+        m.BrokerRegistered(broker=2, czxid=0, zxid=0),
+        m.ControllerElected(broker=1, zxid=1),
+        m.TopicCreated(topic="t", assignment=((0, 2),), zxid=2),
         state(3, 0, (0, 2), 1),
     )
     timed = [
@@ -94,9 +83,9 @@ def impossible(
         return messages(evidence)  # type: ignore[arg-type]
 
 
-GONE = BrokerUnregistered(broker=2, zxid=4)
-BACK = BrokerRegistered(broker=2, czxid=5, zxid=5)
-NEXT = ControllerElected(broker=0, zxid=8)
+GONE = m.BrokerUnregistered(broker=2, zxid=4)
+BACK = m.BrokerRegistered(broker=2, czxid=5, zxid=5)
+NEXT = m.ControllerElected(broker=0, zxid=8)
 THROWN_OUT = (
     "no controller decides so: leader 0 and ISR [0] after leader 0 and ISR [0, 2] of replicas "
     "[0, 2]; it knew that [0, 2] lived"
@@ -114,7 +103,7 @@ def test_the_new_one_knows_from_the_start_that_it_lives():
 
 def test_no_controller_elects_whom_it_knows_to_be_away():
     elected = replace(state(10, 1, (2,), 1), leader=2, isr=(2,), written_by=0, controller_epoch=2)
-    left = BrokerUnregistered(broker=0, zxid=9)
+    left = m.BrokerUnregistered(broker=0, zxid=9)
     assert impossible(GONE, replace(BACK, zxid=9), NEXT, left, elected) == []
     (message,) = impossible(GONE, NEXT, left, elected)
     assert "no controller decides so: leader 2 and ISR [2] after leader 0" in message
@@ -122,7 +111,7 @@ def test_no_controller_elects_whom_it_knows_to_be_away():
 
 def test_the_leader_is_not_taken_away_that_was_there_all_the_time():
     taken = replace(state(10, 1, (2,), 1), leader=-1)
-    assert impossible(BrokerUnregistered(broker=0, zxid=9), taken) == []
+    assert impossible(m.BrokerUnregistered(broker=0, zxid=9), taken) == []
     (message,) = impossible(taken)
     assert "no controller decides so: leader -1 and ISR [2] after leader 0" in message
 
@@ -143,8 +132,8 @@ def test_a_new_partition_is_led_by_the_first_replica_that_is_there(
     leader: int, isr: tuple[int, ...], is_explained: bool
 ):
     more = (
-        BrokerRegistered(broker=3, czxid=4, zxid=4),
-        TopicCreated(topic="u", assignment=((9, 0, 2, 3),), zxid=5),
+        m.BrokerRegistered(broker=3, czxid=4, zxid=4),
+        m.TopicCreated(topic="u", assignment=((9, 0, 2, 3),), zxid=5),
     )
     first = replace(state(6, 0, isr, 1), topic="u", leader=leader)
     messages = impossible(*more, first)
@@ -157,7 +146,7 @@ def test_the_former_one_knew_it_too_if_it_never_left():
     assert message == f"zxid 10: {THROWN_OUT}"
 
 
-def changed(zxid: int, isr: tuple[int, ...]) -> PartitionState:
+def changed(zxid: int, isr: tuple[int, ...]) -> m.PartitionState:
     """The leader changes its ISR within its first term."""
     return replace(state(zxid, 0, isr, 1), written_by=0)
 
@@ -176,10 +165,10 @@ def test_one_that_joins_behind_its_leaders_log_end_may_be_thrown_out_at_once():
 
 
 def test_a_replica_that_is_not_the_first_in_sync_is_not_elected():
-    assigned = TopicCreated(topic="t", assignment=((0, 2, 3),), zxid=2)
-    third = BrokerRegistered(broker=3, czxid=2, zxid=2)
+    assigned = m.TopicCreated(topic="t", assignment=((0, 2, 3),), zxid=2)
+    third = m.BrokerRegistered(broker=3, czxid=2, zxid=2)
     all_in_sync = changed(5, (0, 2, 3))
-    left = BrokerUnregistered(broker=0, zxid=6)
+    left = m.BrokerUnregistered(broker=0, zxid=6)
 
     def elected(leader: int, isr: tuple[int, ...]) -> list[str]:
         written = replace(state(7, 1, isr, 1), leader=leader)
@@ -194,12 +183,12 @@ def test_a_replica_that_is_not_the_first_in_sync_is_not_elected():
 
 
 def test_a_replica_of_a_failed_log_directory_may_be_taken_for_one_that_is_away():
-    assigned = TopicCreated(topic="t", assignment=((0, 2),), zxid=2)
+    assigned = m.TopicCreated(topic="t", assignment=((0, 2),), zxid=2)
     written = replace(state(7, 1, (2,), 1), leader=2)
     failed = SimpleNamespace(
-        event=FailLogDirectory(broker=0, directory=1, partitions=(("t", 0),)), time=6.0, began=5.0
+        event=m.FailLogDirectory(broker=0, directory=1, partitions=(("t", 0),)), time=6.0, began=5.0
     )
-    restored = SimpleNamespace(event=RestoreLogDirectory(broker=0, directory=1), time=6.5)
+    restored = SimpleNamespace(event=m.RestoreLogDirectory(broker=0, directory=1), time=6.5)
 
     def elected(*events: SimpleNamespace) -> list[str]:
         return impossible(assigned, written, started=[*STARTED, *events])
@@ -226,7 +215,7 @@ def test_a_replica_whose_broker_answers_a_storage_error_may_be_taken_for_one_tha
     links = [
         SimpleNamespace(
             wall_time_s=time,
-            said=ControlAnswered(
+            said=m.ControlAnswered(
                 number=(1, 1),
                 api="LeaderAndIsr",
                 broker=0,
@@ -287,10 +276,10 @@ def test_a_reassignment_moves_the_leader_to_the_replicas_that_are_wanted(
     moving: tuple[ZnodeChange, ...], leader: int, isr: tuple[int, ...], is_explained: bool
 ):
     more = (
-        BrokerRegistered(broker=3, czxid=4, zxid=4),
-        TopicCreated(topic="t", assignment=((2, 3, 0),), zxid=6),
+        m.BrokerRegistered(broker=3, czxid=4, zxid=4),
+        m.TopicCreated(topic="t", assignment=((2, 3, 0),), zxid=6),
         changed(7, (0, 2, 3)),
-        ControllerElected(broker=1, zxid=8),
+        m.ControllerElected(broker=1, zxid=8),
     )
     written = replace(state(10, 1, isr, 2), leader=leader, written_by=0)
     messages = impossible(*more, written, requests=moving)
@@ -302,7 +291,7 @@ def test_a_reassignment_moves_the_leader_to_the_replicas_that_are_wanted(
     assert messages == [refused] * (not is_explained)
 
 
-def epoch_for_nothing(zxid: int, epoch: int) -> PartitionState:
+def epoch_for_nothing(zxid: int, epoch: int) -> m.PartitionState:
     return replace(state(zxid, epoch, (0, 2), 1), version=epoch)
 
 
@@ -350,16 +339,16 @@ def test_whom_a_reassignment_removes_its_leader_may_have_forgotten_at_once():
 
 
 def elected_again(
-    *between: Decision,
+    *between: m.Decision,
     release: str = "2.3.1",
     epoch: int = 1,
-    of_other_topic: Sequence[TopicDeletion] = (),
+    of_other_topic: Sequence[m.TopicDeletion] = (),
 ) -> list[str]:
     """Broker 0 leaves; broker 2 is elected for the partition, and once more."""
-    started = (SimpleNamespace(event=StartBroker(broker=0, release=release)),)
-    other = TopicCreated(topic="u", assignment=((2, 0),), zxid=4)
+    started = (SimpleNamespace(event=m.StartBroker(broker=0, release=release)),)
+    other = m.TopicCreated(topic="u", assignment=((2, 0),), zxid=4)
     of_other = replace(state(5, 0, (2, 0), 1), topic="u", leader=2)
-    left = BrokerUnregistered(broker=0, zxid=6)
+    left = m.BrokerUnregistered(broker=0, zxid=6)
     first = replace(state(18, 1, (2,), 1), leader=2)
     again = replace(first, zxid=20, leader_epoch=2, controller_epoch=epoch, written_by=2 - epoch)
     decisions = (other, of_other, left, *between, first, again)
@@ -368,22 +357,22 @@ def elected_again(
 
 
 def test_a_topic_that_is_made_anew_has_had_no_election():
-    other = TopicCreated(topic="u", assignment=((2, 0),), zxid=4)
+    other = m.TopicCreated(topic="u", assignment=((2, 0),), zxid=4)
     of_other = replace(state(5, 0, (2, 0), 1), topic="u", leader=2)
     messages = impossible(
         *(other, of_other, epoch_for_nothing(6, 1), epoch_for_nothing(7, 2)),
-        TopicCreated(topic="t", assignment=((0, 2),), zxid=9),
+        m.TopicCreated(topic="t", assignment=((0, 2),), zxid=9),
         *(epoch_for_nothing(10, 0), replace(of_other, zxid=20, isr=(2,), written_by=2)),
         epoch_for_nothing(21, 1),
-        started=(SimpleNamespace(event=StartBroker(broker=0, release="2.3.1")),),
-        deletions=(TopicDeletion(topic="t", asked=7, zxid=8, time=8.0),),
+        started=(SimpleNamespace(event=m.StartBroker(broker=0, release="2.3.1")),),
+        deletions=(m.TopicDeletion(topic="t", asked=7, zxid=8, time=8.0),),
     )
     assert [message.split(":")[0] for message in messages] == ["zxid 6", "zxid 7", "zxid 21"]
 
 
 def test_a_partition_is_elected_again_only_where_another_one_was_refused():
     refused = replace(state(16, 0, (2,), 1), topic="u", leader=2, written_by=2)
-    asked = TopicDeletion(topic="u", asked=15, zxid=15, time=math.inf)
+    asked = m.TopicDeletion(topic="u", asked=15, zxid=15, time=math.inf)
     deleted = replace(refused, leader_epoch=1, leader=-1, isr=(0,), written_by=1)
     assert elected_again(refused) == []
     assert elected_again(deleted, of_other_topic=(asked,)) == []
@@ -404,7 +393,7 @@ def test_an_upgrade_has_two_leader_epochs_for_one_shutdown_as_all_are_elected_ag
     evidence = RunEvidence(unpacked("2.3.1-elected-again", tmp_path, runs=HARD))
     assert messages(evidence) == []
 
-    def without(broker: StartBroker) -> Generation:
+    def without(broker: m.StartBroker) -> Generation:
         return generation_for(
             broker.release,
             inter_broker_protocol=broker.inter_broker_protocol,
@@ -418,7 +407,7 @@ def test_an_upgrade_has_two_leader_epochs_for_one_shutdown_as_all_are_elected_ag
 
 
 def removed(
-    *between: Decision,
+    *between: m.Decision,
     release: str = "2.2.2",
     epoch: int = 2,
     events: Sequence[SimpleNamespace] = (),
@@ -427,7 +416,7 @@ def removed(
     """Broker 2 leaves the ISR in a new leader epoch after controller 0 was elected at zxid 8."""
     written = state(14, 1, (0,), epoch)
     in_order = sorted((*between, NEXT, written), key=lambda decision: decision.zxid)
-    started = (SimpleNamespace(event=StartBroker(broker=0, release=release)), *events)
+    started = (SimpleNamespace(event=m.StartBroker(broker=0, release=release)), *events)
     return impossible(*in_order, started=started, requests=requests)
 
 
@@ -445,10 +434,10 @@ def test_up_to_2_2_a_new_controller_does_not_remove_who_was_away_before_it(relea
 
 
 STOPPED = SimpleNamespace(
-    event=StopBroker(broker=2, clean=True), time=4.0, began=3.5, at=None, step=-1
+    event=m.StopBroker(broker=2, clean=True), time=4.0, began=3.5, at=None, step=-1
 )
 DIRECTORY = SimpleNamespace(
-    event=FailLogDirectory(broker=2, directory=1, partitions=(("t", 0),)), time=4.0, began=3.5
+    event=m.FailLogDirectory(broker=2, directory=1, partitions=(("t", 0),)), time=4.0, began=3.5
 )
 
 
@@ -465,8 +454,8 @@ REMOVED = {
     "the leader was away and is elected again": (
         (
             GONE,
-            BrokerUnregistered(broker=0, zxid=10),
-            BrokerRegistered(broker=0, czxid=11, zxid=11),
+            m.BrokerUnregistered(broker=0, zxid=10),
+            m.BrokerRegistered(broker=0, czxid=11, zxid=11),
         ),
         {},
     ),
@@ -475,7 +464,7 @@ REMOVED = {
 
 @pytest.mark.parametrize(("between", "given"), REMOVED.values(), ids=REMOVED)
 def test_up_to_2_2_a_new_controller_removes_who_is_away_for_other_reasons(
-    between: tuple[Decision, ...], given: dict[str, Any]
+    between: tuple[m.Decision, ...], given: dict[str, Any]
 ):
     assert removed(*between, **given) == []
 
@@ -483,7 +472,9 @@ def test_up_to_2_2_a_new_controller_removes_who_is_away_for_other_reasons(
 SHRUNK = replace(state(50, 0, (0,), 1), version=1, written_by=0)
 UNCLEAN = replace(state(70, 1, (2,), 1), leader=2, version=2)
 ALLOWED, FORBIDDEN = (
-    TopicConfigured(topic="t", configuration=(("unclean.leader.election.enable", setting),), zxid=3)
+    m.TopicConfigured(
+        topic="t", configuration=(("unclean.leader.election.enable", setting),), zxid=3
+    )
     for setting in ("true", "false")
 )
 
@@ -530,13 +521,16 @@ ELECTED_UNCLEANLY = {
     ids=ELECTED_UNCLEANLY,
 )
 def test_nobody_outside_the_isr_is_elected_against_the_settings(
-    of_broker: bool, of_topic: tuple[TopicConfigured, ...], more: dict[str, Any], is_explained: bool
+    of_broker: bool,
+    of_topic: tuple[m.TopicConfigured, ...],
+    more: dict[str, Any],
+    is_explained: bool,
 ):
     given = dict(more)
     release = given.pop("release", "2.4.1")
-    start = StartBroker(broker=0, release=release, unclean_leader_election=of_broker)
-    left, back = BrokerUnregistered(broker=0, zxid=60), replace(BACK, zxid=61)
-    decisions: list[Decision] = [*of_topic, GONE, SHRUNK, left, back, UNCLEAN]
+    start = m.StartBroker(broker=0, release=release, unclean_leader_election=of_broker)
+    left, back = m.BrokerUnregistered(broker=0, zxid=60), replace(BACK, zxid=61)
+    decisions: list[m.Decision] = [*of_topic, GONE, SHRUNK, left, back, UNCLEAN]
     in_order = sorted(decisions, key=lambda decision: decision.zxid)
     started = (SimpleNamespace(event=start),)
     messages = impossible(*in_order, started=started, **given)
@@ -546,7 +540,7 @@ def test_nobody_outside_the_isr_is_elected_against_the_settings(
 
 
 def test_nobody_joins_the_isr_in_an_election():
-    left = BrokerUnregistered(broker=0, zxid=60)
+    left = m.BrokerUnregistered(broker=0, zxid=60)
     for decisions in (
         (SHRUNK, left, replace(UNCLEAN, isr=(2, 0))),
         (SHRUNK, replace(UNCLEAN, leader=0, isr=(0, 2))),
@@ -556,7 +550,7 @@ def test_nobody_joins_the_isr_in_an_election():
 
 
 def test_a_controller_takes_any_replica_out_of_the_isr_of_a_topic_that_it_deletes():
-    asked = TopicDeletion(topic="t", asked=9, zxid=30, time=30.0)
+    asked = m.TopicDeletion(topic="t", asked=9, zxid=30, time=30.0)
     out, left_alone, elected = (
         replace(state(20 + epoch, epoch, isr, 1), leader=leader)
         for epoch, leader, isr in ((1, -1, (2,)), (2, -1, (2,)), (3, 0, (0,)))
@@ -572,13 +566,13 @@ def test_a_controller_takes_any_replica_out_of_the_isr_of_a_topic_that_it_delete
 
 
 def test_who_leaves_the_isr_of_a_deleted_topic_is_not_known_to_be_away():
-    made = TopicCreated(topic="u", assignment=((0, 2),), zxid=4)
+    made = m.TopicCreated(topic="u", assignment=((0, 2),), zxid=4)
     of_deleted = replace(state(5, 0, (0, 2), 1), topic="u")
-    left = BrokerUnregistered(broker=2, zxid=20)
+    left = m.BrokerUnregistered(broker=2, zxid=20)
     taken_out = replace(state(21, 1, (0,), 1), topic="u")
     elected = replace(state(22, 1, (2,), 1), leader=2)
-    asked = TopicDeletion(topic="u", asked=19, zxid=30, time=30.0)
-    stop = SimpleNamespace(event=StopBroker(broker=0, clean=True), time=19.0, began=None)
+    asked = m.TopicDeletion(topic="u", asked=19, zxid=30, time=30.0)
+    stop = SimpleNamespace(event=m.StopBroker(broker=0, clean=True), time=19.0, began=None)
     decisions = (made, of_deleted, left, taken_out, elected)
     started = (*STARTED, stop)
     assert impossible(*decisions, started=started, of_other_topic=[asked]) == []
@@ -586,11 +580,11 @@ def test_who_leaves_the_isr_of_a_deleted_topic_is_not_known_to_be_away():
     assert "zxid 22: no controller decides so: leader 2" in message
 
 
-OTHER = TopicCreated(topic="u", assignment=((0,),), zxid=20)
+OTHER = m.TopicCreated(topic="u", assignment=((0,),), zxid=20)
 ELECTED = replace(state(21, 0, (0,), 2), topic="u")
 TAKEN_OUT = state(15, 1, (0,), 2)
 LONELY = (
-    TopicCreated(topic="v", assignment=((2,),), zxid=3),
+    m.TopicCreated(topic="v", assignment=((2,),), zxid=3),
     replace(state(3, 0, (2,), 1), topic="v", leader=2),
 )
 LEFT = (
@@ -609,7 +603,7 @@ TAKES_OUT = {
     "its session was over": (
         "2.3.1",
         (),
-        (BrokerUnregistered(broker=0, zxid=12), BrokerRegistered(broker=0, czxid=13, zxid=13)),
+        (m.BrokerUnregistered(broker=0, zxid=12), m.BrokerRegistered(broker=0, czxid=13, zxid=13)),
         True,
     ),
     "taken in once more": (
@@ -625,15 +619,18 @@ TAKES_OUT = {
     ("release", "before", "meanwhile", "is_allowed"), TAKES_OUT.values(), ids=TAKES_OUT
 )
 def test_a_new_controller_takes_out_who_is_away_before_it_elects(
-    release: str, before: tuple[Decision, ...], meanwhile: tuple[Decision, ...], is_allowed: bool
+    release: str,
+    before: tuple[m.Decision, ...],
+    meanwhile: tuple[m.Decision, ...],
+    is_allowed: bool,
 ):
-    started = (SimpleNamespace(event=StartBroker(broker=0, release=release)),)
+    started = (SimpleNamespace(event=m.StartBroker(broker=0, release=release)),)
     decisions = (*before, GONE, NEXT, *meanwhile, OTHER, ELECTED)
     messages = impossible(*decisions, started=started)
     assert messages == ([] if is_allowed else [LEFT])
 
 
 def test_who_is_away_may_stay_in_the_isr_of_a_topic_that_is_to_be_deleted():
-    deletion = TopicDeletion(topic="t", asked=19, zxid=30, time=30.0)
+    deletion = m.TopicDeletion(topic="t", asked=19, zxid=30, time=30.0)
     messages = impossible(GONE, NEXT, OTHER, ELECTED, deletions=[deletion])
     assert messages == []

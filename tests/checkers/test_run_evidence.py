@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 import kchaos as k
+import tests.support.model as m
 from kchaos.checkers import acts
 from kchaos.checkers.errors import ScenarioDataError
 from kchaos.checkers.evidence.assembling import run_evidence
@@ -13,13 +14,6 @@ from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.evidence.zookeeper import topic_ids
 from kchaos.checkers.json_form import from_json
 from kchaos.checkers.model import events
-from kchaos.checkers.model.follow.observations import (
-    Fate,
-    Observation,
-    RequestSeen,
-    ResponseSeen,
-    Seen,
-)
 from kchaos.checkers.observations import Standstill, StoodStill
 from kchaos.checkers.record import _first_sign
 from kchaos.checkers.zookeeper_log import ZnodeChange
@@ -329,14 +323,14 @@ def test_the_isr_of_an_acknowledgement_is_that_of_its_time(tmp_path: Path):
 # -- Order of a run, read from what was written down --
 
 
-def at(time: float, what: Observation) -> Seen:
-    return Seen(what=what, time=time, zxid=0, source="")
+def at(time: float, what: m.Observation) -> m.Seen:
+    return m.Seen(what=what, time=time, zxid=0, source="")
 
 
 def question(
-    connection: int, *, follower: int, leader: int, fate: Fate = Fate.ARRIVES
-) -> RequestSeen:
-    return RequestSeen(
+    connection: int, *, follower: int, leader: int, fate: m.Fate = m.Fate.ARRIVES
+) -> m.RequestSeen:
+    return m.RequestSeen(
         number=(connection, 0),
         fate=fate,
         api="Fetch",
@@ -347,8 +341,8 @@ def question(
 
 
 def test_a_process_shows_itself_by_asking_and_by_being_asked_what_it_answers():
-    reply = ResponseSeen(
-        number=(7, 0), fate=Fate.ARRIVES, api="Fetch", follower=1, leader=2, partitions={}
+    reply = m.ResponseSeen(
+        number=(7, 0), fate=m.Fate.ARRIVES, api="Fetch", follower=1, leader=2, partitions={}
     )
     asked = at(5.0, question(7, follower=1, leader=2))
     assert _first_sign([asked, at(6.0, reply)], 2, 3.0) == 5.0
@@ -357,7 +351,7 @@ def test_a_process_shows_itself_by_asking_and_by_being_asked_what_it_answers():
 
 
 def test_what_a_hold_kept_of_the_process_before_is_no_sign_of_the_next_one():
-    held = at(2.0, question(9, follower=2, leader=0, fate=Fate.WAITS))
+    held = at(2.0, question(9, follower=2, leader=0, fate=m.Fate.WAITS))
     released = at(5.0, question(9, follower=2, leader=0))
     own = at(6.0, question(11, follower=2, leader=1))
     assert _first_sign([held, released, own], 2, 3.0) == 6.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.acts import CutLink, TopicPartition
+import tests.support.model as m
 from kchaos.checkers.evidence.partition import OBSERVED
 from kchaos.checkers.formats.remote_log_metadata import RemoteSegmentRecord
 from kchaos.checkers.histories.anomalies import Anomaly
@@ -15,10 +15,6 @@ from kchaos.checkers.model.broker.follower import become_follower
 from kchaos.checkers.model.releases.composition import versions_of
 from kchaos.checkers.model.releases.rules.kafka_10554 import fetch_at_once_with_epoch
 from kchaos.checkers.model.settle.apply_event import happen
-from kchaos.checkers.model.state.state import EMPTY
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.epoch_cache import EpochEntry
-from kchaos.checkers.model.values.replica import FetcherThread, OffsetReset, Replica, Role
 from kchaos.checkers.rules.as_sent import as_sent
 from kchaos.checkers.rules.client_anomalies import _skips_only
 from kchaos.checkers.rules.compacted import held
@@ -32,11 +28,11 @@ from tests.support.model_timelines import start, state
 from tests.support.rule_evidence import acknowledged, batch, evidence, replica
 from tests.support.segment_encoder import message, wrapper
 
-T = TopicPartition("t", 0)
+T = m.TopicPartition("t", 0)
 
 
-def running(release: str) -> World:
-    world = World(EMPTY)
+def running(release: str) -> m.World:
+    world = m.World(m.EMPTY)
     for broker in (0, 1, 2):
         for event in start(broker, release):
             happen(world, event, {})
@@ -46,7 +42,7 @@ def running(release: str) -> World:
 @pytest.mark.parametrize(("one_way", "back"), [(True, True), (False, False)])
 def test_a_cut_of_one_way_lets_the_other_way_pass(*, one_way: bool, back: bool):
     world = running("2.8.2")
-    happen(world, CutLink(source=0, target=1, one_way=one_way), {})
+    happen(world, m.CutLink(source=0, target=1, one_way=one_way), {})
     assert (world.passes(0, 1), world.passes(1, 0)) == (False, back)
 
 
@@ -127,10 +123,10 @@ def test_the_hash_of_four_bytes_takes_them_at_once():
 def test_a_replica_that_follows_nobody_begins_to_follow_who_led_before():
     world = running("1.1.1")
     world.put(("assignment", T), (0, 1))
-    stopped = Replica(role=Role.NONE, leader=1, leader_epoch=3)
+    stopped = m.Replica(role=m.Role.NONE, leader=1, leader_epoch=3)
     world.put_replica(0, T, stopped)
     become_follower(world, 0, T, state(1, 3, (1,)))
-    assert world.known_replica(0, T).role is Role.FOLLOWER
+    assert world.known_replica(0, T).role is m.Role.FOLLOWER
 
 
 @pytest.mark.parametrize(("protocol", "magic"), [("2.8", 1), ("3.0-IV0", 1), ("3.0-IV1", 2)])
@@ -139,13 +135,13 @@ def test_the_message_format_is_ignored_from_protocol_3_0_iv1_on(protocol: str, m
 
 
 def test_a_follower_without_any_epoch_truncates_before_it_fetches():
-    without = fetch_at_once_with_epoch(Replica())
-    with_epoch = fetch_at_once_with_epoch(Replica(entries=(EpochEntry(0, 0),)))
+    without = fetch_at_once_with_epoch(m.Replica())
+    with_epoch = fetch_at_once_with_epoch(m.Replica(entries=(m.EpochEntry(0, 0),)))
     assert without != with_epoch
 
 
 def test_a_thread_waits_on_for_a_partition_when_another_leaves_it():
-    reset = OffsetReset(partition=T, leader_epoch=1, timestamp=-1)
-    thread = FetcherThread(reset=reset)
+    reset = m.OffsetReset(partition=T, leader_epoch=1, timestamp=-1)
+    thread = m.FetcherThread(reset=reset)
     assert thread.with_fetch(T, None).reset is None
-    assert thread.with_fetch(TopicPartition("t", 1), None).reset == reset
+    assert thread.with_fetch(m.TopicPartition("t", 1), None).reset == reset

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import kchaos as k
+import tests.support.model as m
 from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.history import record_payload
 from kchaos.checkers.evidence.links import read_links
@@ -15,12 +16,6 @@ from kchaos.checkers.formats.remote_log_metadata import (
     RemoteLogMetadataError,
     RemoteSegmentRecord,
     parse_remote_segment,
-)
-from kchaos.checkers.model.follow.observations import (
-    Fate,
-    OffsetAnswered,
-    RequestSeen,
-    ResponseSeen,
 )
 from kchaos.checkers.run_directory import MANIFEST
 from kchaos.checkers.segments.tier import remote_segments
@@ -80,7 +75,7 @@ def offsets(number: int, partition: int = 0) -> tuple[dict[str, Any], dict[str, 
 
 def said(files: EvidenceFiles) -> list[str]:
     return [
-        message.said.api if isinstance(message.said, RequestSeen | ResponseSeen) else "nothing"
+        message.said.api if isinstance(message.said, m.RequestSeen | m.ResponseSeen) else "nothing"
         for message in read_links(files) or ()
     ]
 
@@ -115,13 +110,13 @@ def test_the_oldest_answer_about_offsets_has_a_list_and_internal_topics_say_noth
         each["detail"]["partitions"][0]["topic"] = "__consumer_offsets"
     files = run_with(tmp_path, "links.jsonl", asked, answered, *internal)
     kept = [message.said for message in read_links(files) or ()]
-    assert kept[1] == ResponseSeen(
+    assert kept[1] == m.ResponseSeen(
         number=(7, 1),
-        fate=Fate.ARRIVES,
+        fate=m.Fate.ARRIVES,
         api="ListOffsets",
         follower=1,
         leader=0,
-        partitions={k.TopicPartition("t", 0): OffsetAnswered(error_code=0, offset=3)},
+        partitions={k.TopicPartition("t", 0): m.OffsetAnswered(error_code=0, offset=3)},
     )
     assert kept[2:] == [None, None]
 

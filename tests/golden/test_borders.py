@@ -9,13 +9,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from kchaos.checkers.acts import StartBroker, TopicPartition
+import tests.support.model as m
 from kchaos.checkers.model import follow, generation_for
 from kchaos.checkers.model.broker import leader as leading
 from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.prediction import Prediction
 from tests.golden.stored import BORDERS, expected_of, recorded
 
 pytestmark = pytest.mark.slow
@@ -83,11 +81,11 @@ RUNS: Mapping[str, Border] = {
 }
 
 
-def followed(record: Record, border: Border) -> Prediction:
+def followed(record: Record, border: Border) -> m.Prediction:
     """What the run is followed to, by the releases' own rules but for the border's."""
     generations: dict[int, Generation] = {}
     for item in record.seen:
-        if isinstance(item.what, StartBroker):
+        if isinstance(item.what, m.StartBroker):
             generations[item.what.broker] = generation_for(
                 item.what.release,
                 inter_broker_protocol=item.what.inter_broker_protocol,
@@ -118,9 +116,9 @@ def test_only_from_2_7_to_3_0_it_tells_that_a_leader_asks_before_its_high_waterm
     counts = leading.update_view
 
     def moves_first(
-        world: World,
+        world: m.World,
         leader: int,
-        partition: TopicPartition,
+        partition: m.TopicPartition,
         follower: int,
         offset: int,
         asks: leading.Ask | None = None,

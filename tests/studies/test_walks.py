@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 import kchaos as k
+import tests.support.model as m
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.state.state import State
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.replica import Role
 from kchaos.clusters.releases import release_of
 from kchaos.harness.campaign.campaign import judged
 from kchaos.harness.player.shrinking import coherent
@@ -196,7 +194,7 @@ def test_a_held_answer_is_given_up_where_the_leader_would_refuse_the_next_fetch(
         ChaosMove("expire", 1), ChaosMove("release", 1),
         release=release,
     )  # fmt: skip
-    end = World(schedule.states[-1]).known_replica(1, PARTITION).log.end_offset_on_disk()
+    end = m.World(schedule.states[-1]).known_replica(1, PARTITION).log.end_offset_on_disk()
     assert end == 1
     assert k.AwaitFetches(follower=1, leader=0, count=1) in steps_of(schedule, gated=True)
 
@@ -212,7 +210,7 @@ def test_no_high_watermark_is_waited_for_where_the_leader_waits_for_zookeeper(
         ChaosMove("heal", 0, 1),
         release=release,
     )  # fmt: skip
-    assert waits_for_zookeeper(World(schedule.states[-1]), 0) is waits
+    assert waits_for_zookeeper(m.World(schedule.states[-1]), 0) is waits
     told = k.AwaitHighWatermark(topic="t", partition=0, brokers=(1,), high_watermark=1)
     assert (told in steps_of(schedule, gated=True)) is not waits
 
@@ -434,20 +432,20 @@ def test_a_walk_of_a_quorum_has_no_broker_besides_and_cuts_brokers_off_from_cont
     assert not faults & {k.CutZooKeeper, k.ExpireSession, k.FastBounce}
 
 
-def quorum_after(release: str, *acts: ChaosMove, min_isr: int = 1) -> list[World]:
+def quorum_after(release: str, *acts: ChaosMove, min_isr: int = 1) -> list[m.World]:
     """Return the states of three brokers with KRaft, before these acts and after each."""
     generation = generation_for(release, mode="kraft")
     levels = release_of(release).feature_levels
     brokers = ActedBrokers(
         generations=dict.fromkeys(range(3), generation), levels=levels, min_insync_replicas=min_isr
     )
-    cluster, states = ActedCluster(brokers), list[State]()
+    cluster, states = ActedCluster(brokers), list[m.State]()
     states.append(cluster.begin())
     for number, act in enumerate(acts):
         state = cluster.after(states[-1], act, f"record-{number}")
         assert state is not None
         states.append(state)
-    return [World(state) for state in states]
+    return [m.World(state) for state in states]
 
 
 @pytest.mark.parametrize(("release", "raised"), [("3.5.2", 1), ("3.6.2", 0)])
@@ -471,9 +469,9 @@ def test_a_broker_that_is_cut_off_reads_all_that_was_decided_at_once_when_it_is_
     state = back.partition_state(PARTITION)
     assert state is not None
 
-    assert first.role is Role.LEADER
-    assert away.known_replica(1, PARTITION).role is Role.LEADER
-    assert then.role is Role.FOLLOWER
+    assert first.role is m.Role.LEADER
+    assert away.known_replica(1, PARTITION).role is m.Role.LEADER
+    assert then.role is m.Role.FOLLOWER
     assert (then.leader, then.leader_epoch) == (1, state.leader_epoch)
     assert then.log.log_end_offset == 1
 

@@ -8,34 +8,10 @@ of a run: a Fetch that repeats the one before, and an answer that says nothing n
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from kchaos.checkers.acts import StartBroker, TopicPartition
+import tests.support.model as m
 from kchaos.checkers.model.broker import exchange, leader
-from kchaos.checkers.model.follow.observations import (
-    ClientAnswered,
-    ControlAnswered,
-    ControlSent,
-    Fate,
-    FetchAnswered,
-    FetchAsked,
-    Record,
-    RequestSeen,
-    ResponseSeen,
-    Seen,
-)
+from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.settle.predict import left_alone_after
-from kchaos.checkers.model.state.state import EMPTY, State
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import (
-    BrokerRegistered,
-    ControllerElected,
-    Decided,
-    PartitionState,
-    Produce,
-    TopicCreated,
-)
-from kchaos.checkers.model.values.prediction import PredictedProduce
-from kchaos.checkers.model.values.producers import ProducerMark
-from kchaos.checkers.model.values.requests import Exchange, FetchAnswer, Stage
 
 BROKERS = (0, 1, 2)
 _STEP_S = 0.0001
@@ -52,22 +28,24 @@ def loaded_record(produces: int, *, partitions: int = 6, seed: int = 0) -> Recor
 
 def _beginning(partitions: int) -> Record:
     """Return how three brokers start and hear of a topic with replicas on each of them."""
-    decided: list[Decided] = []
-    seen: list[Seen] = []
+    decided: list[m.Decided] = []
+    seen: list[m.Seen] = []
 
-    def decide(what: BrokerRegistered | ControllerElected | TopicCreated | PartitionState) -> None:
+    def decide(
+        what: m.BrokerRegistered | m.ControllerElected | m.TopicCreated | m.PartitionState,
+    ) -> None:
         time = 0.01 * (len(decided) + 1)
-        decided.append(Decided(what=replace(what, zxid=len(decided) + 1), time=time))
+        decided.append(m.Decided(what=replace(what, zxid=len(decided) + 1), time=time))
 
     for broker in BROKERS:
-        started = StartBroker(broker=broker, release="3.9.1")
-        seen.append(Seen(what=started, time=0.001, zxid=0, source=f"actions.jsonl:{broker + 1}"))
-        decide(BrokerRegistered(broker=broker, czxid=broker + 1))
-    decide(ControllerElected(broker=0))
+        started = m.StartBroker(broker=broker, release="3.9.1")
+        seen.append(m.Seen(what=started, time=0.001, zxid=0, source=f"actions.jsonl:{broker + 1}"))
+        decide(m.BrokerRegistered(broker=broker, czxid=broker + 1))
+    decide(m.ControllerElected(broker=0))
     replicas = [BROKERS[number % 3 :] + BROKERS[: number % 3] for number in range(partitions)]
-    decide(TopicCreated(topic="t", assignment=tuple(replicas)))
+    decide(m.TopicCreated(topic="t", assignment=tuple(replicas)))
     states = tuple(
-        PartitionState(
+        m.PartitionState(
             topic="t",
             partition=number,
             leader=replicas[number][0],
@@ -80,12 +58,12 @@ def _beginning(partitions: int) -> Record:
     )
     for state in states:
         decide(state)
-    told = frozenset(TopicPartition("t", number) for number in range(partitions))
+    told = frozenset(m.TopicPartition("t", number) for number in range(partitions))
     for broker in BROKERS:
         for correlation, api in enumerate(("UpdateMetadata", "LeaderAndIsr")):
             number = (broker + 1, correlation)
             is_last = api == "LeaderAndIsr"
-            what = ControlSent(
+            what = m.ControlSent(
                 number=number,
                 api=api,
                 controller=0,
@@ -97,24 +75,24 @@ def _beginning(partitions: int) -> Record:
                 live=None if is_last else frozenset(BROKERS),
                 told=told,
             )
-            answered = ControlAnswered(
+            answered = m.ControlAnswered(
                 number=number,
                 api=api,
                 broker=broker,
                 error_code=0,
                 errors=dict.fromkeys(told, 0) if is_last else {},
             )
-            seen += [Seen(what=each, time=1 + 0.01 * len(seen)) for each in (what, answered)]
+            seen += [m.Seen(what=each, time=1 + 0.01 * len(seen)) for each in (what, answered)]
     return Record(seen=tuple(seen), decided=tuple(decided), lag_s=600.0, fetch_timeout_s=600.0)
 
 
-def _begun(beginning: Record) -> State:
+def _begun(beginning: Record) -> m.State:
     """Return the state in which all have heard of the topic and nobody has fetched."""
-    state = EMPTY
-    started = [item.what for item in beginning.seen if isinstance(item.what, StartBroker)]
+    state = m.EMPTY
+    started = [item.what for item in beginning.seen if isinstance(item.what, m.StartBroker)]
     for event in (*started, *(decided.what for decided in beginning.decided)):
         state, _ = left_alone_after(state, event, {})
-    world = World(state)
+    world = m.World(state)
     for follower in BROKERS:
         for source in world.leaders(follower):
             thread = world.thread(follower, source)
@@ -128,18 +106,18 @@ def _begun(beginning: Record) -> State:
 class _Load:
     """Brokers and a client as they go on, with what links and the client saw."""
 
-    state: State
+    state: m.State
     partitions: int
     draw: Random
     time: float = 2.0
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[m.Seen] = field(default_factory=list)
     behind: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+    sequences: dict[m.TopicPartition, int] = field(default_factory=dict)
     last: dict[int, str] = field(default_factory=dict)
-    waiting: dict[str, Produce] = field(default_factory=dict)
-    unread: list[Produce] = field(default_factory=list)
-    asked: dict[tuple[int, int, TopicPartition], FetchAsked] = field(default_factory=dict)
-    told: dict[tuple[int, int, TopicPartition], int] = field(default_factory=dict)
+    waiting: dict[str, m.Produce] = field(default_factory=dict)
+    unread: list[m.Produce] = field(default_factory=list)
+    asked: dict[tuple[int, int, m.TopicPartition], m.FetchAsked] = field(default_factory=dict)
+    told: dict[tuple[int, int, m.TopicPartition], int] = field(default_factory=dict)
     sent: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def play(self, produces: int) -> None:
@@ -153,24 +131,24 @@ class _Load:
                 self._produce(self.draw.choice(idle))
                 left -= 1
             elif self.unread and self.draw.random() < 0.5:
-                world = World(self.state)
+                world = m.World(self.state)
                 leader.produce(world, self.unread.pop(0))
                 self._after(world)
             else:
                 self._fetcher(*self.draw.choice(pairs))
 
-    def _see(self, what: Produce | ClientAnswered | RequestSeen | ResponseSeen) -> None:
+    def _see(self, what: m.Produce | m.ClientAnswered | m.RequestSeen | m.ResponseSeen) -> None:
         self.time += _STEP_S
         source = f"line:{len(self.seen) + 1}"
-        self.seen.append(Seen(what=what, time=self.time, source=source))
+        self.seen.append(m.Seen(what=what, time=self.time, source=source))
 
     def _produce(self, broker: int) -> None:
         led = range(broker, self.partitions, len(BROKERS))
-        partition = TopicPartition("t", self.draw.choice(led))
+        partition = m.TopicPartition("t", self.draw.choice(led))
         operation, records = f"produce-{len(self.seen)}", self.draw.randint(1, 5)
         sequence = self.sequences.get(partition, 0)
         self.sequences[partition] = sequence + records
-        produce = Produce(
+        produce = m.Produce(
             operation=operation,
             broker=broker,
             topic="t",
@@ -178,42 +156,42 @@ class _Load:
             records=tuple(f"{sequence + index:016x}" for index in range(records)),
             acks=-1,
             is_digested=True,
-            producer=ProducerMark(producer_id=7, producer_epoch=0, base_sequence=sequence),
+            producer=m.ProducerMark(producer_id=7, producer_epoch=0, base_sequence=sequence),
         )
         if broker in self.last:
             self.behind[operation] = (self.last[broker],)
         self.last[broker], self.waiting[operation] = operation, produce
         self.unread.append(produce)
-        world = World(self.state)
-        world.answer(PredictedProduce(operation=operation, acknowledged=None, base_offset=-1))
+        world = m.World(self.state)
+        world.answer(m.PredictedProduce(operation=operation, acknowledged=None, base_offset=-1))
         self.state = world.state(self.state)
         self._see(produce)
 
     def _fetcher(self, follower: int, source: int) -> None:
         """Let a fetcher's request take its next step."""
-        world = World(self.state)
+        world = m.World(self.state)
         request = exchange.awaited(world, follower, source)
         if request is None:
             self._ask(world, follower, source)
-        elif request.stage is Stage.ARRIVED:
+        elif request.stage is m.Stage.ARRIVED:
             exchange.read(world, follower, source, request)
-        elif request.stage is Stage.WAITING:
+        elif request.stage is m.Stage.WAITING:
             after = exchange.answer_waiting(world, follower, source, request)
             if not any(self._is_news(follower, source, *answer) for answer in after.answers):
                 return
-        elif request.stage is Stage.ANSWERED:
+        elif request.stage is m.Stage.ANSWERED:
             self._answer(world, follower, source, request)
-        elif request.stage is Stage.DELIVERED:
+        elif request.stage is m.Stage.DELIVERED:
             exchange.handle(world, follower, source, request)
         self._after(world)
 
-    def _ask(self, world: World, follower: int, source: int) -> None:
+    def _ask(self, world: m.World, follower: int, source: int) -> None:
         question = exchange.question(world, follower, source, exchange.FETCH)
         assert question is not None
         correlation = self.sent.get((follower, source), 0)
-        named: dict[TopicPartition, FetchAsked] = {}
+        named: dict[m.TopicPartition, m.FetchAsked] = {}
         for partition, asks in question.asked:
-            asked = FetchAsked(
+            asked = m.FetchAsked(
                 fetch_offset=asks.fetch_offset,
                 leader_epoch=asks.leader_epoch,
                 last_fetched_epoch=asks.requested_epoch,
@@ -224,13 +202,13 @@ class _Load:
         self.sent[follower, source] = correlation + 1
         number = (10 + 3 * source + follower, correlation)
         exchange.send(
-            world, follower, source, replace(question, number=number, stage=Stage.ARRIVED)
+            world, follower, source, replace(question, number=number, stage=m.Stage.ARRIVED)
         )
         if named:
             self._see(
-                RequestSeen(
+                m.RequestSeen(
                     number=number,
-                    fate=Fate.ARRIVES,
+                    fate=m.Fate.ARRIVES,
                     api=exchange.FETCH,
                     follower=follower,
                     leader=source,
@@ -241,20 +219,20 @@ class _Load:
             )
 
     def _is_news(
-        self, follower: int, source: int, partition: TopicPartition, answer: object
+        self, follower: int, source: int, partition: m.TopicPartition, answer: object
     ) -> bool:
-        assert isinstance(answer, FetchAnswer)
+        assert isinstance(answer, m.FetchAnswer)
         told = self.told.get((follower, source, partition))
         return bool(answer.batches) or answer.high_watermark != told
 
-    def _answer(self, world: World, follower: int, source: int, request: Exchange) -> None:
-        news: dict[TopicPartition, FetchAnswered] = {}
+    def _answer(self, world: m.World, follower: int, source: int, request: m.Exchange) -> None:
+        news: dict[m.TopicPartition, m.FetchAnswered] = {}
         for partition, answer in request.answers:
             if self._is_news(follower, source, partition, answer):
-                assert isinstance(answer, FetchAnswer)
+                assert isinstance(answer, m.FetchAnswer)
                 self.told[follower, source, partition] = answer.high_watermark
                 batches = answer.batches
-                news[partition] = FetchAnswered(
+                news[partition] = m.FetchAnswered(
                     error_code=0,
                     high_watermark=answer.high_watermark,
                     base_offset=batches[0].base_offset if batches else None,
@@ -263,13 +241,13 @@ class _Load:
                     last_leader_epoch=batches[-1].leader_epoch if batches else None,
                     log_start_offset=0,
                 )
-        exchange.change(world, follower, source, request, replace(request, stage=Stage.DELIVERED))
+        exchange.change(world, follower, source, request, replace(request, stage=m.Stage.DELIVERED))
         if news:
             assert request.number is not None
             self._see(
-                ResponseSeen(
+                m.ResponseSeen(
                     number=request.number,
-                    fate=Fate.ARRIVES,
+                    fate=m.Fate.ARRIVES,
                     api=exchange.FETCH,
                     follower=follower,
                     leader=source,
@@ -277,18 +255,18 @@ class _Load:
                 )
             )
 
-    def _after(self, world: World) -> None:
+    def _after(self, world: m.World) -> None:
         """Take a step over, and answer the clients whose records are replicated by it."""
         done = [
             note.operation
             for note in world.notes
-            if isinstance(note, PredictedProduce) and note.acknowledged
+            if isinstance(note, m.PredictedProduce) and note.acknowledged
         ]
         for note in world.notes:
-            if isinstance(note, PredictedProduce) and note.acknowledged:
+            if isinstance(note, m.PredictedProduce) and note.acknowledged:
                 world.put(("answer", note.operation), None)
                 self._see(
-                    ClientAnswered(
+                    m.ClientAnswered(
                         operation=note.operation,
                         outcome="ok",
                         base_offset=note.base_offset,

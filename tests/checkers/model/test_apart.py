@@ -5,34 +5,28 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+import tests.support.model as m
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow import apart
 from kchaos.checkers.model.follow.apart import follow_run, of_partitions, partitions_of
 from kchaos.checkers.model.follow.matching import answer_as_seen
-from kchaos.checkers.model.follow.observations import (
-    Fate,
-    FetchAnswered,
-    Record,
-    RequestSeen,
-    ResponseSeen,
-)
+from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.releases.asked import watching_rules
-from kchaos.checkers.model.values.prediction import EmptiedBy, PredictedBatch, Prediction
-from kchaos.checkers.model.values.requests import FetchAnswer
 from tests.support.loaded_record import loaded_record
 from tests.support.work import calls_of
 
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-BATCH = PredictedBatch(base_offset=0, last_offset=0, leader_epoch=0, magic=2, payload="")
+T0, T1 = m.TopicPartition("t", 0), m.TopicPartition("t", 1)
+BATCH = m.PredictedBatch(base_offset=0, last_offset=0, leader_epoch=0, magic=2, payload="")
 
 
-def with_changed_answer(record: Record, partition: TopicPartition) -> tuple[Record, str]:
+def with_changed_answer(record: Record, partition: m.TopicPartition) -> tuple[Record, str]:
     """The record with more records in the first answer with any of a partition, and its source."""
     for index, item in enumerate(record.seen):
-        said = item.what.partitions.get(partition) if isinstance(item.what, ResponseSeen) else None
-        if isinstance(said, FetchAnswered) and said.last_offset is not None:
-            assert isinstance(item.what, ResponseSeen)
+        said = (
+            item.what.partitions.get(partition) if isinstance(item.what, m.ResponseSeen) else None
+        )
+        if isinstance(said, m.FetchAnswered) and said.last_offset is not None:
+            assert isinstance(item.what, m.ResponseSeen)
             longer = replace(said, last_offset=said.last_offset + 100)
             what = replace(item.what, partitions={**item.what.partitions, partition: longer})
             seen = (*record.seen[:index], replace(item, what=what), *record.seen[index + 1 :])
@@ -78,11 +72,13 @@ def test_a_record_of_one_partition_has_what_links_record_of_it_alone():
 
     own = of_partitions(record, [T1])
 
-    fetches = [item.what for item in own.seen if isinstance(item.what, RequestSeen | ResponseSeen)]
+    fetches = [
+        item.what for item in own.seen if isinstance(item.what, m.RequestSeen | m.ResponseSeen)
+    ]
     assert fetches
     assert {partition for fetch in fetches for partition in fetch.partitions} == {T1}
     others = [fetch for fetch in fetches if not fetch.partitions]
-    assert all(fetch.carries_others for fetch in others if isinstance(fetch, ResponseSeen))
+    assert all(fetch.carries_others for fetch in others if isinstance(fetch, m.ResponseSeen))
     assert len(own.seen) < len(record.seen) / 2
     assert partitions_of(record) == partitions_of(own)
 
@@ -98,9 +94,9 @@ def test_twice_as_many_partitions_take_about_twice_the_work(monkeypatch: pytest.
 
 @pytest.mark.parametrize("carries_others", [True, False])
 def test_records_of_partitions_that_are_left_out_may_leave_no_room(*, carries_others: bool):
-    seen = ResponseSeen(
+    seen = m.ResponseSeen(
         number=(1, 0),
-        fate=Fate.ARRIVES,
+        fate=m.Fate.ARRIVES,
         api="Fetch",
         follower=1,
         leader=0,
@@ -108,7 +104,7 @@ def test_records_of_partitions_that_are_left_out_may_leave_no_room(*, carries_ot
         carries_others=carries_others,
     )
 
-    told, differs = answer_as_seen(T0, FetchAnswer(batches=(BATCH,), high_watermark=0), seen)
+    told, differs = answer_as_seen(T0, m.FetchAnswer(batches=(BATCH,), high_watermark=0), seen)
 
     assert told is None
     assert bool(differs) is not carries_others
@@ -137,7 +133,7 @@ def test_what_is_not_explained_of_a_long_record_is_followed_together(
     record, source = with_changed_answer(loaded_record(10, partitions=2), T1)
     together: list[bool] = []
 
-    def noting(followed: Record, *, patience: int) -> Prediction:
+    def noting(followed: Record, *, patience: int) -> m.Prediction:
         together.append(len(partitions_with_fetches(followed)) == 2)
         return follow(followed, patience=patience)
 
@@ -156,9 +152,9 @@ def test_a_suspect_is_not_confirmed_where_each_partition_by_itself_is_explained(
 ):
     """What a search over all partitions does not explain is then their order in messages."""
     record = loaded_record(5, partitions=2)
-    suspect = EmptiedBy(source="line:9", what="RequestSeen", why="", is_proved=False)
+    suspect = m.EmptiedBy(source="line:9", what="RequestSeen", why="", is_proved=False)
 
-    def confirmed(followed: Record, *, patience: int) -> Prediction:
+    def confirmed(followed: Record, *, patience: int) -> m.Prediction:
         alone = len(partitions_with_fetches(followed)) < 2
         prediction = follow(followed, patience=patience)
         return prediction if alone else replace(prediction, emptied_by=suspect)
@@ -171,11 +167,11 @@ def test_a_suspect_is_not_confirmed_where_each_partition_by_itself_is_explained(
     assert prediction.emptied_by == suspect
 
 
-def partitions_with_fetches(record: Record) -> Mapping[TopicPartition, None]:
+def partitions_with_fetches(record: Record) -> Mapping[m.TopicPartition, None]:
     return dict.fromkeys(
         partition
         for item in record.seen
-        if isinstance(item.what, RequestSeen)
+        if isinstance(item.what, m.RequestSeen)
         for partition in item.what.partitions
     )
 

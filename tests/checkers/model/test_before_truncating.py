@@ -4,53 +4,49 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+import tests.support.model as m
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.broker import exchange
 from kchaos.checkers.model.broker.follower import become_follower, note_epochs
 from kchaos.checkers.model.releases.generation import Generation
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.prediction import PredictedBatch
-from kchaos.checkers.model.values.replica import FetcherState, FetchState, Role
-from kchaos.checkers.model.values.requests import Answer, FetchAnswer, OffsetAnswer, Stage
 from tests.support.model_timelines import cluster, left_alone, state, write
 
-T = TopicPartition("t", 0)
-BATCH = PredictedBatch(base_offset=1, last_offset=1, leader_epoch=0, magic=2, payload="b")
-RECORDS = FetchAnswer(batches=(BATCH,), high_watermark=2)
-NOTHING = FetchAnswer(high_watermark=1)
-OUT_OF_RANGE = FetchAnswer(error="OFFSET_OUT_OF_RANGE")
+T = m.TopicPartition("t", 0)
+BATCH = m.PredictedBatch(base_offset=1, last_offset=1, leader_epoch=0, magic=2, payload="b")
+RECORDS = m.FetchAnswer(batches=(BATCH,), high_watermark=2)
+NOTHING = m.FetchAnswer(high_watermark=1)
+OUT_OF_RANGE = m.FetchAnswer(error="OFFSET_OUT_OF_RANGE")
 
 
 def either(*, takes: bool) -> Generation:
     return replace(generation_for("1.0.2"), takes_fetch_answer_before_truncating=takes)
 
 
-def to_truncate(known: Generation) -> World:
+def to_truncate(known: Generation) -> m.World:
     """Broker 1 has one record, has asked 0 for more, and is to truncate before it asks again."""
     events = [
         *cluster("1.0.2", controller=2, replicas=(0, 1)),
         state(0, 0, (0, 1)),
         write("a", 0, acks=-1),
     ]
-    world = World(left_alone(events, dict.fromkeys(range(3), known)))
+    world = m.World(left_alone(events, dict.fromkeys(range(3), known)))
     assert exchange.ask(world, 1, 0) is not None
     thread = world.thread(1, 0)
     assert thread is not None
-    anew = replace(fetch_of(world), state=FetcherState.TRUNCATING)
+    anew = replace(fetch_of(world), state=m.FetcherState.TRUNCATING)
     world.put_thread(1, 0, thread.with_fetch(T, anew))
     return world
 
 
-def answer(world: World, said: Answer) -> bool:
+def answer(world: m.World, said: m.Answer) -> bool:
     """Let broker 1 get this answer; returns whether that changed anything."""
     (sent,) = world.exchanges(1, 0)
-    answered = replace(sent, stage=Stage.ANSWERED, answers=((T, said),))
+    answered = replace(sent, stage=m.Stage.ANSWERED, answers=((T, said),))
     exchange.change(world, 1, 0, sent, answered)
     return exchange.handle(world, 1, 0, answered)
 
 
-def fetch_of(world: World) -> FetchState:
+def fetch_of(world: m.World) -> m.FetchState:
     thread = world.thread(1, 0)
     assert thread is not None
     fetch = thread.fetch(T)
@@ -60,10 +56,10 @@ def fetch_of(world: World) -> FetchState:
 
 @pytest.mark.parametrize(
     ("takes", "end", "stands"),
-    [(False, 1, FetcherState.TRUNCATING), (True, 2, FetcherState.FETCHING)],
+    [(False, 1, m.FetcherState.TRUNCATING), (True, 2, m.FetcherState.FETCHING)],
 )
 def test_records_are_left_or_taken_and_then_nothing_is_truncated(
-    takes: bool, end: int, stands: FetcherState
+    takes: bool, end: int, stands: m.FetcherState
 ):
     world = to_truncate(either(takes=takes))
 
@@ -78,7 +74,7 @@ def test_without_records_the_partition_is_still_to_truncate():
 
     answer(world, NOTHING)
 
-    assert fetch_of(world).state is FetcherState.TRUNCATING
+    assert fetch_of(world).state is m.FetcherState.TRUNCATING
 
 
 @pytest.mark.parametrize("takes", [False, True])
@@ -92,8 +88,8 @@ def test_out_of_range_is_left_or_the_offset_is_reset_in_place_of_truncating(take
     if question is not None:
         for offset in (1, 0):
             assert exchange.ask(world, 1, 0) is not None
-            answer(world, OffsetAnswer(offset=offset))
-        assert fetch_of(world).state is FetcherState.FETCHING
+            answer(world, m.OffsetAnswer(offset=offset))
+        assert fetch_of(world).state is m.FetcherState.FETCHING
 
 
 @pytest.mark.parametrize("takes", [False, True])
@@ -107,10 +103,10 @@ def test_up_to_1_0_it_counts_at_the_log_end_though_the_high_watermark_is_below(
     release: str, end: int
 ):
     world = to_truncate(generation_for(release))
-    led = replace(world.known_replica(1, T), role=Role.LEADER, leader=1, high_watermark=0)
+    led = replace(world.known_replica(1, T), role=m.Role.LEADER, leader=1, high_watermark=0)
     world.put_replica(1, T, led)
     become_follower(world, 1, T, state(0, 2, (0, 1)))
-    assert fetch_of(world).state is FetcherState.TRUNCATING
+    assert fetch_of(world).state is m.FetcherState.TRUNCATING
 
     answer(world, RECORDS)
 

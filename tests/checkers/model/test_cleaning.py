@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import LoseEpochs
+import tests.support.model as m
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.history import record_payloads
 from kchaos.checkers.model import predict
-from kchaos.checkers.model.values.events import Event, LogCleaned, Produce, Snapshot
-from kchaos.checkers.model.values.prediction import PredictedReplica
 from kchaos.checkers.segments.batch import join_payload_digests
 from tests.support.model_timelines import (
     cluster,
@@ -22,11 +20,11 @@ from tests.support.model_timelines import (
     terminate,
 )
 
-LOST = LoseEpochs(broker=1, topic="t", partition=0)
+LOST = m.LoseEpochs(broker=1, topic="t", partition=0)
 
 
-def write(operation: str, *keys: str, codec: str = "none") -> Produce:
-    return Produce(
+def write(operation: str, *keys: str, codec: str = "none") -> m.Produce:
+    return m.Produce(
         operation=operation,
         broker=1,
         topic="t",
@@ -38,16 +36,16 @@ def write(operation: str, *keys: str, codec: str = "none") -> Produce:
     )
 
 
-def cleaned(until: int, *kept: tuple[int, int]) -> LogCleaned:
-    return LogCleaned(broker=1, topic="t", partition=0, cleaned_until=until, kept=kept)
+def cleaned(until: int, *kept: tuple[int, int]) -> m.LogCleaned:
+    return m.LogCleaned(broker=1, topic="t", partition=0, cleaned_until=until, kept=kept)
 
 
-def led_by_1(release: str = "1.1.1", **configuration: Any) -> list[Event]:
+def led_by_1(release: str = "1.1.1", **configuration: Any) -> list[m.Event]:
     return [*cluster(release, controller=0, replicas=(1,), **configuration), state(1, 0, (1,))]
 
 
-def after(*events: Event, release: str = "1.1.1", **configuration: Any) -> PredictedReplica:
-    timeline = [*led_by_1(release, **configuration), *events, Snapshot(label="after")]
+def after(*events: m.Event, release: str = "1.1.1", **configuration: Any) -> m.PredictedReplica:
+    timeline = [*led_by_1(release, **configuration), *events, m.Snapshot(label="after")]
     return replica(predict(timeline), 1)
 
 
@@ -85,7 +83,7 @@ def test_a_record_that_comes_again_where_the_cleaner_stopped_may_not_go():
 
 
 def test_a_record_without_a_key_may_not_go():
-    keyless = Produce(operation="p", broker=1, topic="t", partition=0, records=("x",), acks=1)
+    keyless = m.Produce(operation="p", broker=1, topic="t", partition=0, records=("x",), acks=1)
 
     assert ranges(after(keyless, AGAIN, cleaned(3, (1, 2)))) == [(0, 0, 0), (1, 2, 0)]
 

@@ -6,15 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from kchaos.checkers.acts import (
-    ControlApi,
-    Hold,
-    PauseBroker,
-    ReleaseHold,
-    ResumeBroker,
-    StaleRequest,
-    TopicPartition,
-)
+import tests.support.model as m
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.broker import control_handling
 from kchaos.checkers.model.follow.internal_steps import internal_steps
@@ -22,16 +14,6 @@ from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.settle import stale_request
 from kchaos.checkers.model.settle.predict import left_alone_after
-from kchaos.checkers.model.state.state import State
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import Event
-from kchaos.checkers.model.values.requests import (
-    ControlRequest,
-    LeaderAndIsr,
-    Received,
-    StopReplica,
-    UpdateMetadata,
-)
 from kchaos.studies.explore.actions import Action, Deliver, Elect, ReachBroker, Serve
 from kchaos.studies.explore.bounds import Grain, Machine
 from kchaos.studies.explore.machine import actions, initial_state, next_state
@@ -39,11 +21,11 @@ from tests.support.machine_steps import after
 from tests.support.model_timelines import cluster, kill, left_alone, state
 
 RELEASE = "2.8.2"
-T = TopicPartition("t", 0)
+T = m.TopicPartition("t", 0)
 TOLD = state(0, 1, (0, 1))
 """Broker 0 leads in leader epoch 1, in which broker 1 is to follow it."""
-HELD = Hold(name="news", api="LeaderAndIsr", target=1)
-LATE = StaleRequest(
+HELD = m.Hold(name="news", api="LeaderAndIsr", target=1)
+LATE = m.StaleRequest(
     api="LeaderAndIsr",
     broker=1,
     target=1,
@@ -57,17 +39,17 @@ Left = tuple[int, bool]
 """Leader epoch in which broker 1 follows, and whether a request is yet to be handled."""
 
 
-def left(world: World, *, is_queued: bool) -> Left:
+def left(world: m.World, *, is_queued: bool) -> Left:
     outbox = world.outbox(1, 1)
     waits = bool(world.to_handle(1)) if is_queued else outbox is not None and bool(outbox.requests)
     return world.known_replica(1, T).leader_epoch, waits
 
 
-def settled(*before: Event, last: Event, is_queued: bool = False) -> Callable[[], Left]:
+def settled(*before: m.Event, last: m.Event, is_queued: bool = False) -> Callable[[], Left]:
     begun = left_alone(
         [*cluster(RELEASE, controller=2, replicas=(0, 1)), state(0, 0, (0, 1)), *before]
     )
-    return lambda: left(World(left_alone_after(begun, last, {})[0]), is_queued=is_queued)
+    return lambda: left(m.World(left_alone_after(begun, last, {})[0]), is_queued=is_queued)
 
 
 def explored(grain: Grain, *before: Action, last: Action) -> Callable[[], Left]:
@@ -83,29 +65,29 @@ def explored(grain: Grain, *before: Action, last: Action) -> Callable[[], Left]:
     def go() -> Left:
         may = last in actions(machine, begun)
         now = next_state(machine, begun, last) if may else begun
-        return left(World(now), is_queued=grain.has_queues)
+        return left(m.World(now), is_queued=grain.has_queues)
 
     return go
 
 
 def followed() -> Callable[[], Left]:
     begun = left_alone([*cluster(RELEASE, controller=2, replicas=(0, 1)), state(0, 0, (0, 1))])
-    request = Received(number=(7, 1), controller_epoch=1, request=LeaderAndIsr(states=(TOLD,)))
-    world = World(begun)
+    request = m.Received(number=(7, 1), controller_epoch=1, request=m.LeaderAndIsr(states=(TOLD,)))
+    world = m.World(begun)
     world.put_received(1, (request,))
     waiting = world.state(begun)
 
     def go() -> Left:
         steps = internal_steps(waiting, Lookahead(Record(seen=(), decided=())), 0, 0)
-        done: list[World] = [step for step in steps if not step.to_handle(1)]
-        return left(done[0] if done else World(waiting), is_queued=True)
+        done: list[m.World] = [step for step in steps if not step.to_handle(1)]
+        return left(done[0] if done else m.World(waiting), is_queued=True)
 
     return go
 
 
 SCHEDULERS: dict[str, Callable[[], Callable[[], Left]]] = {
     "settle": lambda: settled(last=TOLD),
-    "settle, released": lambda: settled(HELD, TOLD, last=ReleaseHold(name="news")),
+    "settle, released": lambda: settled(HELD, TOLD, last=m.ReleaseHold(name="news")),
     "settle, late": lambda: settled(last=LATE, is_queued=True),
     "explore": lambda: explored(
         Grain.ANSWERS, Elect(leader=1), last=Deliver(broker=1, leader_epoch=1)
@@ -141,36 +123,38 @@ def test_what_must_wait_at_first_is_handled_when_the_cluster_is_left_alone_again
     with monkeypatch.context() as patched:
         patched.setattr(control_handling, "handle", lambda *_, **__: None)
         waiting, _ = left_alone_after(begun, LATE, {})
-    assert left(World(waiting), is_queued=True) == (0, True)
-    heard: State = left_alone_after(waiting, HELD, {})[0]
-    assert left(World(heard), is_queued=True) == (1, False)
+    assert left(m.World(waiting), is_queued=True) == (0, True)
+    heard: m.State = left_alone_after(waiting, HELD, {})[0]
+    assert left(m.World(heard), is_queued=True) == (1, False)
 
 
 def test_a_paused_broker_has_a_late_request_and_handles_it_when_it_goes_on():
     begun = left_alone([*cluster(RELEASE, controller=2, replicas=(0, 1)), state(0, 0, (0, 1))])
-    paused, _ = left_alone_after(begun, PauseBroker(broker=1), {})
+    paused, _ = left_alone_after(begun, m.PauseBroker(broker=1), {})
     waiting, _ = left_alone_after(paused, LATE, {})
-    assert left(World(waiting), is_queued=True) == (0, True)
-    heard, _ = left_alone_after(waiting, ResumeBroker(broker=1), {})
-    assert left(World(heard), is_queued=True) == (1, False)
+    assert left(m.World(waiting), is_queued=True) == (0, True)
+    heard, _ = left_alone_after(waiting, m.ResumeBroker(broker=1), {})
+    assert left(m.World(heard), is_queued=True) == (1, False)
 
 
 def test_late_requests_are_handled_in_their_order_each_to_its_last_part(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Threads without a partition end, and the checkpoint is written, after each last part."""
-    begun = left_alone([*cluster(RELEASE, controller=2, replicas=(0, 1)), PauseBroker(broker=1)])
+    begun = left_alone([*cluster(RELEASE, controller=2, replicas=(0, 1)), m.PauseBroker(broker=1)])
     both = (LATE.states[0], ("u", *LATE.states[0][1:]))
     waiting, _ = left_alone_after(begun, replace(LATE, states=both), {})
     waiting, _ = left_alone_after(waiting, replace(LATE, api="StopReplica"), {})
     handled: list[tuple[str, bool]] = []
 
-    def handle(_: World, __: int, received: Received, *, is_last: bool) -> control_handling.Errors:
+    def handle(
+        _: m.World, __: int, received: m.Received, *, is_last: bool
+    ) -> control_handling.Errors:
         handled.append((type(received.request).__name__, is_last))
         return ()
 
     monkeypatch.setattr(control_handling, "handle", handle)
-    left_alone_after(waiting, ResumeBroker(broker=1), {})
+    left_alone_after(waiting, m.ResumeBroker(broker=1), {})
     assert handled == [("LeaderAndIsr", False), ("LeaderAndIsr", True), ("StopReplica", True)]
 
 
@@ -180,8 +164,8 @@ def test_a_late_request_for_a_broker_that_is_not_there_is_lost(target: int):
     assert left_alone_after(begun, replace(LATE, target=target), {})[0] == begun
 
 
-@pytest.mark.parametrize("api", get_args(ControlApi))
-def test_a_broker_gets_a_part_for_each_partition_that_a_late_request_names(api: ControlApi):
+@pytest.mark.parametrize("api", get_args(m.ControlApi))
+def test_a_broker_gets_a_part_for_each_partition_that_a_late_request_names(api: m.ControlApi):
     named = tuple((topic, *LATE.states[0][1:]) for topic in ("t", "u"))
     parts = stale_request.parts_of(replace(LATE, api=api, states=named, live=(0, 1)))
     told = {
@@ -193,11 +177,11 @@ def test_a_broker_gets_a_part_for_each_partition_that_a_late_request_names(api: 
     assert [names_of(part) for part in parts] == told[api]
 
 
-def names_of(part: ControlRequest) -> set[tuple[str, int]]:
+def names_of(part: m.ControlRequest) -> set[tuple[str, int]]:
     match part:
-        case LeaderAndIsr(states=states):
+        case m.LeaderAndIsr(states=states):
             return {(told.topic, told.partition) for told in states}
-        case UpdateMetadata(told=partitions):
+        case m.UpdateMetadata(told=partitions):
             return {(named.topic, named.partition) for named in partitions}
-        case StopReplica(partition=named):
+        case m.StopReplica(partition=named):
             return {(named.topic, named.partition)}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import Hold, Mode, ReleaseHold, TopicPartition
+import tests.support.model as m
 from kchaos.checkers.model import follow, generation_for, predict
 from kchaos.checkers.model.broker import control_handling, exchange, log_start, tier
 from kchaos.checkers.model.broker.follower import (
@@ -41,52 +41,13 @@ from kchaos.checkers.model.controller.quorum import (
 from kchaos.checkers.model.follow.counted_in_part import yet_to_read
 from kchaos.checkers.model.follow.internal_steps import internal_steps
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.observations import (
-    Fate,
-    FetchAnswered,
-    IsrAnswered,
-    Record,
-    ResponseSeen,
-)
+from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.follow.observed_steps import take
 from kchaos.checkers.model.releases.every_rule import RULES
 from kchaos.checkers.model.releases.generation import FollowerLog, Generation
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.predict import left_alone_after
-from kchaos.checkers.model.state.state import EMPTY
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.epoch_cache import UNDEFINED, EpochEnd, EpochEntry, latest_epoch
-from kchaos.checkers.model.values.events import (
-    Event,
-    Produce,
-    ReplicaMoved,
-    Snapshot,
-    TopicCreated,
-    TopicIdentified,
-)
-from kchaos.checkers.model.values.log import Log, batches_of
-from kchaos.checkers.model.values.prediction import PredictedBatch, Prediction
-from kchaos.checkers.model.values.producers import ProducerMark
-from kchaos.checkers.model.values.replica import (
-    FetcherState,
-    FetcherThread,
-    FetchState,
-    Replica,
-    Role,
-)
-from kchaos.checkers.model.values.requests import (
-    ControlRequest,
-    Exchange,
-    FetchAnswer,
-    PartitionRequest,
-    Received,
-    RemoteSegment,
-    Stage,
-    StopReplica,
-    UpdateMetadata,
-)
 from kchaos.checkers.model.values.requests import LeaderAndIsr as LeaderToldAndIsr
-from kchaos.checkers.model.values.shared import Shared
 from kchaos.studies.explore.actions import AskToStop, EndSession, Kill, LetStop, MoveController
 from kchaos.studies.explore.bounds import PARTITION, Faults, Machine
 from kchaos.studies.explore.move_lists import Setup, play
@@ -138,9 +99,9 @@ from tests.support.rule_timelines import (
     zombie_leader,
 )
 
-T = TopicPartition("t", 0)
-AFTER = Snapshot(label="after")
-EPOCHS_0_1 = (EpochEntry(0, 0), EpochEntry(1, 1))
+T = m.TopicPartition("t", 0)
+AFTER = m.Snapshot(label="after")
+EPOCHS_0_1 = (m.EpochEntry(0, 0), m.EpochEntry(1, 1))
 
 Look = Callable[[Generation], Any]
 
@@ -192,7 +153,7 @@ class Shown:
     also: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     message_format: str | None = None
-    mode: Mode = "zookeeper"
+    mode: m.Mode = "zookeeper"
 
     def seen(self, rule: str, *, with_it: bool) -> Any:
         """What is seen with the rule or without."""
@@ -206,7 +167,7 @@ class Shown:
         return self.look(generation)
 
 
-def predicted(events: Iterable[Event], see: Callable[[Prediction], Any]) -> Look:
+def predicted(events: Iterable[m.Event], see: Callable[[m.Prediction], Any]) -> Look:
     """What is seen after these events when every broker is of the generation."""
     timeline = tuple(events)
     return lambda known: see(predict(timeline, generations=dict.fromkeys(range(4), known)))
@@ -214,8 +175,8 @@ def predicted(events: Iterable[Event], see: Callable[[Prediction], Any]) -> Look
 
 def in_prediction(
     release: str,
-    timeline: Callable[[str], Iterable[Event]],
-    see: Callable[[Prediction], Any],
+    timeline: Callable[[str], Iterable[m.Event]],
+    see: Callable[[m.Prediction], Any],
     **more: Any,
 ) -> Shown:
     """How a rule shows in what is predicted for a timeline of brokers of that release."""
@@ -234,23 +195,23 @@ def explains(name: str) -> Look:
     return look
 
 
-def end_of(broker: int) -> Callable[[Prediction], int]:
+def end_of(broker: int) -> Callable[[m.Prediction], int]:
     return lambda prediction: replica(prediction, broker).log_end_offset
 
 
-def high_watermark_of(broker: int) -> Callable[[Prediction], int]:
+def high_watermark_of(broker: int) -> Callable[[m.Prediction], int]:
     return lambda prediction: replica(prediction, broker).high_watermarks[0]
 
 
-def fetcher_of(broker: int) -> Callable[[Prediction], tuple[str, int]]:
-    def see(prediction: Prediction) -> tuple[str, int]:
+def fetcher_of(broker: int) -> Callable[[m.Prediction], tuple[str, int]]:
+    def see(prediction: m.Prediction) -> tuple[str, int]:
         held = replica(prediction, broker)
         return held.fetcher, held.log_end_offset
 
     return see
 
 
-def disallowed(prediction: Prediction) -> int:
+def disallowed(prediction: m.Prediction) -> int:
     return len(prediction.disallowed)
 
 
@@ -274,15 +235,15 @@ def recovers_zero(known: Generation) -> bool:
 def last_epoch_after_a_move(known: Generation) -> int:
     """The last leader epoch that a leader knows after a move: no record has epoch 1."""
     events = [*pair("2.1.0"), write("a", 0, acks=-1), state(0, 1, (0, 1))]
-    world = World(left_alone(events, dict.fromkeys(range(3), known)))
-    move(world, ReplicaMoved(broker=0, partition=T))
-    return latest_epoch(world.known_replica(0, T).epochs.entries)
+    world = m.World(left_alone(events, dict.fromkeys(range(3), known)))
+    move(world, m.ReplicaMoved(broker=0, partition=T))
+    return m.latest_epoch(world.known_replica(0, T).epochs.entries)
 
 
 def follower_log(*, fetch_offset: int, high_watermark: int) -> FollowerLog:
     return FollowerLog(
-        end_of_epoch=lambda _: UNDEFINED,
-        log=Log(log_end_offset=9),
+        end_of_epoch=lambda _: m.UNDEFINED,
+        log=m.Log(log_end_offset=9),
         fetch_offset=fetch_offset,
         high_watermark=high_watermark,
     )
@@ -290,34 +251,34 @@ def follower_log(*, fetch_offset: int, high_watermark: int) -> FollowerLog:
 
 def log_start_after_an_answer(known: Generation) -> int:
     """Where a follower's log begins after an answer of a leader whose log begins at 2."""
-    world = World(EMPTY)
+    world = m.World(m.EMPTY)
     happen(world, start(1, "2.4.1")[0], {1: known})
-    batches = batches_of(("a", "b", "c"), base_offset=0, leader_epoch=0, magic=2, codec="none")
-    log = Log(batches=Shared(batches), log_end_offset=3)
-    world.put_replica(1, T, Replica(log=log, role=Role.FOLLOWER, leader=0, high_watermark=3))
-    fetch = FetchState(fetch_offset=3, state=FetcherState.FETCHING, leader_epoch=0)
-    world.put_thread(1, 0, FetcherThread().with_fetch(T, fetch))
-    asked = PartitionRequest(
+    batches = m.batches_of(("a", "b", "c"), base_offset=0, leader_epoch=0, magic=2, codec="none")
+    log = m.Log(batches=m.Shared(batches), log_end_offset=3)
+    world.put_replica(1, T, m.Replica(log=log, role=m.Role.FOLLOWER, leader=0, high_watermark=3))
+    fetch = m.FetchState(fetch_offset=3, state=m.FetcherState.FETCHING, leader_epoch=0)
+    world.put_thread(1, 0, m.FetcherThread().with_fetch(T, fetch))
+    asked = m.PartitionRequest(
         leader_epoch=0, carries_leader_epoch=True, fetch_offset=3, requested_epoch=0
     )
-    answer = FetchAnswer(high_watermark=3, log_start_offset=2)
+    answer = m.FetchAnswer(high_watermark=3, log_start_offset=2)
     handle_fetch_answer(world, 1, 0, T, asked, answer)
     return world.known_replica(1, T).log.log_start_offset
 
 
 def fetched_into_an_empty_log(known: Generation) -> tuple[int, int]:
     """Where a log begins and ends that was empty at 1, and got a batch from 0 to 2."""
-    world = World(EMPTY)
+    world = m.World(m.EMPTY)
     happen(world, start(1, "1.1.1")[0], {1: known})
-    log = Log(log_start_offset=1, log_end_offset=1)
-    world.put_replica(1, T, Replica(log=log, role=Role.FOLLOWER, leader=0))
-    fetch = FetchState(fetch_offset=1, state=FetcherState.FETCHING, leader_epoch=0)
-    world.put_thread(1, 0, FetcherThread().with_fetch(T, fetch))
-    asked = PartitionRequest(
+    log = m.Log(log_start_offset=1, log_end_offset=1)
+    world.put_replica(1, T, m.Replica(log=log, role=m.Role.FOLLOWER, leader=0))
+    fetch = m.FetchState(fetch_offset=1, state=m.FetcherState.FETCHING, leader_epoch=0)
+    world.put_thread(1, 0, m.FetcherThread().with_fetch(T, fetch))
+    asked = m.PartitionRequest(
         leader_epoch=0, carries_leader_epoch=True, fetch_offset=1, requested_epoch=0
     )
-    batches = batches_of(("a", "b", "c"), base_offset=0, leader_epoch=0, magic=2, codec="none")
-    answer = FetchAnswer(batches=batches, high_watermark=3, log_start_offset=1)
+    batches = m.batches_of(("a", "b", "c"), base_offset=0, leader_epoch=0, magic=2, codec="none")
+    answer = m.FetchAnswer(batches=batches, high_watermark=3, log_start_offset=1)
     handle_fetch_answer(world, 1, 0, T, asked, answer)
     seen = world.known_replica(1, T).log
     return seen.log_start_offset, seen.log_end_offset
@@ -325,10 +286,10 @@ def fetched_into_an_empty_log(known: Generation) -> tuple[int, int]:
 
 def furthest_log_start(known: Generation) -> int:
     """How far retention may go in a log of 3 records whose high watermark is 1."""
-    world = World(EMPTY)
+    world = m.World(m.EMPTY)
     happen(world, start(1, "1.1.1")[0], {1: known})
     world.put(("deletes", "t"), True)
-    replica = Replica(log=Log(log_end_offset=3), high_watermark=1)
+    replica = m.Replica(log=m.Log(log_end_offset=3), high_watermark=1)
     world.put_replica(1, T, replica)
     return log_start.furthest(world, 1, T, replica)
 
@@ -359,44 +320,44 @@ ELECTIONS = {
 # -- truncation ------------------------------------------------------------------------------------
 
 
-def by_fetch(prediction: Prediction) -> list[bool]:
+def by_fetch(prediction: m.Prediction) -> list[bool]:
     return [round_.by_fetch for round_ in prediction.rounds if round_.follower == 0]
 
 
 def answered(known: Generation) -> tuple[str, bool]:
     """How a leader whose log begins at 5 answers a diverging fetch from 3."""
-    asked = PartitionRequest(
+    asked = m.PartitionRequest(
         leader_epoch=2, carries_leader_epoch=True, fetch_offset=3, requested_epoch=1
     )
-    log = Log(log_end_offset=9, log_start_offset=5)
-    answer = known.answer_diverging(EpochEnd(0, 2), asked, Replica(log=log))
+    log = m.Log(log_end_offset=9, log_start_offset=5)
+    answer = known.answer_diverging(m.EpochEnd(0, 2), asked, m.Replica(log=log))
     assert answer is not None
     return answer.error, answer.diverging is not None
 
 
 def forgotten(known: Generation) -> int:
     """What a follower says as its last epoch after a first answer without records."""
-    fetch = known.first_fetch(Replica(entries=EPOCHS_0_1))
+    fetch = known.first_fetch(m.Replica(entries=EPOCHS_0_1))
     return known.last_fetched_epoch(known.fetch_after_append(fetch, 0), EPOCHS_0_1)
 
 
-def answered_before_truncating(known: Generation) -> tuple[int, FetcherState]:
+def answered_before_truncating(known: Generation) -> tuple[int, m.FetcherState]:
     """Where the log of broker 1 ends that gets a record which leader 0 has cut off since.
 
     Broker 1 led in between and is to truncate; its thread lives on for another topic.
     """
     events = [
         *pair("1.0.2"),
-        TopicCreated(topic="u", assignment=((0, 1),)),
+        m.TopicCreated(topic="u", assignment=((0, 1),)),
         state(0, 0, (0, 1), topic="u"),
         write("both", 0, acks=-1),
-        Hold(name="ask", api="Fetch", source=1, target=0),
+        m.Hold(name="ask", api="Fetch", source=1, target=0),
         write("cut off", 0),
-        Hold(name="answer", api="Fetch", source=1, target=0, direction="response"),
-        ReleaseHold(name="ask"),
+        m.Hold(name="answer", api="Fetch", source=1, target=0, direction="response"),
+        m.ReleaseHold(name="ask"),
         state(1, 1, (0, 1)),
     ]
-    world = World(left_alone(events, dict.fromkeys(range(3), known)))
+    world = m.World(left_alone(events, dict.fromkeys(range(3), known)))
     assert world.known_replica(0, T).log.log_end_offset == 1
     become_follower(world, 1, T, state(0, 2, (0, 1)))
     (held,) = world.exchanges(1, 0)
@@ -408,12 +369,12 @@ def answered_before_truncating(known: Generation) -> tuple[int, FetcherState]:
 
 
 def high_watermark_at_divergence(known: Generation) -> int:
-    behind = Replica(log=Log(log_end_offset=3), high_watermark=1)
-    asked = PartitionRequest(
+    behind = m.Replica(log=m.Log(log_end_offset=3), high_watermark=1)
+    asked = m.PartitionRequest(
         leader_epoch=1, carries_leader_epoch=True, fetch_offset=3, requested_epoch=0
     )
-    leader = Replica(log=Log(log_end_offset=2), high_watermark=2)
-    answer = known.answer_diverging(EpochEnd(0, 1), asked, leader)
+    leader = m.Replica(log=m.Log(log_end_offset=2), high_watermark=2)
+    answer = known.answer_diverging(m.EpochEnd(0, 1), asked, leader)
     assert answer is not None
     return known.high_watermark_at_divergence(behind, answer)
 
@@ -424,7 +385,7 @@ N20 = predicted(
 )
 
 
-def runs(prediction: Prediction) -> bool:
+def runs(prediction: m.Prediction) -> bool:
     return replica(prediction, 1).is_running
 
 
@@ -446,8 +407,8 @@ TRUNCATION = {
     "fetch answer before a truncation": Shown(
         release="1.0.2",
         look=answered_before_truncating,
-        old=(1, FetcherState.TRUNCATING),
-        new=(2, FetcherState.FETCHING),
+        old=(1, m.FetcherState.TRUNCATING),
+        new=(2, m.FetcherState.FETCHING),
     ),
     "KAFKA-6857": in_prediction(
         "1.1.1",
@@ -460,7 +421,7 @@ TRUNCATION = {
     "initial fetch offset": Shown(
         release="1.1.1",
         look=lambda known: (
-            known.truncate(UNDEFINED, follower_log(fetch_offset=3, high_watermark=5)).offset
+            known.truncate(m.UNDEFINED, follower_log(fetch_offset=3, high_watermark=5)).offset
         ),
         old=5,
         new=3,
@@ -498,7 +459,7 @@ TRUNCATION = {
     "asynchronous epoch checkpoint": Shown(
         release="3.9.1",
         look=lambda known: known.file_may_hold(
-            (EpochEntry(0, 0), EpochEntry(1, 1)), (EpochEntry(0, 0),)
+            (m.EpochEntry(0, 0), m.EpochEntry(1, 1)), (m.EpochEntry(0, 0),)
         ),
         old=False,
         new=True,
@@ -511,7 +472,7 @@ TRUNCATION = {
 def taken_in_epoch_0(known: Generation) -> tuple[bool, list[int]]:
     """Whether an answer of epoch 0 counts in epoch 1, and of which epochs it is appended."""
     batches = [
-        PredictedBatch(base_offset=at, last_offset=at, leader_epoch=epoch, magic=2, payload="")
+        m.PredictedBatch(base_offset=at, last_offset=at, leader_epoch=epoch, magic=2, payload="")
         for at, epoch in enumerate((0, 0, 1, 0))
     ]
     taken = taken_of(known, 0, batches)
@@ -549,14 +510,14 @@ def falls_out(known: Generation) -> bool:
     return known.falls_out_of_isr(1, 1)
 
 
-def led_by_0(known: Generation) -> World:
+def led_by_0(known: Generation) -> m.World:
     """Broker 0 leads t-0 in epoch 1 alone, and has one record; broker 1 follows it."""
-    world = World(EMPTY)
+    world = m.World(m.EMPTY)
     for broker in (0, 1):
         for event in start(broker, "3.2.3"):
             happen(world, event, {0: known, 1: known})
     world.put(("assignment", T), (0, 1))
-    world.put_replica(0, T, Replica())
+    world.put_replica(0, T, m.Replica())
     become_leader(world, 0, T, state(0, 1, (0,)))
     happen(world, write("m", 0), {})
     return world
@@ -566,11 +527,11 @@ def gives_up_failed_isr(known: Generation) -> bool:
     """Whether a leader goes back to the ISR that it had when the controller wrote no other."""
     world, to_come = led_by_0(known), Lookahead(Record(seen=(), decided=()))
     want_isr(world, 0, T, (0, 1))
-    failure = IsrAnswered(leader=0, isrs={}, failed=frozenset({T}))
+    failure = m.IsrAnswered(leader=0, isrs={}, failed=frozenset({T}))
     take(world, failure, to_come, generations={}, decided=0)
     return any(
         step.known_replica(0, T).maximal_isr == (0,)
-        for step in internal_steps(world.state(EMPTY), to_come, 0, 0)
+        for step in internal_steps(world.state(m.EMPTY), to_come, 0, 0)
     )
 
 
@@ -590,10 +551,10 @@ def follower_whose_fetch_fails(known: Generation) -> tuple[int, bool]:
     world = led_by_0(known)
     happen(world, write("n", 0), {})
     update_view(world, 0, T, 1, 1)
-    asked = PartitionRequest(
+    asked = m.PartitionRequest(
         leader_epoch=1, carries_leader_epoch=True, fetch_offset=99, requested_epoch=-1
     )
-    fetch = exchange.send(world, 1, 0, Exchange(api=exchange.FETCH, asked=((T, asked),)))
+    fetch = exchange.send(world, 1, 0, m.Exchange(api=exchange.FETCH, asked=((T, asked),)))
     answered, _ = exchange.read(world, 1, 0, fetch)
     ((_, answer),) = answered.answers
     assert answer.error == "OFFSET_OUT_OF_RANGE"
@@ -604,24 +565,24 @@ def follower_whose_fetch_fails(known: Generation) -> tuple[int, bool]:
 
 def partitions_read_later(known: Generation) -> set[int]:
     """A Fetch moves the high watermark of t-0, and has a record of t-1 that is not there yet."""
-    world, other = led_by_0(known), TopicPartition("t", 1)
+    world, other = led_by_0(known), m.TopicPartition("t", 1)
     led = world.known_replica(0, T)
     world.put_replica(0, other, led)
     world.put_replica(0, T, replace(led, isr=(0, 1), maximal_isr=(0, 1)))
     happen(world, write("n", 0), {})
     asks = [
-        PartitionRequest(
+        m.PartitionRequest(
             leader_epoch=1, carries_leader_epoch=True, fetch_offset=offset, requested_epoch=-1
         )
         for offset in (2, 1)
     ]
     asked = ((T, asks[0]), (other, asks[1]))
-    fetch = Exchange(api=exchange.FETCH, asked=asked, stage=Stage.ARRIVED)
+    fetch = m.Exchange(api=exchange.FETCH, asked=asked, stage=m.Stage.ARRIVED)
     world.put_exchanges(1, 0, (fetch,))
-    nothing = FetchAnswered(error_code=0, high_watermark=1, base_offset=None, last_offset=None)
-    seen = ResponseSeen(
+    nothing = m.FetchAnswered(error_code=0, high_watermark=1, base_offset=None, last_offset=None)
+    seen = m.ResponseSeen(
         number=(7, 1),
-        fate=Fate.ARRIVES,
+        fate=m.Fate.ARRIVES,
         api=exchange.FETCH,
         follower=1,
         leader=0,
@@ -770,9 +731,9 @@ MEMBERSHIP = {
 # -- producers with ids ---------------------------------------------------------------------------
 
 
-def sent(operation: str, base_sequence: int, *, records: int = 1, **more: Any) -> Produce:
+def sent(operation: str, base_sequence: int, *, records: int = 1, **more: Any) -> m.Produce:
     """A batch of producer 7 in epoch 0."""
-    mark = ProducerMark(
+    mark = m.ProducerMark(
         **{"producer_id": 7, "producer_epoch": 0, "base_sequence": base_sequence, **more}
     )
     return replace(write(operation, 0, count=records), producer=mark)
@@ -782,10 +743,10 @@ MARKER = sent("end", -1, is_transactional=True, coordinator_epoch=0)
 LATER_MARKER = sent("end", -1, producer_epoch=1, is_transactional=True, coordinator_epoch=0)
 
 
-def told(operation: str) -> Callable[[Prediction], tuple[str, int]]:
+def told(operation: str) -> Callable[[m.Prediction], tuple[str, int]]:
     """With which error a produce is answered, and where it lies."""
 
-    def see(prediction: Prediction) -> tuple[str, int]:
+    def see(prediction: m.Prediction) -> tuple[str, int]:
         (produce,) = [each for each in prediction.produces if each.operation == operation]
         return produce.error, produce.base_offset
 
@@ -797,11 +758,11 @@ def refused_by_the_coordinator(known: Generation) -> tuple[bool, bool, bool]:
     first = sent("first", 0, is_transactional=True)
     seen = left_alone(pair("3.9.1"), dict.fromkeys(range(3), known))
     errors = ("INVALID_TXN_STATE", "CONCURRENT_TRANSACTIONS", "TRANSACTION_ABORTABLE")
-    answers = [all(refuse_unverified(World(seen), first, error) for error in errors)]
-    answers.append(refuse_unverified(World(seen), sent("of none", 0), "INVALID_TXN_STATE"))
+    answers = [all(refuse_unverified(m.World(seen), first, error) for error in errors)]
+    answers.append(refuse_unverified(m.World(seen), sent("of none", 0), "INVALID_TXN_STATE"))
     seen, _ = left_alone_after(seen, first, dict.fromkeys(range(3), known))
     second = sent("second", 1, is_transactional=True)
-    answers.append(refuse_unverified(World(seen), second, "INVALID_TXN_STATE"))
+    answers.append(refuse_unverified(m.World(seen), second, "INVALID_TXN_STATE"))
     return answers[0], answers[1], answers[2]
 
 
@@ -863,7 +824,7 @@ def flaps(release: str) -> Look:
 NOT_7601 = frozenset({"KAFKA-7601"})
 
 
-def leader_epoch_of(broker: int) -> Callable[[Prediction], int]:
+def leader_epoch_of(broker: int) -> Callable[[m.Prediction], int]:
     return lambda prediction: replica(prediction, broker).leader_epoch
 
 
@@ -871,11 +832,11 @@ def stopped_for_an_earlier_generation(known: Generation) -> bool:
     """Whether a StopReplica stops a broker whose return the controller has not seen yet."""
     events = [*pair("2.2.2"), *kill(1), state(0, 1, (0,)), *start(1, "2.2.2", czxid=201)]
     generations = dict.fromkeys(range(3), known)
-    world = World(left_alone([*events, state(0, 1, (0, 1))], generations))
+    world = m.World(left_alone([*events, state(0, 1, (0, 1))], generations))
     controller = world.controller(1)
     seen = tuple({**dict(controller.seen), 1: 101}.items())
     world.put(("controller", 1), replace(controller, seen=seen))
-    queue(world, 1, 1, StopReplica(partition=T))
+    queue(world, 1, 1, m.StopReplica(partition=T))
     deliver(world, 1, 1)
     thread = world.thread(1, 0)
     return thread is None or thread.fetch(T) is None
@@ -883,7 +844,7 @@ def stopped_for_an_earlier_generation(known: Generation) -> bool:
 
 def highest_copied(known: Generation) -> int:
     """What a leader of epochs 0 and 1 takes for copied when only a dead lineage was."""
-    dead = RemoteSegment(
+    dead = m.RemoteSegment(
         segment_id="a",
         start_offset=0,
         end_offset=2,
@@ -897,7 +858,7 @@ def highest_copied(known: Generation) -> int:
 
 def local_start_after_rebuilding(known: Generation) -> int:
     """Where an empty follower believes that its local log begins, rebuilt up to offset 2."""
-    world = World(EMPTY)
+    world = m.World(m.EMPTY)
     for broker in (0, 1):
         for event in start(broker, "3.9.1"):
             happen(world, event, {0: known, 1: known})
@@ -907,14 +868,14 @@ def local_start_after_rebuilding(known: Generation) -> int:
     batches = tuple(
         batch
         for value, offset, epoch in records
-        for batch in batches_of(
+        for batch in m.batches_of(
             (value,), base_offset=offset, leader_epoch=epoch, magic=2, codec="none"
         )
     )
-    log = Log(batches=Shared(batches), log_end_offset=3)
-    world.put_replica(0, T, Replica(log=log, entries=EPOCHS_0_1, high_watermark=3))
+    log = m.Log(batches=m.Shared(batches), log_end_offset=3)
+    world.put_replica(0, T, m.Replica(log=log, entries=EPOCHS_0_1, high_watermark=3))
     become_leader(world, 0, T, state(0, 1, (0,)))
-    copied = RemoteSegment(
+    copied = m.RemoteSegment(
         segment_id="b",
         start_offset=0,
         end_offset=1,
@@ -925,9 +886,9 @@ def local_start_after_rebuilding(known: Generation) -> int:
     )
     world.put(("remote", T), (copied,))
     tier.lose_local(world, 0, T, 2)
-    world.put_replica(1, T, Replica(role=Role.FOLLOWER, leader=0, leader_epoch=1))
-    fetch = FetchState(fetch_offset=0, state=FetcherState.FETCHING, leader_epoch=1)
-    world.put_thread(1, 0, FetcherThread().with_fetch(T, fetch))
+    world.put_replica(1, T, m.Replica(role=m.Role.FOLLOWER, leader=0, leader_epoch=1))
+    fetch = m.FetchState(fetch_offset=0, state=m.FetcherState.FETCHING, leader_epoch=1)
+    world.put_thread(1, 0, m.FetcherThread().with_fetch(T, fetch))
     assert tier.rebuild(world, 1, 0, T, copied)
     return tier.local_start(world.known_replica(1, T))
 
@@ -942,10 +903,10 @@ def epoch_of_the_stop(known: Generation) -> int:
         faults=Faults(stops=1),
     )
     reached = after(machine, AskToStop(broker=1), LetStop(broker=1))
-    outbox = World(reached).outbox(1, 1)
+    outbox = m.World(reached).outbox(1, 1)
     assert outbox is not None
     stops = outbox.requests[-1]
-    assert isinstance(stops, StopReplica)
+    assert isinstance(stops, m.StopReplica)
     return stops.leader_epoch
 
 
@@ -959,21 +920,21 @@ def isr_after_a_failover(generation: Generation) -> tuple[int, int, tuple[int, .
         faults=Faults(kills=1, controllers=1),
     )
     reached = after(machine, Kill(broker=1), EndSession(broker=1), MoveController())
-    written = World(reached).partition_state(PARTITION)
+    written = m.World(reached).partition_state(PARTITION)
     assert written is not None
     return written.leader_epoch, written.leader, written.isr
 
 
-def role_after_a_refusal(known: Generation) -> Role:
+def role_after_a_refusal(known: Generation) -> m.Role:
     """What broker 1 makes of a replica whose LeaderAndIsr it refuses for another topic id."""
     after = left_alone(made_again_while_away("3.0.2"), dict.fromkeys(range(3), known))
-    return World(after).known_replica(1, T).role
+    return m.World(after).known_replica(1, T).role
 
 
 def id_in_a_fetch(known: Generation) -> str:
     """By which id a follower fetches that was told one."""
-    events = [*pair("3.1.2")[:-1], TopicIdentified(topic="t", topic_id="id"), state(0, 0, (0, 1))]
-    world = World(left_alone(events, dict.fromkeys(range(3), known)))
+    events = [*pair("3.1.2")[:-1], m.TopicIdentified(topic="t", topic_id="id"), state(0, 0, (0, 1))]
+    world = m.World(left_alone(events, dict.fromkeys(range(3), known)))
     fetch = exchange.question(world, 1, 0, exchange.FETCH)
     assert fetch is not None
     return dict(fetch.asked)[T].topic_id
@@ -990,7 +951,7 @@ TOPIC_IDS = {
         new=False,
     ),
     "refused replica offline": Shown(
-        release="3.0.2", look=role_after_a_refusal, old=Role.NONE, new=Role.OFFLINE
+        release="3.0.2", look=role_after_a_refusal, old=m.Role.NONE, new=m.Role.OFFLINE
     ),
     "KAFKA-13111": Shown(release="3.1.2", look=id_in_a_fetch, old="", new="id"),
 }
@@ -1048,14 +1009,14 @@ CONTROL_AND_STORAGE = {
 # -- with KRaft ------------------------------------------------------------------------------------
 
 
-def reads(world: World, broker: int, request: ControlRequest) -> None:
+def reads(world: m.World, broker: int, request: m.ControlRequest) -> None:
     """Let a broker take up a part of a delta of the metadata log."""
     control_handling.handle(
-        world, broker, Received(number=(-1, 0), controller_epoch=0, request=request)
+        world, broker, m.Received(number=(-1, 0), controller_epoch=0, request=request)
     )
 
 
-def role_without_leader(known: Generation) -> Role:
+def role_without_leader(known: Generation) -> m.Role:
     """What a leader is after it has read that the partition has no leader."""
     world = led_by_0(known)
     reads(world, 0, LeaderToldAndIsr(states=(state(-1, 2, ()),)))
@@ -1070,7 +1031,7 @@ def asks_for(registered: set[int], epochs: set[tuple[int, int]], replica_epoch: 
         reads(
             world,
             0,
-            UpdateMetadata(
+            m.UpdateMetadata(
                 live=frozenset(registered),
                 registered=frozenset(registered),
                 epochs=frozenset(epochs),
@@ -1087,28 +1048,32 @@ def answer_to_a_former_process(known: Generation) -> str:
     world = led_by_0(known)
     happen(world, write("n", 0), {})
     both = frozenset({0, 1})
-    reads(world, 0, UpdateMetadata(live=both, registered=both, epochs=frozenset({(1, 9)})))
-    asked = PartitionRequest(
+    reads(world, 0, m.UpdateMetadata(live=both, registered=both, epochs=frozenset({(1, 9)})))
+    asked = m.PartitionRequest(
         leader_epoch=1, carries_leader_epoch=True, fetch_offset=1, requested_epoch=-1
     )
-    fetch = Exchange(api=exchange.FETCH, asked=((T, asked),), replica_epoch=5)
+    fetch = m.Exchange(api=exchange.FETCH, asked=((T, asked),), replica_epoch=5)
     answered, _ = exchange.read(world, 1, 0, exchange.send(world, 1, 0, fetch))
     ((_, answer),) = answered.answers
-    assert isinstance(answer, FetchAnswer)
+    assert isinstance(answer, m.FetchAnswer)
     return answer.error
 
 
 def has_the_new_topic(known: Generation) -> bool:
     """Whether a broker that was away has a replica of the topic that was made again."""
     world = led_by_0(known)
-    reads(world, 0, StopReplica(partition=T, deletes=True, is_stray=True))
+    reads(world, 0, m.StopReplica(partition=T, deletes=True, is_stray=True))
     reads(world, 0, LeaderToldAndIsr(states=(state(1, 2, (1,)),), registered=frozenset({0, 1})))
     return world.replica(0, T) is not None
 
 
 WITH_KRAFT = {
     "decisions by the metadata log": Shown(
-        release="4.1.2", mode="kraft", look=role_without_leader, old=Role.LEADER, new=Role.FOLLOWER
+        release="4.1.2",
+        mode="kraft",
+        look=role_without_leader,
+        old=m.Role.LEADER,
+        new=m.Role.FOLLOWER,
     ),
     "leaders ignored in shutdown": Shown(
         release="3.3.1",

@@ -12,34 +12,16 @@ from typing import Any
 
 import pytest
 
+import tests.support.model as m
 from benchmarks.ordinary import with_partitions
-from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import follow, generation_for, predict
-from kchaos.checkers.model.follow.observations import (
-    ClientAnswered,
-    ControlSent,
-    CopyBegun,
-    EpochAnswered,
-    EpochAsked,
-    Fate,
-    FetchAnswered,
-    FetchAsked,
-    Files,
-    Record,
-    RequestSeen,
-    ResponseSeen,
-)
-from kchaos.checkers.model.values.events import (
-    BrokerRegistered,
-    HighWatermarkObserved,
-    PartitionState,
-)
+from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.record import predict_run
 from tests.golden.stored import QUICK, recorded, unpacked
 from tests.support.releases import each_release
 
-T = TopicPartition("t", 0)
+T = m.TopicPartition("t", 0)
 RELEASES = ("0.10.2.2", "1.1.1", "2.0.1", "2.8.2", "3.9.1")
 # Those whose followers ask with OffsetForLeaderEpoch.
 ASKING = ("1.1.1", "2.0.1")
@@ -66,23 +48,27 @@ def without_first(release: str, wanted: Callable[[object], bool]) -> Record:
 
 
 def fetch_offset(what: object) -> object | None:
-    if isinstance(what, RequestSeen) and isinstance(asked := what.partitions.get(T), FetchAsked):
+    if isinstance(what, m.RequestSeen) and isinstance(
+        asked := what.partitions.get(T), m.FetchAsked
+    ):
         return replace(what, partitions={T: replace(asked, fetch_offset=asked.fetch_offset + 1)})
     return None
 
 
 def requested_epoch(what: object) -> object | None:
-    if isinstance(what, RequestSeen) and isinstance(asked := what.partitions.get(T), EpochAsked):
+    if isinstance(what, m.RequestSeen) and isinstance(
+        asked := what.partitions.get(T), m.EpochAsked
+    ):
         changed = replace(asked, requested_epoch=asked.requested_epoch + 1)
         return replace(what, partitions={T: changed})
     return None
 
 
-def fetch_answer(what: object) -> FetchAnswered | None:
-    if not isinstance(what, ResponseSeen) or what.fate is not Fate.ARRIVES:
+def fetch_answer(what: object) -> m.FetchAnswered | None:
+    if not isinstance(what, m.ResponseSeen) or what.fate is not m.Fate.ARRIVES:
         return None
     answer = what.partitions.get(T)
-    return answer if isinstance(answer, FetchAnswered) and answer.diverging is None else None
+    return answer if isinstance(answer, m.FetchAnswered) and answer.diverging is None else None
 
 
 def high_watermark_in_an_answer(what: object) -> object | None:
@@ -116,14 +102,16 @@ def leader_epoch_of_records(what: object) -> object | None:
 
 
 def end_of_an_epoch(what: object) -> object | None:
-    if isinstance(what, ResponseSeen) and isinstance(end := what.partitions.get(T), EpochAnswered):
+    if isinstance(what, m.ResponseSeen) and isinstance(
+        end := what.partitions.get(T), m.EpochAnswered
+    ):
         return replace(what, partitions={T: replace(end, end_offset=end.end_offset + 1)})
     return None
 
 
 def diverging_epoch(what: object) -> object | None:
-    if isinstance(what, ResponseSeen) and isinstance(
-        answer := what.partitions.get(T), FetchAnswered
+    if isinstance(what, m.ResponseSeen) and isinstance(
+        answer := what.partitions.get(T), m.FetchAnswered
     ):
         if answer.diverging is None:
             return None
@@ -133,26 +121,26 @@ def diverging_epoch(what: object) -> object | None:
 
 
 def leader_and_isr(what: object) -> object | None:
-    if isinstance(what, ControlSent) and what.states:
+    if isinstance(what, m.ControlSent) and what.states:
         states = tuple(replace(state, leader_epoch=state.leader_epoch + 1) for state in what.states)
         return replace(what, states=states)
     return None
 
 
 def acknowledged_offset(what: object) -> object | None:
-    if isinstance(what, ClientAnswered) and what.operation == "without-b":
+    if isinstance(what, m.ClientAnswered) and what.operation == "without-b":
         return replace(what, base_offset=what.base_offset + 1)
     return None
 
 
 def high_watermark_on_disk(what: object) -> object | None:
-    if isinstance(what, HighWatermarkObserved):
+    if isinstance(what, m.HighWatermarkObserved):
         return replace(what, high_watermark=what.high_watermark + 1)
     return None
 
 
-def files(what: object, change: Callable[[Files], Files]) -> object | None:
-    if isinstance(what, CopyBegun) and what.files:
+def files(what: object, change: Callable[[m.Files], m.Files]) -> object | None:
+    if isinstance(what, m.CopyBegun) and what.files:
         return replace(
             what, files=tuple((partition, change(each)) for partition, each in what.files)
         )
@@ -160,7 +148,7 @@ def files(what: object, change: Callable[[Files], Files]) -> object | None:
 
 
 def bytes_of_the_last_batch(what: object) -> object | None:
-    def change(seen: Files) -> Files:
+    def change(seen: m.Files) -> m.Files:
         base, last, epoch, magic = seen.batches[-1]
         return replace(seen, batches=(*seen.batches[:-1], (base, last, epoch + 1, magic)))
 
@@ -239,10 +227,10 @@ def test_a_follower_in_the_isr_before_it_has_fetched_is_found_and_named(release:
     whole = recorded(release)
     decided = list(whole.decided)
     registered = max(
-        index for index, each in enumerate(decided) if isinstance(each.what, BrokerRegistered)
+        index for index, each in enumerate(decided) if isinstance(each.what, m.BrokerRegistered)
     )
     grown = decided[registered + 1]
-    assert isinstance(grown.what, PartitionState)
+    assert isinstance(grown.what, m.PartitionState)
     assert grown.what.isr == (0, 1)
     decided[registered + 1] = replace(grown, time=decided[registered].time - 1)
 
@@ -255,7 +243,7 @@ def test_a_follower_in_the_isr_before_it_has_fetched_is_found_and_named(release:
 @pytest.mark.parametrize("release", each_release(RELEASES))
 def test_a_dropped_leader_and_isr_is_found_where_its_broker_acts_on_it(release: str):
     def reaches_the_follower(what: object) -> bool:
-        return isinstance(what, ControlSent) and bool(what.states) and what.broker == 1
+        return isinstance(what, m.ControlSent) and bool(what.states) and what.broker == 1
 
     emptied_by = follow(without_first(release, reaches_the_follower)).emptied_by
 
@@ -269,7 +257,7 @@ def test_a_dropped_leader_and_isr_is_found_where_its_broker_acts_on_it(release: 
 @pytest.mark.parametrize("release", ASKING)
 def test_a_dropped_question_for_a_leader_epoch_is_found_at_the_next_request(release: str):
     def asks_for_an_epoch(what: object) -> bool:
-        return isinstance(what, RequestSeen) and isinstance(what.partitions.get(T), EpochAsked)
+        return isinstance(what, m.RequestSeen) and isinstance(what.partitions.get(T), m.EpochAsked)
 
     emptied_by = follow(without_first(release, asks_for_an_epoch)).emptied_by
 

@@ -4,41 +4,30 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.acts import EndForgery, ForgeAnswers, TopicPartition
+import tests.support.model as m
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.observations import (
-    EpochAnswered,
-    Fate,
-    Record,
-    ResponseSeen,
-    Seen,
-)
+from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.follow.observed_steps import Excluded, take
-from kchaos.checkers.model.state.state import EMPTY, State
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import Action, Event
-from kchaos.checkers.model.values.replica import FetcherState, FetcherThread, FetchState
-from kchaos.checkers.model.values.requests import EpochAnswer, Exchange, PartitionRequest, Stage
 from tests.support.model_timelines import cluster, left_alone, write
 from tests.support.model_timelines import state as partition_state
 
-T = TopicPartition("t", 0)
-FORGE = ForgeAnswers(name="f", source=1, target=0, error="NOT_LEADER_FOR_PARTITION")
-ASKED = PartitionRequest(
+T = m.TopicPartition("t", 0)
+FORGE = m.ForgeAnswers(name="f", source=1, target=0, error="NOT_LEADER_FOR_PARTITION")
+ASKED = m.PartitionRequest(
     leader_epoch=1, carries_leader_epoch=False, fetch_offset=2, requested_epoch=0
 )
-ANSWERED = Exchange(
+ANSWERED = m.Exchange(
     api="OffsetForLeaderEpoch",
     asked=((T, ASKED),),
-    answers=((T, EpochAnswer()),),
-    stage=Stage.ANSWERED,
+    answers=((T, m.EpochAnswer()),),
+    stage=m.Stage.ANSWERED,
     number=(7, 1),
 )
 
 
-def reply(fate: Fate, error_code: int) -> ResponseSeen:
-    said = EpochAnswered(error_code=error_code, leader_epoch=-1, end_offset=-1)
-    return ResponseSeen(
+def reply(fate: m.Fate, error_code: int) -> m.ResponseSeen:
+    said = m.EpochAnswered(error_code=error_code, leader_epoch=-1, end_offset=-1)
+    return m.ResponseSeen(
         number=(7, 1),
         fate=fate,
         api="OffsetForLeaderEpoch",
@@ -48,27 +37,27 @@ def reply(fate: Fate, error_code: int) -> ResponseSeen:
     )
 
 
-def taken(seen: ResponseSeen, *acts: Action) -> World:
+def taken(seen: m.ResponseSeen, *acts: m.Action) -> m.World:
     """The transition of an observation, where a question of broker 1 is answered by broker 0."""
-    world = World(EMPTY)
-    thread = FetcherThread(partitions=())
-    fetch = FetchState(fetch_offset=2, leader_epoch=1, state=FetcherState.TRUNCATING)
+    world = m.World(m.EMPTY)
+    thread = m.FetcherThread(partitions=())
+    fetch = m.FetchState(fetch_offset=2, leader_epoch=1, state=m.FetcherState.TRUNCATING)
     world.put_thread(1, 0, thread.with_fetch(T, fetch))
     world.put_exchanges(1, 0, (ANSWERED,))
     items = (*acts, seen)
-    record = Record(seen=tuple(Seen(what=item, time=1.0) for item in items), decided=())
+    record = Record(seen=tuple(m.Seen(what=item, time=1.0) for item in items), decided=())
     take(world, seen, Lookahead(record), generations={}, decided=0)
     return world
 
 
 def test_the_leaders_own_answer_stays_at_the_link():
-    assert taken(reply(Fate.REPLACED, 0), FORGE).exchanges(1, 0) == (ANSWERED,)
+    assert taken(reply(m.Fate.REPLACED, 0), FORGE).exchanges(1, 0) == (ANSWERED,)
 
 
 def test_a_forged_answer_arrives_with_the_error_that_the_fault_said():
-    (exchange,) = taken(reply(Fate.FORGED, 6), FORGE).exchanges(1, 0)
-    error = EpochAnswer(error="NOT_LEADER_FOR_PARTITION")
-    assert exchange == replace(ANSWERED, stage=Stage.DELIVERED, answers=((T, error),))
+    (exchange,) = taken(reply(m.Fate.FORGED, 6), FORGE).exchanges(1, 0)
+    error = m.EpochAnswer(error="NOT_LEADER_FOR_PARTITION")
+    assert exchange == replace(ANSWERED, stage=m.Stage.DELIVERED, answers=((T, error),))
 
 
 @pytest.mark.parametrize(
@@ -76,18 +65,18 @@ def test_a_forged_answer_arrives_with_the_error_that_the_fault_said():
     [(), (replace(FORGE, target=2),), (replace(FORGE, error="REQUEST_TIMED_OUT"),)],
     ids=["no fault", "another pair", "another error"],
 )
-def test_an_answer_that_no_fault_forged_is_not_possible(acts: tuple[Action, ...]):
+def test_an_answer_that_no_fault_forged_is_not_possible(acts: tuple[m.Action, ...]):
     with pytest.raises(Excluded, match="error 6 for t-0 in broker 0's place, which no fault did"):
-        taken(reply(Fate.FORGED, 6), *acts)
+        taken(reply(m.Fate.FORGED, 6), *acts)
 
 
 def test_what_a_leader_answered_is_the_answer_that_was_replaced():
-    replaced, forged = reply(Fate.REPLACED, 0), reply(Fate.FORGED, 6)
-    seen = tuple(Seen(what=each, time=1.0) for each in (FORGE, replaced, forged))
+    replaced, forged = reply(m.Fate.REPLACED, 0), reply(m.Fate.FORGED, 6)
+    seen = tuple(m.Seen(what=each, time=1.0) for each in (FORGE, replaced, forged))
     assert Lookahead(Record(seen=seen, decided=())).responses == {(7, 1): replaced}
 
 
-def after(*events: Event) -> State:
+def after(*events: m.Event) -> m.State:
     return left_alone(events)
 
 
@@ -99,14 +88,14 @@ def test_left_alone_a_follower_that_is_answered_by_errors_truncates_nothing():
         FORGE,
         partition_state(0, 1, (0, 1)),
     )
-    asking = World(after(*begin))
+    asking = m.World(after(*begin))
     thread = asking.thread(1, 0)
     assert thread is not None
     fetch = thread.fetch(T)
     assert fetch is not None
-    assert fetch.state is FetcherState.TRUNCATING
-    thread = World(after(*begin, EndForgery(name="f"))).thread(1, 0)
+    assert fetch.state is m.FetcherState.TRUNCATING
+    thread = m.World(after(*begin, m.EndForgery(name="f"))).thread(1, 0)
     assert thread is not None
     fetch = thread.fetch(T)
     assert fetch is not None
-    assert fetch.state is FetcherState.FETCHING
+    assert fetch.state is m.FetcherState.FETCHING

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+import tests.support.model as m
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.broker.leader import become_leader, update_view
 from kchaos.checkers.model.controller import allowed
@@ -14,65 +14,53 @@ from kchaos.checkers.model.follow.internal_leader_steps import epochs_half_told
 from kchaos.checkers.model.follow.internal_steps import internal_steps
 from kchaos.checkers.model.follow.isr_requests import Asking
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.observations import (
-    IsrAnswered,
-    IsrAsked,
-    IsrWanted,
-    Record,
-    RequestSeen,
-    Seen,
-)
+from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.follow.observed_steps import Excluded, take
 from kchaos.checkers.model.settle.apply_event import happen
-from kchaos.checkers.model.state.state import EMPTY
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import PartitionState
-from kchaos.checkers.model.values.replica import Replica
-from kchaos.checkers.model.values.requests import LeaderAndIsr, Received
 from tests.golden.stored import OTHERS, recorded
 from tests.support.model_timelines import start, state
 
-T = TopicPartition("t", 0)
+T = m.TopicPartition("t", 0)
 NOTHING_TO_COME = Lookahead(Record(seen=(), decided=()))
 
 
-def led_by_0(release: str, *, epoch: int, isr: tuple[int, ...]) -> World:
+def led_by_0(release: str, *, epoch: int, isr: tuple[int, ...]) -> m.World:
     """Broker 0 leads t-0 in that epoch; brokers 1 and 2 follow it."""
-    world = World(EMPTY)
+    world = m.World(m.EMPTY)
     for broker in (0, 1, 2):
         for event in start(broker, release):
             happen(world, event, {})
     world.put(("assignment", T), (0, 1, 2))
-    world.put_replica(0, T, Replica())
+    world.put_replica(0, T, m.Replica())
     leads(world, epoch=epoch, isr=isr)
     return world
 
 
-def leads(world: World, *, epoch: int, isr: tuple[int, ...]) -> None:
+def leads(world: m.World, *, epoch: int, isr: tuple[int, ...]) -> None:
     become_leader(world, 0, T, state(0, epoch, isr))
 
 
-def request(leader_epoch: int, isr: tuple[int, ...]) -> IsrAsked:
-    return IsrAsked(leader=0, isrs={T: IsrWanted(leader_epoch=leader_epoch, isr=isr)})
+def request(leader_epoch: int, isr: tuple[int, ...]) -> m.IsrAsked:
+    return m.IsrAsked(leader=0, isrs={T: m.IsrWanted(leader_epoch=leader_epoch, isr=isr)})
 
 
-def asked(world: World, *, leader_epoch: int, isr: tuple[int, ...]) -> None:
+def asked(world: m.World, *, leader_epoch: int, isr: tuple[int, ...]) -> None:
     take(world, request(leader_epoch, isr), NOTHING_TO_COME, generations={}, decided=0)
 
 
-def followed_by(*messages: IsrAsked | RequestSeen) -> Lookahead:
-    seen = tuple(Seen(what=message, time=0.0, source="") for message in messages)
+def followed_by(*messages: m.IsrAsked | m.RequestSeen) -> Lookahead:
+    seen = tuple(m.Seen(what=message, time=0.0, source="") for message in messages)
     return Lookahead(Record(seen=seen, decided=()))
 
 
-def lives(world: World, *brokers: int) -> None:
+def lives(world: m.World, *brokers: int) -> None:
     """Broker 0 hears who lives."""
     broker = world.broker(0)
     assert broker is not None
     world.put_broker(0, replace(broker, live=frozenset(brokers)))
 
 
-def fetches(world: World, follower: int, offset: int, to_come: Lookahead | None = None) -> Asking:
+def fetches(world: m.World, follower: int, offset: int, to_come: Lookahead | None = None) -> Asking:
     """The follower lives, and its fetch from there is counted."""
     lives(world, 0, 1, 2)
     asking = Asking(to_come or NOTHING_TO_COME, 0)
@@ -80,7 +68,7 @@ def fetches(world: World, follower: int, offset: int, to_come: Lookahead | None 
     return asking
 
 
-def maximal_isr(world: World) -> tuple[int, ...]:
+def maximal_isr(world: m.World) -> tuple[int, ...]:
     return world.known_replica(0, T).maximal_isr
 
 
@@ -89,7 +77,7 @@ def test_a_fetch_that_repeats_the_one_before_may_have_led_to_a_request():
     update_view(world, 0, T, 1, 0, Asking(NOTHING_TO_COME, 0))
     assert maximal_isr(world) == (0,)
     lives(world, 0, 1)
-    after = internal_steps(world.state(EMPTY), followed_by(request(1, (0, 1))), 0, 0)
+    after = internal_steps(world.state(m.EMPTY), followed_by(request(1, (0, 1))), 0, 0)
     assert [maximal_isr(each) for each in after].count((0, 1)) == 1
 
 
@@ -103,11 +91,11 @@ def test_a_refused_isr_counts_until_the_leader_handles_the_refusal():
     world = led_by_0("3.6.2", epoch=1, isr=(0,))
     fetches(world, 1, 0)
     asked(world, leader_epoch=1, isr=(0, 1))
-    refusal = IsrAnswered(leader=0, isrs={}, refused=frozenset({T}))
+    refusal = m.IsrAnswered(leader=0, isrs={}, refused=frozenset({T}))
     take(world, refusal, NOTHING_TO_COME, generations={}, decided=0)
     assert maximal_isr(world) == (0, 1)
     after = [
-        maximal_isr(step) for step in internal_steps(world.state(EMPTY), NOTHING_TO_COME, 0, 0)
+        maximal_isr(step) for step in internal_steps(world.state(m.EMPTY), NOTHING_TO_COME, 0, 0)
     ]
     assert (0,) in after
 
@@ -127,8 +115,8 @@ def test_a_leader_that_asks_who_lives_when_the_isr_is_written_explains_no_record
     run = f"wish-before-news-{release}"
     assert explained(run, OTHERS)
 
-    def asked_when_written(world: World, new: PartitionState) -> str:
-        later = World(world.get)
+    def asked_when_written(world: m.World, new: m.PartitionState) -> str:
+        later = m.World(world.get)
         later.put(("isr wanted", new.leader, T), None)
         return reason_against(later, new)
 
@@ -146,9 +134,9 @@ def test_a_leader_that_asks_who_lives_when_the_isr_is_written_explains_no_record
         (state(1, 4, (0, 1, 2)), set()),
     ],
 )
-def test_a_leader_is_half_told_only_that_it_ends(told: PartitionState, half_told: set[int]):
+def test_a_leader_is_half_told_only_that_it_ends(told: m.PartitionState, half_told: set[int]):
     world = led_by_0("3.6.2", epoch=5, isr=(0, 1, 2))
-    request = Received(number=(1, 1), controller_epoch=1, request=LeaderAndIsr(states=(told,)))
+    request = m.Received(number=(1, 1), controller_epoch=1, request=m.LeaderAndIsr(states=(told,)))
     world.put(("control", 0), (request,))
 
     assert epochs_half_told(world, 0, T) == half_told

@@ -5,35 +5,25 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+import tests.support.model as m
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.broker import control_handling
 from kchaos.checkers.model.broker.exchange import FETCH
 from kchaos.checkers.model.settle.apply_event import happen
-from kchaos.checkers.model.state.state import EMPTY
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.replica import Role
-from kchaos.checkers.model.values.requests import (
-    Exchange,
-    LeaderAndIsr,
-    PartitionRequest,
-    Received,
-    Stage,
-)
 from tests.support.model_timelines import start, state
 
-T, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
-ASKED = PartitionRequest(
+T, OTHER = m.TopicPartition("t", 0), m.TopicPartition("t", 1)
+ASKED = m.PartitionRequest(
     leader_epoch=2, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1
 )
-WAITING = Exchange(api=FETCH, asked=((T, ASKED),), stage=Stage.WAITING)
+WAITING = m.Exchange(api=FETCH, asked=((T, ASKED),), stage=m.Stage.WAITING)
 FAILS = "UNKNOWN_LEADER_EPOCH"
 
 
-def fetched_from_0(release: str, fetch: Exchange) -> World:
+def fetched_from_0(release: str, fetch: m.Exchange) -> m.World:
     """Broker 0 has no replica any more, and a Fetch of broker 1, which is alive."""
     known = generation_for(release)
-    world = World(EMPTY)
+    world = m.World(m.EMPTY)
     for broker in (0, 1):
         for event in start(broker, release):
             happen(world, event, {0: known, 1: known})
@@ -44,13 +34,13 @@ def fetched_from_0(release: str, fetch: Exchange) -> World:
     return world
 
 
-def told(world: World, *partitions: TopicPartition, leader: int = 1) -> set[str]:
+def told(world: m.World, *partitions: m.TopicPartition, leader: int = 1) -> set[str]:
     """Let broker 0 handle a LeaderAndIsr of epoch 0, part by part; returns what it answers."""
     parts = [
-        Received(
+        m.Received(
             number=(7, 1),
             controller_epoch=1,
-            request=LeaderAndIsr(
+            request=m.LeaderAndIsr(
                 states=(replace(state(leader, 0, (0, 1)), partition=partition.partition),),
                 is_new=True,
             ),
@@ -69,7 +59,7 @@ def told(world: World, *partitions: TopicPartition, leader: int = 1) -> set[str]
     return said
 
 
-def fetched(world: World) -> Sequence[TopicPartition]:
+def fetched(world: m.World) -> Sequence[m.TopicPartition]:
     thread = world.thread(0, 1)
     return () if thread is None else [partition for partition, _ in thread.partitions]
 
@@ -81,7 +71,7 @@ def test_a_fetch_of_a_later_epoch_that_waits_makes_the_request_fail(release: str
     assert told(world, T) == {FAILS}
 
     replica = world.known_replica(0, T)
-    assert (replica.role, replica.leader, replica.leader_epoch) == (Role.FOLLOWER, 1, 0)
+    assert (replica.role, replica.leader, replica.leader_epoch) == (m.Role.FOLLOWER, 1, 0)
     assert fetched(world) == ()
 
 
@@ -89,8 +79,8 @@ OTHERS = {
     "no epochs yet": ("2.0.1", WAITING),
     "since the fix": ("2.4.0", WAITING),
     "later": ("2.8.2", WAITING),
-    "arrived": ("2.3.1", replace(WAITING, stage=Stage.ARRIVED)),
-    "answered": ("2.3.1", replace(WAITING, stage=Stage.ANSWERED)),
+    "arrived": ("2.3.1", replace(WAITING, stage=m.Stage.ARRIVED)),
+    "answered": ("2.3.1", replace(WAITING, stage=m.Stage.ANSWERED)),
     "refused": ("2.3.1", replace(WAITING, refused=frozenset({T}))),
     "another partition": ("2.3.1", replace(WAITING, asked=((OTHER, ASKED),))),
     "the new epoch": ("2.3.1", replace(WAITING, asked=((T, replace(ASKED, leader_epoch=0)),))),
@@ -102,7 +92,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(("release", "fetch"), OTHERS.values(), ids=OTHERS)
-def test_any_other_fetch_does_not(release: str, fetch: Exchange):
+def test_any_other_fetch_does_not(release: str, fetch: m.Exchange):
     world = fetched_from_0(release, fetch)
     assert told(world, T) == {""}
     assert fetched(world) == [T]
@@ -111,12 +101,12 @@ def test_any_other_fetch_does_not(release: str, fetch: Exchange):
 def test_a_broker_that_leads_does_not_look_at_what_waits():
     world = fetched_from_0("2.3.1", WAITING)
     assert told(world, T, leader=0) == {""}
-    assert world.known_replica(0, T).role is Role.LEADER
+    assert world.known_replica(0, T).role is m.Role.LEADER
 
 
 @pytest.mark.parametrize("partitions", [(T, OTHER), (OTHER, T)], ids=["first", "last"])
-def test_the_request_fails_as_a_whole(partitions: tuple[TopicPartition, ...]):
+def test_the_request_fails_as_a_whole(partitions: tuple[m.TopicPartition, ...]):
     world = fetched_from_0("2.3.1", WAITING)
     assert told(world, *partitions) == {FAILS}
-    assert {world.known_replica(0, each).role for each in partitions} == {Role.FOLLOWER}
+    assert {world.known_replica(0, each).role for each in partitions} == {m.Role.FOLLOWER}
     assert fetched(world) == ()

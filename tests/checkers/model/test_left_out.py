@@ -4,27 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+import tests.support.model as m
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow import search
 from kchaos.checkers.model.follow.lookahead import Lookahead
-from kchaos.checkers.model.follow.observations import (
-    ClientAnswered,
-    ControlSent,
-    Fate,
-    FetchAsked,
-    Record,
-    RequestSeen,
-    ResponseSeen,
-    Seen,
-)
-from kchaos.checkers.model.values.events import PartitionState, Produce
+from kchaos.checkers.model.follow.observations import Record
 from tests.golden.stored import HARD, recorded
 from tests.support.model_timelines import state
 
 pytestmark = pytest.mark.slow
 
-T = TopicPartition("t", 0)
+T = m.TopicPartition("t", 0)
 
 
 def without(whole: Record, left_out: object) -> Record:
@@ -33,8 +23,11 @@ def without(whole: Record, left_out: object) -> Record:
         item
         for item in whole.seen
         if not (
-            (isinstance(item.what, Produce | ClientAnswered) and item.what.operation == left_out)
-            or (isinstance(item.what, ResponseSeen) and item.what.number == left_out)
+            (
+                isinstance(item.what, m.Produce | m.ClientAnswered)
+                and item.what.operation == left_out
+            )
+            or (isinstance(item.what, m.ResponseSeen) and item.what.number == left_out)
         )
     )
     assert len(seen) < len(whole.seen)
@@ -93,13 +86,13 @@ def test_unanswered_writes_that_no_copy_shows_are_tried_last():
     assert (prediction.limit, prediction.emptied_by) == ("", None)
 
 
-FETCH = RequestSeen(
+FETCH = m.RequestSeen(
     number=(7, 0),
-    fate=Fate.ARRIVES,
+    fate=m.Fate.ARRIVES,
     api="Fetch",
     follower=0,
     leader=2,
-    partitions={T: FetchAsked(fetch_offset=5, leader_epoch=None, last_fetched_epoch=None)},
+    partitions={T: m.FetchAsked(fetch_offset=5, leader_epoch=None, last_fetched_epoch=None)},
     is_full=True,
     version=3,
 )
@@ -111,8 +104,8 @@ def test_a_term_of_a_leader_ends_where_it_is_told_so_before_a_later_message():
         for leader, partition in ((2, 0), (1, 0), (1, 1))
     )
 
-    def leads(*states: PartitionState, later: bool = True) -> bool:
-        sent = ControlSent(
+    def leads(*states: m.PartitionState, later: bool = True) -> bool:
+        sent = m.ControlSent(
             number=(9, 1),
             api="LeaderAndIsr",
             controller=1,
@@ -122,7 +115,7 @@ def test_a_term_of_a_leader_ends_where_it_is_told_so_before_a_later_message():
             states=states,
         )
         last = replace(FETCH, number=(7, 1)) if later else replace(FETCH, number=(8, 0))
-        seen = tuple(Seen(what=what, time=1.0) for what in (FETCH, sent, last, sent))
+        seen = tuple(m.Seen(what=what, time=1.0) for what in (FETCH, sent, last, sent))
         return Lookahead(Record(seen=seen, decided=())).leads_until_later(2, T, (7, 0), 1)
 
     assert leads(led)
@@ -132,9 +125,9 @@ def test_a_term_of_a_leader_ends_where_it_is_told_so_before_a_later_message():
 
 
 def test_a_session_that_did_not_begin_on_a_connection_may_leave_out_what_it_said_before():
-    cut = ResponseSeen(
+    cut = m.ResponseSeen(
         number=(7, 0),
-        fate=Fate.ARRIVES,
+        fate=m.Fate.ARRIVES,
         api="Fetch",
         follower=0,
         leader=2,
@@ -142,8 +135,8 @@ def test_a_session_that_did_not_begin_on_a_connection_may_leave_out_what_it_said
         is_whole=False,
     )
 
-    def begins(*seen: RequestSeen | ResponseSeen) -> bool:
-        whole = Record(seen=tuple(Seen(what=what, time=1.0) for what in seen), decided=())
+    def begins(*seen: m.RequestSeen | m.ResponseSeen) -> bool:
+        whole = Record(seen=tuple(m.Seen(what=what, time=1.0) for what in seen), decided=())
         return Lookahead(whole).begins_session((7, 1), 0, FETCH.source, len(seen))
 
     later = replace(FETCH, number=(7, 1), is_full=False)

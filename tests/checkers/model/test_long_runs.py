@@ -7,22 +7,12 @@ from typing import Any
 
 import pytest
 
+import tests.support.model as m
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow import internal_leader_steps, search
-from kchaos.checkers.model.follow.observations import (
-    ClientAnswered,
-    FetchAnswered,
-    FetchAsked,
-    Record,
-    RequestSeen,
-    ResponseSeen,
-    Seen,
-)
+from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.settle.predict import prediction_of
-from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.values import replacing
-from kchaos.checkers.model.values.prediction import Prediction
-from kchaos.checkers.model.values.requests import Exchange, Stage
 from tests.support.loaded_record import loaded_record
 from tests.support.work import calls_of
 
@@ -34,10 +24,10 @@ def with_longer_records(record: Record, place: int) -> tuple[Record, set[str]]:
     """
     for index, item in enumerate(record.seen[place:], start=place):
         what = item.what
-        if not isinstance(what, ResponseSeen):
+        if not isinstance(what, m.ResponseSeen):
             continue
         for partition, said in what.partitions.items():
-            if isinstance(said, FetchAnswered) and said.last_offset is not None:
+            if isinstance(said, m.FetchAnswered) and said.last_offset is not None:
                 longer = replace(said, last_offset=said.last_offset + 100)
                 changed = replace(what, partitions={**what.partitions, partition: longer})
                 seen = (
@@ -121,8 +111,8 @@ def test_what_is_taken_at_a_stroke_ends_before_the_first_step_that_leads_nowhere
 
 
 def test_a_value_is_replaced_as_by_its_constructor():
-    request = Exchange(api="Fetch", asked=(), number=(1, 2))
-    changes: dict[str, Any] = {"stage": Stage.READ, "is_awaited": False}
+    request = m.Exchange(api="Fetch", asked=(), number=(1, 2))
+    changes: dict[str, Any] = {"stage": m.Stage.READ, "is_awaited": False}
 
     assert replacing.replace(request, **changes) == dataclasses.replace(request, **changes)
 
@@ -138,7 +128,7 @@ def test_a_state_does_not_grow_by_the_clients_that_have_their_answers(
 ):
     sizes: list[int] = []
 
-    def noting(state: State, *rest: Any) -> Prediction:
+    def noting(state: m.State, *rest: Any) -> m.Prediction:
         sizes.append(len(state.components()))
         return prediction_of(state, *rest)
 
@@ -149,7 +139,7 @@ def test_a_state_does_not_grow_by_the_clients_that_have_their_answers(
     assert sizes[0] == sizes[1]
 
 
-def with_changed(record: Record, place: int, change: Callable[[Seen], Seen | None]) -> Record:
+def with_changed(record: Record, place: int, change: Callable[[m.Seen], m.Seen | None]) -> Record:
     """The record with the first item from a place on changed of which the change makes another."""
     for index in range(place, len(record.seen)):
         changed = change(record.seen[index])
@@ -159,36 +149,36 @@ def with_changed(record: Record, place: int, change: Callable[[Seen], Seen | Non
     raise AssertionError("nothing to change")
 
 
-def of_answer(item: Seen, **changes: Callable[[FetchAnswered], object]) -> Seen | None:
+def of_answer(item: m.Seen, **changes: Callable[[m.FetchAnswered], object]) -> m.Seen | None:
     """An answer with records of which each field is changed like this; None for anything else."""
     what = item.what
-    if not isinstance(what, ResponseSeen):
+    if not isinstance(what, m.ResponseSeen):
         return None
     for partition, said in what.partitions.items():
-        if isinstance(said, FetchAnswered) and said.last_offset is not None:
+        if isinstance(said, m.FetchAnswered) and said.last_offset is not None:
             fields = {name: change(said) for name, change in changes.items()}
             partitions = {**what.partitions, partition: replace(said, **fields)}  # type: ignore[arg-type]
             return replace(item, what=replace(what, partitions=partitions))
     return None
 
 
-def fetched_further(item: Seen) -> Seen | None:
+def fetched_further(item: m.Seen) -> m.Seen | None:
     """A Fetch from an offset later; None for anything else."""
     what = item.what
-    if not isinstance(what, RequestSeen):
+    if not isinstance(what, m.RequestSeen):
         return None
     for partition, asked in what.partitions.items():
-        if isinstance(asked, FetchAsked):
+        if isinstance(asked, m.FetchAsked):
             later = replace(asked, fetch_offset=asked.fetch_offset + 1)
             partitions = {**what.partitions, partition: later}
             return replace(item, what=replace(what, partitions=partitions))
     return None
 
 
-def acknowledged_elsewhere(item: Seen) -> Seen | None:
+def acknowledged_elsewhere(item: m.Seen) -> m.Seen | None:
     """An acknowledgement of an offset later; None for anything else."""
     what = item.what
-    if not isinstance(what, ClientAnswered):
+    if not isinstance(what, m.ClientAnswered):
         return None
     return replace(item, what=replace(what, base_offset=what.base_offset + 1))
 
@@ -198,7 +188,7 @@ def acknowledged_early(record: Record, place: int) -> Record:
     answers = (
         (index, item)
         for index, item in enumerate(record.seen)
-        if index > place + 1 and isinstance(item.what, ClientAnswered)
+        if index > place + 1 and isinstance(item.what, m.ClientAnswered)
     )
     for index, item in answers:
         sent = next(
@@ -232,7 +222,7 @@ def acknowledged_early(record: Record, place: int) -> Record:
     ],
 )
 def test_a_change_of_what_was_seen_in_a_quiet_stretch_is_not_explained(
-    change: Callable[[Seen], Seen | None],
+    change: Callable[[m.Seen], m.Seen | None],
 ):
     record = loaded_record(30, partitions=3)
 

@@ -5,39 +5,27 @@ from typing import Any
 
 import pytest
 
-from kchaos.checkers.acts import CutLink, StartBroker
+import tests.support.model as m
 from kchaos.checkers.model import predict
-from kchaos.checkers.model.values.events import Event, Produce
-from kchaos.checkers.model.values.log import Log, batches_of
-from kchaos.checkers.model.values.prediction import PredictedProduce
-from kchaos.checkers.model.values.producers import (
-    NO_SNAPSHOT,
-    ProducerMark,
-    ProducerSnapshot,
-    loaded_snapshot,
-    producer_state,
-    sent_before,
-)
-from kchaos.checkers.model.values.shared import Shared
 from tests.support.model_timelines import replica, state, write
 from tests.support.rule_timelines import AFTER, pair, restarted_after
 
 
-def sent(operation: str, base_sequence: int, *, epoch: int = 0, **more: Any) -> Produce:
+def sent(operation: str, base_sequence: int, *, epoch: int = 0, **more: Any) -> m.Produce:
     """A batch of producer 7."""
     records = more.pop("records", 1)
-    mark = ProducerMark(producer_id=7, producer_epoch=epoch, base_sequence=base_sequence, **more)
+    mark = m.ProducerMark(producer_id=7, producer_epoch=epoch, base_sequence=base_sequence, **more)
     return replace(write(operation, 0, count=records, acks=-1), producer=mark)
 
 
-def marker(operation: str, *, epoch: int = 0, coordinator_epoch: int = 0) -> Produce:
+def marker(operation: str, *, epoch: int = 0, coordinator_epoch: int = 0) -> m.Produce:
     more = {"is_transactional": True, "coordinator_epoch": coordinator_epoch}
     return sent(operation, -1, epoch=epoch, **more)
 
 
-def outcomes(*events: Event) -> dict[str, tuple[int, str]]:
+def outcomes(*events: m.Event) -> dict[str, tuple[int, str]]:
     """Offset and error of each produce."""
-    produces: tuple[PredictedProduce, ...] = predict((*pair("2.8.2"), *events, AFTER)).produces
+    produces: tuple[m.PredictedProduce, ...] = predict((*pair("2.8.2"), *events, AFTER)).produces
     return {produce.operation: (produce.base_offset, produce.error) for produce in produces}
 
 
@@ -61,7 +49,7 @@ def test_a_batch_that_is_sent_again_is_acknowledged_where_it_lies():
 
 
 def test_a_duplicate_waits_for_its_own_offset_and_not_for_the_end_of_the_log():
-    cut = CutLink(source=1, target=0)
+    cut = m.CutLink(source=1, target=0)
     prediction = predict((*pair("2.8.2"), sent("a", 0), cut, sent("b", 1), sent("again", 0)))
 
     assert {produce.operation: produce.acknowledged for produce in prediction.produces} == {
@@ -100,7 +88,7 @@ def test_a_batch_that_is_not_appended_leaves_its_leader_s_epoch(
     ],
 )
 def test_a_batch_that_its_producer_s_state_forbids_is_not_appended(
-    events: tuple[Produce, ...], error: str
+    events: tuple[m.Produce, ...], error: str
 ):
     outcome = outcomes(*events)
 
@@ -137,7 +125,7 @@ def test_who_wrote_and_who_reads_the_snapshot_decides_who_is_fenced(
     events = restarted_after(before, sent("a", 0), marker("end", epoch=1))
     rolled = [
         replace(event, release=after)
-        if isinstance(event, StartBroker) and index > len(pair(before))
+        if isinstance(event, m.StartBroker) and index > len(pair(before))
         else event
         for index, event in enumerate(events)
     ]
@@ -147,13 +135,16 @@ def test_who_wrote_and_who_reads_the_snapshot_decides_who_is_fenced(
 
 
 def test_a_truncation_below_its_end_takes_a_snapshot_away():
-    log = Log().append(batches_of(["a"], base_offset=0, leader_epoch=0, magic=2, codec="none"))
-    loaded = replace(log, producers=ProducerSnapshot(end_offset=1))
+    log = m.Log().append(m.batches_of(["a"], base_offset=0, leader_epoch=0, magic=2, codec="none"))
+    loaded = replace(log, producers=m.ProducerSnapshot(end_offset=1))
 
     assert loaded.append(log.truncate_fully_and_start_at(1).batches).producers.end_offset == 1
     assert loaded.truncate_to(1).producers.end_offset == 1
-    assert loaded.truncate_to(0).producers == NO_SNAPSHOT
-    assert loaded_snapshot(Log().batches, loaded.producers, 0, forgets_fenced=False) == NO_SNAPSHOT
+    assert loaded.truncate_to(0).producers == m.NO_SNAPSHOT
+    assert (
+        m.loaded_snapshot(m.Log().batches, loaded.producers, 0, forgets_fenced=False)
+        == m.NO_SNAPSHOT
+    )
 
 
 def test_a_new_epoch_begins_with_sequence_0_and_a_marker_may_bump_it():
@@ -164,14 +155,15 @@ def test_a_new_epoch_begins_with_sequence_0_and_a_marker_may_bump_it():
 
 def test_the_last_batches_alone_are_remembered_and_sequences_begin_anew_after_the_largest():
     events = [sent(f"{number}", number) for number in range(6)]
-    batches = Shared(replica(predict((*pair("2.8.2"), *events, AFTER)), 0).batches)
-    state = producer_state(batches, 7)
+    batches = m.Shared(replica(predict((*pair("2.8.2"), *events, AFTER)), 0).batches)
+    state = m.producer_state(batches, 7)
 
     first, second = (
-        ProducerMark(producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in (0, 1)
+        m.ProducerMark(producer_id=7, producer_epoch=0, base_sequence=sequence)
+        for sequence in (0, 1)
     )
-    assert sent_before(state, second, 1, 5) == state.batches[0]
-    assert sent_before(state, first, 1, 5) is None
-    assert producer_state(batches, 8).producer_epoch == -1
+    assert m.sent_before(state, second, 1, 5) == state.batches[0]
+    assert m.sent_before(state, first, 1, 5) is None
+    assert m.producer_state(batches, 8).producer_epoch == -1
     largest = replace(state.batches[-1], last_sequence=(1 << 31) - 1)
     assert replace(state, batches=(largest,)).follows(0)

@@ -4,30 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.acts import (
-    CutLink,
-    Hold,
-    LoseTail,
-    PauseBroker,
-    ReleaseHold,
-    ResumeBroker,
-    StartBroker,
-    StopBroker,
-    TopicPartition,
-)
+import tests.support.model as m
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.settle.apply_event import happen
-from kchaos.checkers.model.state.state import EMPTY
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import Snapshot
 from kchaos.checkers.model.values.fetchers import fetcher_of, leader_of, source_of
-from kchaos.checkers.model.values.prediction import PredictedProduce
 from kchaos.clusters.releases import KNOWN_RELEASES
 from tests.support.model_timelines import cluster, kill, replica, state, write
 from tests.support.releases import each_release
 
-AFTER = Snapshot(label="after")
+AFTER = m.Snapshot(label="after")
 
 
 def pair(release, *, leader=0, **configuration):
@@ -43,14 +29,14 @@ def outcome(prediction, operation):
 
 
 def test_a_held_response_keeps_the_followers_high_watermark_one_fetch_behind():
-    held = Hold(name="h", api="Fetch", target=0, direction="response", fetch_offset_at_least=1)
+    held = m.Hold(name="h", api="Fetch", target=0, direction="response", fetch_offset_at_least=1)
     prediction = predict(
         [
             *pair("1.1.1"),
             held,
             write("m", 0, acks=-1),
-            Snapshot(label="held"),
-            ReleaseHold(name="h"),
+            m.Snapshot(label="held"),
+            m.ReleaseHold(name="h"),
             AFTER,
         ]
     )
@@ -62,22 +48,22 @@ def test_a_held_response_keeps_the_followers_high_watermark_one_fetch_behind():
 
 
 def test_a_held_request_keeps_the_leader_from_knowing():
-    held = Hold(name="h", api="Fetch", source=1, target=0, fetch_offset_at_least=1)
+    held = m.Hold(name="h", api="Fetch", source=1, target=0, fetch_offset_at_least=1)
     events = [*pair("1.1.1"), held, write("m", 0, acks=-1)]
     assert outcome(predict(events), "m") == (None, 0, "")
-    assert outcome(predict([*events, ReleaseHold(name="h")]), "m") == (True, 0, "")
+    assert outcome(predict([*events, m.ReleaseHold(name="h")]), "m") == (True, 0, "")
 
 
 def test_a_hold_of_one_partition_or_pair_lets_the_others_pass():
-    other = Hold(name="h", api="Fetch", topic="u", partition=0)
-    another = Hold(name="i", api="Fetch", source=7)
+    other = m.Hold(name="h", api="Fetch", topic="u", partition=0)
+    another = m.Hold(name="i", api="Fetch", source=7)
     prediction = predict([*pair("2.8.2"), other, another, write("m", 0, acks=-1)])
     assert outcome(prediction, "m") == (True, 0, "")
 
 
 def test_one_way_cuts_let_requests_pass_but_no_answers():
     prediction = predict(
-        [*pair("1.1.1"), CutLink(source=0, target=1, one_way=True), write("m", 0), AFTER]
+        [*pair("1.1.1"), m.CutLink(source=0, target=1, one_way=True), write("m", 0), AFTER]
     )
     assert replica(prediction, 1).log_end_offset == 0
     assert replica(prediction, 0).high_watermarks[0] == 0
@@ -90,7 +76,7 @@ def test_produces_are_answered_as_their_leader_must(release):
             *pair(release, min_insync_replicas=2),
             write("fine", 0, acks=-1),
             write("to follower", 1),
-            CutLink(source=0, target=1),
+            m.CutLink(source=0, target=1),
             write("waits", 0, acks=-1),
             state(0, 0, (0,)),
             write("alone", 0, acks=-1),
@@ -100,24 +86,24 @@ def test_produces_are_answered_as_their_leader_must(release):
         ]
     )
     # From KAFKA-15583 on the high watermark does not reach it, so that it goes on waiting.
-    waits = PredictedProduce(operation="waits", acknowledged=None, base_offset=1)
+    waits = m.PredictedProduce(operation="waits", acknowledged=None, base_offset=1)
     if "KAFKA-15583" not in generation_for(release).rules:
         error = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
         waits = replace(waits, acknowledged=False, error=error)
     assert prediction.produces == (
-        PredictedProduce(operation="fine", acknowledged=True, base_offset=0),
-        PredictedProduce(
+        m.PredictedProduce(operation="fine", acknowledged=True, base_offset=0),
+        m.PredictedProduce(
             operation="to follower",
             acknowledged=False,
             base_offset=-1,
             error="NOT_LEADER_FOR_PARTITION",
         ),
         waits,
-        PredictedProduce(
+        m.PredictedProduce(
             operation="alone", acknowledged=False, base_offset=-1, error="NOT_ENOUGH_REPLICAS"
         ),
-        PredictedProduce(operation="zombie", acknowledged=True, base_offset=2),
-        PredictedProduce(
+        m.PredictedProduce(operation="zombie", acknowledged=True, base_offset=2),
+        m.PredictedProduce(
             operation="to nobody", acknowledged=False, base_offset=-1, error="BROKER_NOT_AVAILABLE"
         ),
     )
@@ -125,34 +111,34 @@ def test_produces_are_answered_as_their_leader_must(release):
 
 def test_a_leader_that_steps_down_refuses_what_still_waits():
     prediction = predict(
-        [*pair("2.8.2"), CutLink(source=0, target=1), write("m", 0, acks=-1), state(1, 1, (0, 1))]
+        [*pair("2.8.2"), m.CutLink(source=0, target=1), write("m", 0, acks=-1), state(1, 1, (0, 1))]
     )
     assert outcome(prediction, "m") == (False, 0, "NOT_LEADER_FOR_PARTITION")
 
 
 def test_a_paused_leader_handles_produces_when_it_is_resumed():
-    events = [*pair("2.8.2"), PauseBroker(broker=0), write("m", 0)]
+    events = [*pair("2.8.2"), m.PauseBroker(broker=0), write("m", 0)]
     assert outcome(predict(events), "m") == (None, -1, "")
-    assert outcome(predict([*events, ResumeBroker(broker=0)]), "m") == (True, 0, "")
+    assert outcome(predict([*events, m.ResumeBroker(broker=0)]), "m") == (True, 0, "")
 
 
 def test_a_lost_tail_must_be_at_a_batch_edge_of_a_stopped_broker():
     events = [*pair("1.1.1"), write("m", 0, count=3, acks=-1)]
-    lost = LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)
+    lost = m.LoseTail(broker=1, topic="t", partition=0, log_end_offset=1)
     with pytest.raises(ModelError, match="event 10, LoseTail: broker 1 must be stopped"):
         predict([*events, lost])
     with pytest.raises(ModelError, match="offset 1 is inside a batch"):
         predict([*events, *kill(1), lost])
-    whole = LoseTail(broker=1, topic="t", partition=0, log_end_offset=0)
+    whole = m.LoseTail(broker=1, topic="t", partition=0, log_end_offset=0)
     assert replica(predict([*events, *kill(1), whole, AFTER]), 1).batches == ()
 
 
 def test_impossible_actions_name_the_event():
-    running = StartBroker(broker=0, release="1.1.1")
+    running = m.StartBroker(broker=0, release="1.1.1")
     with pytest.raises(ModelError, match="event 1, StartBroker: broker 0 runs already"):
         predict([running, running])
     with pytest.raises(ModelError, match="event 0, StopBroker: broker 4 does not run"):
-        predict([StopBroker(broker=4, clean=True)])
+        predict([m.StopBroker(broker=4, clean=True)])
     twice = write("m", 0)
     with pytest.raises(ModelError, match="operation 'm' was used before"):
         predict([*pair("1.1.1"), twice, twice])
@@ -182,7 +168,7 @@ def test_every_release_names_its_generation():
 
 def test_an_event_of_which_no_case_says_what_it_changes_is_refused():
     with pytest.raises(AssertionError, match="unreachable"):
-        happen(World(EMPTY), "a comet", {})  # type: ignore[arg-type]
+        happen(m.World(m.EMPTY), "a comet", {})  # type: ignore[arg-type]
 
 
 # -- Fetcher threads of a follower, and which of them has a partition --
@@ -204,7 +190,7 @@ def test_an_event_of_which_no_case_says_what_it_changes_is_refused():
 def test_a_thread_is_chosen_by_the_hash_of_the_partition(
     topic: str, partition: int, fetchers: int, fetcher: int
 ):
-    assert fetcher_of(TopicPartition(topic, partition), fetchers) == fetcher
+    assert fetcher_of(m.TopicPartition(topic, partition), fetchers) == fetcher
 
 
 def test_a_source_has_its_leader_and_that_of_the_first_thread_is_the_leaders_id():

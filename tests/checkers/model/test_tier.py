@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+import tests.support.model as m
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.broker import tier
 from kchaos.checkers.model.broker.leader import become_leader, read
@@ -12,47 +12,32 @@ from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import Record
 from kchaos.checkers.model.follow.observed_steps import Excluded, take
 from kchaos.checkers.model.settle.apply_event import happen
-from kchaos.checkers.model.state.state import EMPTY
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.epoch_cache import EpochEntry
-from kchaos.checkers.model.values.events import RemoteCopy, TierRead
-from kchaos.checkers.model.values.log import Log, batches_of
-from kchaos.checkers.model.values.prediction import PredictedBatch
-from kchaos.checkers.model.values.replica import (
-    FetcherState,
-    FetcherThread,
-    FetchState,
-    Replica,
-    Role,
-)
-from kchaos.checkers.model.values.requests import MOVED_TO_TIER, PartitionRequest, RemoteSegment
-from kchaos.checkers.model.values.shared import Shared
 from tests.support.model_timelines import start, state
 
-T = TopicPartition("t", 0)
+T = m.TopicPartition("t", 0)
 NOTHING_TO_COME = Lookahead(Record(seen=(), decided=()))
 OLD, NEW = "3.6.2", "3.9.1"
 
 
-def batches(*records: tuple[int, int, str]) -> tuple[PredictedBatch, ...]:
+def batches(*records: tuple[int, int, str]) -> tuple[m.PredictedBatch, ...]:
     """One batch for each (offset, leader epoch, value)."""
     return tuple(
         batch
         for offset, epoch, value in records
-        for batch in batches_of(
+        for batch in m.batches_of(
             (value,), base_offset=offset, leader_epoch=epoch, magic=2, codec="none"
         )
     )
 
 
-def entries(*pairs: tuple[int, int]) -> tuple[EpochEntry, ...]:
-    return tuple(EpochEntry(*pair) for pair in pairs)
+def entries(*pairs: tuple[int, int]) -> tuple[m.EpochEntry, ...]:
+    return tuple(m.EpochEntry(*pair) for pair in pairs)
 
 
 A_LOG = batches((0, 0, "m0"), (1, 0, "m1"), (2, 0, "m2"))
 B_LOG = batches((0, 0, "m0"), (1, 1, "m4"), (2, 1, "m5"))
 B_EPOCHS = entries((0, 0), (1, 1))
-SHIPPED_BY_A = RemoteSegment(
+SHIPPED_BY_A = m.RemoteSegment(
     segment_id="a",
     start_offset=0,
     end_offset=2,
@@ -61,7 +46,7 @@ SHIPPED_BY_A = RemoteSegment(
     batches=A_LOG,
     is_finished=True,
 )
-SHIPPED_BY_B = RemoteSegment(
+SHIPPED_BY_B = m.RemoteSegment(
     segment_id="b",
     start_offset=0,
     end_offset=1,
@@ -72,23 +57,23 @@ SHIPPED_BY_B = RemoteSegment(
 )
 
 
-def led_by_b(release: str, *remote: RemoteSegment) -> World:
+def led_by_b(release: str, *remote: m.RemoteSegment) -> m.World:
     """Broker 0 leads in epoch 1 with three records, of which the first is of epoch 0."""
-    world = World(EMPTY)
+    world = m.World(m.EMPTY)
     for broker in (0, 1):
         for event in start(broker, release):
             happen(world, event, {})
     world.put(("assignment", T), (0, 1))
     world.put(("topics",), (T,))
-    log = Log(batches=Shared(B_LOG), log_end_offset=3)
-    world.put_replica(0, T, Replica(log=log, entries=B_EPOCHS, high_watermark=3))
+    log = m.Log(batches=m.Shared(B_LOG), log_end_offset=3)
+    world.put_replica(0, T, m.Replica(log=log, entries=B_EPOCHS, high_watermark=3))
     become_leader(world, 0, T, state(0, 1, (0,)))
     world.put(("remote", T), remote)
     return world
 
 
-def copied(start_offset: int, end_offset: int, *epochs: tuple[int, int]) -> RemoteCopy:
-    return RemoteCopy(
+def copied(start_offset: int, end_offset: int, *epochs: tuple[int, int]) -> m.RemoteCopy:
+    return m.RemoteCopy(
         partition=T,
         segment_id="new",
         broker=0,
@@ -99,12 +84,12 @@ def copied(start_offset: int, end_offset: int, *epochs: tuple[int, int]) -> Remo
     )
 
 
-def seen(world: World, what: RemoteCopy | TierRead) -> None:
+def seen(world: m.World, what: m.RemoteCopy | m.TierRead) -> None:
     take(world, what, NOTHING_TO_COME, generations={}, decided=0)
 
 
-def asks(offset: int) -> PartitionRequest:
-    return PartitionRequest(
+def asks(offset: int) -> m.PartitionRequest:
+    return m.PartitionRequest(
         leader_epoch=1, carries_leader_epoch=True, fetch_offset=offset, requested_epoch=-1
     )
 
@@ -143,15 +128,15 @@ def test_a_follower_is_sent_to_the_tier_below_what_is_local_and_gets_records_fro
     world = led_by_b(NEW, SHIPPED_BY_B)
     assert read(world, 0, T, asks(0)).batches == B_LOG
     tier.lose_local(world, 0, T, 2)
-    assert read(world, 0, T, asks(1)).error == MOVED_TO_TIER
+    assert read(world, 0, T, asks(1)).error == m.MOVED_TO_TIER
     assert read(world, 0, T, asks(2)).batches == B_LOG[2:]
 
 
-def follower(world: World) -> None:
+def follower(world: m.World) -> None:
     """Broker 1 follows without any data."""
-    world.put_replica(1, T, Replica(role=Role.FOLLOWER, leader=0, leader_epoch=1))
-    fetch = FetchState(fetch_offset=0, state=FetcherState.FETCHING, leader_epoch=1)
-    world.put_thread(1, 0, FetcherThread().with_fetch(T, fetch))
+    world.put_replica(1, T, m.Replica(role=m.Role.FOLLOWER, leader=0, leader_epoch=1))
+    fetch = m.FetchState(fetch_offset=0, state=m.FetcherState.FETCHING, leader_epoch=1)
+    world.put_thread(1, 0, m.FetcherThread().with_fetch(T, fetch))
 
 
 @pytest.mark.parametrize(("release", "begins"), [(OLD, 0), (NEW, 2)])
@@ -179,8 +164,8 @@ def test_a_follower_cannot_rebuild_where_only_a_dead_lineage_was_copied():
     assert not tier.cannot_rebuild(world, 1, 0, T, 2)
 
 
-def reads(world: World, manner: str, local_start_offset: int) -> list[tuple[int, str]]:
-    event = TierRead(
+def reads(world: m.World, manner: str, local_start_offset: int) -> list[tuple[int, str]]:
+    event = m.TierRead(
         operation="r",
         broker=0,
         topic="t",
@@ -211,20 +196,20 @@ def test_a_leader_cannot_say_that_its_local_log_begins_where_nothing_was_copied(
         reads(led_by_b(NEW), "in sequence", 2)
 
 
-def rebuilt_follower(release: str, high_watermark: int = 3) -> World:
+def rebuilt_follower(release: str, high_watermark: int = 3) -> m.World:
     """Broker 1 has built upon B's segment, and fetched what comes after it."""
     world = led_by_b(release, SHIPPED_BY_A, SHIPPED_BY_B)
     tier.lose_local(world, 0, T, 2)
     follower(world)
     assert tier.rebuild(world, 1, 0, T, SHIPPED_BY_B)
     replica = world.known_replica(1, T)
-    log = replace(replica.log, batches=Shared(B_LOG), log_end_offset=3)
+    log = replace(replica.log, batches=m.Shared(B_LOG), log_end_offset=3)
     world.put_replica(1, T, replace(replica, log=log, high_watermark=high_watermark))
     return world
 
 
-def from_follower(local_start_offset: int, source: str = "follower") -> TierRead:
-    return TierRead(
+def from_follower(local_start_offset: int, source: str = "follower") -> m.TierRead:
+    return m.TierRead(
         operation="f",
         broker=1,
         topic="t",
@@ -249,7 +234,7 @@ def test_a_follower_cannot_serve_what_its_high_watermark_has_not_passed():
     assert refused.value.is_pending
 
 
-def rebuilt_leader() -> World:
+def rebuilt_leader() -> m.World:
     """Broker 0's local log begins at 1 since a rebuild; it believes at 0 (KAFKA-15695)."""
     world = led_by_b(OLD, SHIPPED_BY_B)
     replica = world.known_replica(0, T)

@@ -4,46 +4,28 @@ from dataclasses import replace
 
 import pytest
 
-from kchaos.checkers.acts import TopicPartition
+import tests.support.model as m
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.broker import exchange, leader
 from kchaos.checkers.model.broker.control_handling import handle
 from kchaos.checkers.model.follow.matching import answers_as_seen, errors_differ, request_differs
-from kchaos.checkers.model.follow.observations import (
-    ControlAnswered,
-    Fate,
-    FetchAnswered,
-    FetchAsked,
-    RequestSeen,
-    ResponseSeen,
-)
-from kchaos.checkers.model.state.state import State
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import TopicIdentified
-from kchaos.checkers.model.values.replica import Replica, Role
-from kchaos.checkers.model.values.requests import (
-    LeaderAndIsr,
-    PartitionRequest,
-    Received,
-    UpdateMetadata,
-)
 from tests.support.model_timelines import cluster, left_alone, state
 from tests.support.rule_timelines import made_again_while_away, told_again
 
-T = TopicPartition("t", 0)
-ASKED = PartitionRequest(
+T = m.TopicPartition("t", 0)
+ASKED = m.PartitionRequest(
     leader_epoch=0, carries_leader_epoch=True, fetch_offset=0, requested_epoch=-1, topic_id="old"
 )
 
 
-def led(release: str) -> World:
+def led(release: str) -> m.World:
     """Broker 0 leads and knows the topic's id, broker 1 follows and fetches by it."""
     events = [
         *cluster(release, controller=2, replicas=(0, 1)),
-        TopicIdentified(topic="t", topic_id="old"),
+        m.TopicIdentified(topic="t", topic_id="old"),
         state(0, 0, (0, 1)),
     ]
-    world = World(left_alone(events))
+    world = m.World(left_alone(events))
     broker = world.broker(0)
     assert broker is not None
     known = replace(broker, told=frozenset({T}), topic_ids=frozenset({("t", "old")}))
@@ -51,14 +33,14 @@ def led(release: str) -> World:
     return world
 
 
-def tell(world: World, topic_id: str) -> None:
+def tell(world: m.World, topic_id: str) -> None:
     """Let broker 0 hear of the topic's id by an UpdateMetadata."""
     ids = frozenset({("t", topic_id)}) if topic_id else frozenset()
-    told = UpdateMetadata(live=frozenset({0, 1, 2}), told=frozenset({T}), topic_ids=ids)
-    handle(world, 0, Received(number=(1, 1), controller_epoch=1, request=told))
+    told = m.UpdateMetadata(live=frozenset({0, 1, 2}), told=frozenset({T}), topic_ids=ids)
+    handle(world, 0, m.Received(number=(1, 1), controller_epoch=1, request=told))
 
 
-def errors_of(world: World, *, in_session: bool) -> list[str]:
+def errors_of(world: m.World, *, in_session: bool) -> list[str]:
     """What broker 0 answers to a Fetch of broker 1, partition by partition."""
     world.put(("exchanges", 1, 0), None)
     thread = world.thread(1, 0)
@@ -99,9 +81,9 @@ def test_the_refusal_of_an_unknown_id_is_seen_as_that():
     errors_of(world, in_session=False)
     (answered,) = world.exchanges(1, 0)
     after, _ = exchange.count(world, 1, 0, answered)
-    said = FetchAnswered(error_code=100, high_watermark=-1, base_offset=None, last_offset=None)
-    seen = ResponseSeen(
-        number=(1, 1), fate=Fate.ARRIVES, api="Fetch", follower=1, leader=0, partitions={T: said}
+    said = m.FetchAnswered(error_code=100, high_watermark=-1, base_offset=None, last_offset=None)
+    seen = m.ResponseSeen(
+        number=(1, 1), fate=m.Fate.ARRIVES, api="Fetch", follower=1, leader=0, partitions={T: said}
     )
     assert answers_as_seen(after, seen)[1] == ""
 
@@ -119,11 +101,11 @@ def test_a_leader_compares_the_id_of_a_fetch_with_that_of_its_log_first(topic_id
 
 def refused(release: str, *, hosted: bool) -> tuple[str, bool]:
     """How a broker with the old folder answers a LeaderAndIsr, and whether it obeyed."""
-    world = World(left_alone(made_again_while_away(release)))
-    replica = Replica(topic_id="old", is_hosted=hosted, leader_epoch=0 if hosted else -1)
+    world = m.World(left_alone(made_again_while_away(release)))
+    replica = m.Replica(topic_id="old", is_hosted=hosted, leader_epoch=0 if hosted else -1)
     world.put_replica(1, T, replica)
-    told = LeaderAndIsr(states=(state(0, 5, (0,)),), topic_id="new")
-    answered = handle(world, 1, Received(number=(9, 9), controller_epoch=1, request=told))
+    told = m.LeaderAndIsr(states=(state(0, 5, (0,)),), topic_id="new")
+    answered = handle(world, 1, m.Received(number=(9, 9), controller_epoch=1, request=told))
     assert answered is not None
     return dict(answered)[T], world.known_replica(1, T).leader_epoch == 5
 
@@ -146,7 +128,7 @@ def test_a_broker_refuses_another_topic_of_the_same_name(
 
 def test_only_the_answer_with_that_error_fits():
     for code, differs in ((103, False), (0, True), (3, True)):
-        seen = ControlAnswered(
+        seen = m.ControlAnswered(
             number=(1, 1), api="LeaderAndIsr", broker=1, error_code=0, errors={T: code}
         )
         assert bool(errors_differ(((T, "INCONSISTENT_TOPIC_ID"),), seen)) is differs
@@ -159,12 +141,12 @@ def test_a_fetch_by_another_id_than_the_follower_was_told_differs():
     assert predicted is not None
     assert thread is not None
     for topic_id, differs in (("old", ""), ("new", "t-0: named topic id new, possible was old")):
-        asked = FetchAsked(
+        asked = m.FetchAsked(
             fetch_offset=0, leader_epoch=0, last_fetched_epoch=None, topic_id=topic_id
         )
-        seen = RequestSeen(
+        seen = m.RequestSeen(
             number=(1, 1),
-            fate=Fate.ARRIVES,
+            fate=m.Fate.ARRIVES,
             api="Fetch",
             follower=1,
             leader=0,
@@ -177,9 +159,9 @@ def test_an_upgrade_gives_ids_without_a_new_leader_epoch():
     """The log takes the id, and the fetcher names the topic by it from then on."""
     release = "3.9.1"
     events = [*cluster(release, controller=2, replicas=(0, 1)), state(0, 0, (0, 1))]
-    world = World(left_alone(events))
-    told = LeaderAndIsr(states=(state(0, 0, (0, 1)),), topic_id="given")
-    answered = handle(world, 1, Received(number=(9, 9), controller_epoch=1, request=told))
+    world = m.World(left_alone(events))
+    told = m.LeaderAndIsr(states=(state(0, 0, (0, 1)),), topic_id="given")
+    answered = handle(world, 1, m.Received(number=(9, 9), controller_epoch=1, request=told))
     assert answered is not None
     assert dict(answered)[T] == "KNOWN_LEADER_EPOCH"
     assert world.known_replica(1, T).topic_id == "given"
@@ -188,13 +170,13 @@ def test_an_upgrade_gives_ids_without_a_new_leader_epoch():
     assert dict(asked.asked)[T].topic_id == "given"
 
 
-def role_and_id(reached: State, broker: int) -> tuple[Role, str]:
-    replica = World(reached).known_replica(broker, T)
+def role_and_id(reached: m.State, broker: int) -> tuple[m.Role, str]:
+    replica = m.World(reached).known_replica(broker, T)
     return replica.role, replica.topic_id
 
 
 def test_a_folder_of_a_deleted_topic_keeps_its_id_where_it_has_one():
     """2.8 takes it over with the first LeaderAndIsr, and refuses the second."""
-    assert role_and_id(left_alone(told_again("2.8.2")), 1) == (Role.FOLLOWER, "old")
-    assert role_and_id(left_alone(told_again("3.9.1")), 1) == (Role.NONE, "old")
-    assert generation_for("2.7.2").takes_topic_id(Replica(), "new") == ""
+    assert role_and_id(left_alone(told_again("2.8.2")), 1) == (m.Role.FOLLOWER, "old")
+    assert role_and_id(left_alone(told_again("3.9.1")), 1) == (m.Role.NONE, "old")
+    assert generation_for("2.7.2").takes_topic_id(m.Replica(), "new") == ""

@@ -5,23 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from kchaos.checkers.acts import CutLink, TopicPartition
+import tests.support.model as m
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model.follow import unavoidable as module
 from kchaos.checkers.model.follow.unavoidable import Reached, unavoidable
 from kchaos.checkers.model.settle.apply_event import happen
 from kchaos.checkers.model.settle.rounds import at_once, settle
-from kchaos.checkers.model.state.state import EMPTY
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.prediction import Promise, Unavoidable
 from kchaos.checkers.record import predict_run
 from tests.golden.stored import ENTRIES, unpacked
 
 CLIENTS = ENTRIES.with_name("clients")
 
 
-def of(name: str, folder: Path, *, runs: Path | None = None) -> tuple[Unavoidable, ...]:
+def of(name: str, folder: Path, *, runs: Path | None = None) -> tuple[m.Unavoidable, ...]:
     return predict_run(RunEvidence(unpacked(name, folder, runs=runs))).unavoidable
 
 
@@ -76,15 +73,15 @@ def test_a_run_in_which_replicas_agree_has_none(tmp_path: Path):
 
 
 def test_nothing_is_lost_before_it_was_promised(monkeypatch: pytest.MonkeyPatch):
-    partition = TopicPartition("t", 0)
+    partition = m.TopicPartition("t", 0)
     gone = module._Wrong(partition, (), 3)
     # Nobody in the ISR ever had it, as where a leader that is one no more acknowledges.
     monkeypatch.setattr(
         module, "_wrongs", lambda world, promised, *_: {gone} if promised else set()
     )
-    states = [EMPTY.changed({("sent",): number}) for number in range(4)]
+    states = [m.EMPTY.changed({("sent",): number}) for number in range(4)]
     path = [Reached(state) for state in states]
-    path[2] = path[2]._replace(promised=(Promise(partition, 3, "x"),))
+    path[2] = path[2]._replace(promised=(m.Promise(partition, 3, "x"),))
 
     (since,) = unavoidable(path, {}).steps
 
@@ -92,11 +89,11 @@ def test_nothing_is_lost_before_it_was_promised(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_state_in_which_nobody_can_tell_names_no_step(monkeypatch: pytest.MonkeyPatch):
-    partition = TopicPartition("t", 0)
+    partition = m.TopicPartition("t", 0)
     differs = module._Wrong(partition, (0, 1), 3)
     told = {0: set(), 1: {differs._replace(offset=-1)}, 2: {differs}}
     monkeypatch.setattr(module, "_wrongs", lambda world, *_: told[world.get(("sent",))])
-    path = [Reached(EMPTY.changed({("sent",): number})) for number in told]
+    path = [Reached(m.EMPTY.changed({("sent",): number})) for number in told]
 
     assert unavoidable(path, {}).steps == ()
     told[1] = set()
@@ -104,8 +101,8 @@ def test_a_state_in_which_nobody_can_tell_names_no_step(monkeypatch: pytest.Monk
 
 
 def test_healing_ends_cuts_and_comes_to_rest():
-    world = World(EMPTY)
-    happen(world, CutLink(source=0, target=1), {})
+    world = m.World(m.EMPTY)
+    happen(world, m.CutLink(source=0, target=1), {})
 
     module._Healed({}, is_compacted=False)._heal(world, at_once)
 
@@ -114,16 +111,16 @@ def test_healing_ends_cuts_and_comes_to_rest():
 
 
 def test_what_is_known_stays_where_an_earlier_state_never_rests(monkeypatch: pytest.MonkeyPatch):
-    late, early = (module._Wrong(TopicPartition("t", 0), (0, 1), offset) for offset in (7, 3))
+    late, early = (module._Wrong(m.TopicPartition("t", 0), (0, 1), offset) for offset in (7, 3))
     told = {1: {early}, 2: {early, late}}
 
-    def wrongs(world: World, *_: object) -> set[module._Wrong]:
+    def wrongs(world: m.World, *_: object) -> set[module._Wrong]:
         if world.get(("sent",)) not in told:
             raise ModelError("it never comes to rest")
         return told[world.get(("sent",))]
 
     monkeypatch.setattr(module, "_wrongs", wrongs)
-    decisive = unavoidable([Reached(EMPTY.changed({("sent",): n})) for n in range(3)], {})
+    decisive = unavoidable([Reached(m.EMPTY.changed({("sent",): n})) for n in range(3)], {})
 
     assert [since.first_offset for since in decisive.steps] == [7]
     assert decisive.never_rests
@@ -134,13 +131,13 @@ def test_a_state_is_healed_anew_only_where_something_that_was_read_differs(
 ):
     asked: list[object] = []
 
-    def wrongs(world: World, *_: object) -> set[module._Wrong]:
+    def wrongs(world: m.World, *_: object) -> set[module._Wrong]:
         asked.append(world.get(("sent",)))
-        return {module._Wrong(TopicPartition("t", 0), (0, 1), 3)} if asked[-1] else set()
+        return {module._Wrong(m.TopicPartition("t", 0), (0, 1), 3)} if asked[-1] else set()
 
     monkeypatch.setattr(module, "_wrongs", wrongs)
-    sent = EMPTY.changed({("sent",): "a"})
-    path = [EMPTY, sent, sent.changed({("control", 1): 2}), sent.changed({("control", 1): 3})]
+    sent = m.EMPTY.changed({("sent",): "a"})
+    path = [m.EMPTY, sent, sent.changed({("control", 1): 2}), sent.changed({("control", 1): 3})]
 
     (since,) = unavoidable([Reached(state) for state in path], {}).steps
 

@@ -2,11 +2,9 @@
 
 import pytest
 
+import tests.support.model as m
 from kchaos.checkers.errors import ModelError
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.state.state import State
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import PartitionState
 from kchaos.studies.documents.kip_501_proposals import PENDING_READS
 from kchaos.studies.documents.proposal import Proposal, following
 from kchaos.studies.explore import isr_changes
@@ -44,8 +42,8 @@ def machine(release: str = "1.1.1", grain: Grain = Grain.ANSWERS, leader_epoch: 
     )
 
 
-def end_offset(state: State, broker: int) -> int:
-    return World(state).known_replica(broker, PARTITION).log.log_end_offset
+def end_offset(state: m.State, broker: int) -> int:
+    return m.World(state).known_replica(broker, PARTITION).log.log_end_offset
 
 
 ASK, HANDLE = Ask(follower=1, leader=0), Handle(follower=1, leader=0)
@@ -73,7 +71,7 @@ def test_explorer_and_lists_ask_one_function_whose_write_of_the_isr_counts(
 
     def shrinks() -> tuple[bool, bool]:
         timeline = play(Setup(generations=model.generations), moves).timeline
-        isrs = [event.isr for event in timeline if isinstance(event, PartitionState)]
+        isrs = [event.isr for event in timeline if isinstance(event, m.PartitionState)]
         return Shrink(leader=0, follower=1) in actions(model, initial_state(model)), (0,) in isrs
 
     assert shrinks() == (True, True)
@@ -114,9 +112,9 @@ def test_a_record_reaches_the_follower_and_then_the_high_watermark_moves():
     model = machine()
     written = after(model, Write(leader=0), ASK, HANDLE, ASK, HANDLE)
     assert end_offset(written, 1) == 1
-    assert World(written).known_replica(0, PARTITION).high_watermark == 0
+    assert m.World(written).known_replica(0, PARTITION).high_watermark == 0
     committed = next_state(model, written, ASK)
-    assert World(committed).known_replica(0, PARTITION).high_watermark == 1
+    assert m.World(committed).known_replica(0, PARTITION).high_watermark == 1
 
 
 def test_an_answer_in_flight_is_handled_later():
@@ -141,10 +139,10 @@ def test_a_leader_takes_a_follower_out_that_is_behind_and_in_once_it_is_level():
     behind = after(model, Write(leader=0))
     assert shrink in actions(model, behind)
     alone = next_state(model, behind, shrink)
-    assert World(alone).known_replica(0, PARTITION).high_watermark == 1
+    assert m.World(alone).known_replica(0, PARTITION).high_watermark == 1
     assert expand not in actions(model, alone)
     level = after(model, ASK, HANDLE, ASK, HANDLE, ASK, state=alone)
-    state = World(next_state(model, level, expand)).partition_state(PARTITION)
+    state = m.World(next_state(model, level, expand)).partition_state(PARTITION)
     assert state is not None
     assert state.isr == (0, 1)
 

@@ -2,13 +2,9 @@
 
 import pytest
 
+import tests.support.model as m
 from kchaos.checkers.model import generation_for
 from kchaos.checkers.model.broker import exchange, leader
-from kchaos.checkers.model.state.state import State
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import PartitionState
-from kchaos.checkers.model.values.replica import Replica, Role
-from kchaos.checkers.model.values.requests import Exchange, LeaderAndIsr, PartitionRequest
 from kchaos.studies.explore import crashes
 from kchaos.studies.explore.actions import (
     Action,
@@ -71,23 +67,23 @@ def machine(
     )
 
 
-def replica(state: State, broker: int) -> Replica:
-    return World(state).known_replica(broker, PARTITION)
+def replica(state: m.State, broker: int) -> m.Replica:
+    return m.World(state).known_replica(broker, PARTITION)
 
 
-def known(state: State) -> PartitionState:
-    held = World(state).partition_state(PARTITION)
+def known(state: m.State) -> m.PartitionState:
+    held = m.World(state).partition_state(PARTITION)
     assert held is not None
     return held
 
 
-def queued_epochs(state: State, controller_epoch: int, broker: int) -> list[int]:
-    outbox = World(state).outbox(controller_epoch, broker)
+def queued_epochs(state: m.State, controller_epoch: int, broker: int) -> list[int]:
+    outbox = m.World(state).outbox(controller_epoch, broker)
     assert outbox is not None
     return [
         request.states[0].leader_epoch
         for request in outbox.requests
-        if isinstance(request, LeaderAndIsr)
+        if isinstance(request, m.LeaderAndIsr)
     ]
 
 
@@ -97,7 +93,7 @@ def test_a_killed_broker_begins_with_the_high_watermark_that_it_had_checkpointed
     assert replica(committed, 0).high_watermark == 1
     restarted = after(model, Kill(broker=0), Start(broker=0), state=committed)
     assert replica(restarted, 0).high_watermark == 0
-    assert replica(restarted, 0).role is Role.NONE
+    assert replica(restarted, 0).role is m.Role.NONE
     checkpointed = after(
         model, WriteCheckpoint(broker=0), Kill(broker=0), Start(broker=0), state=committed
     )
@@ -110,7 +106,7 @@ def test_a_leader_that_died_is_replaced_once_its_session_ended_and_the_controlle
     assert SeeBrokers() not in actions(model, killed)
     seen = after(model, EndSession(broker=0), SeeBrokers(), state=killed)
     assert (known(seen).leader, known(seen).isr) == (1, (1,))
-    assert World(seen).outbox(1, 0) is None
+    assert m.World(seen).outbox(1, 0) is None
 
 
 def test_without_a_member_of_the_isr_nobody_leads_until_one_is_back():
@@ -138,7 +134,7 @@ def test_what_was_sent_to_a_brokers_earlier_life_is_refused_from_kip_380_on(
     model = machine(release, faults=Faults(kills=1))
     back = after(model, Elect(leader=1), Kill(broker=1), Start(broker=1))
     told = after(model, Receive(broker=1, controller_epoch=1), state=back)
-    assert (replica(told, 1).role is Role.LEADER) is is_obeyed
+    assert (replica(told, 1).role is m.Role.LEADER) is is_obeyed
 
 
 def test_a_broker_that_registered_again_obeys_what_is_sent_to_its_new_registration():
@@ -175,7 +171,7 @@ def test_a_controlled_shutdown_moves_the_leader_first_and_leaves_a_checkpoint():
     let_go = after(model, LetStop(broker=0), state=asked)
     assert (known(let_go).leader, known(let_go).isr) == (1, (1,))
     stopped = after(model, Stop(broker=0), state=let_go)
-    assert 0 not in World(stopped).registered()
+    assert 0 not in m.World(stopped).registered()
     assert replica(after(model, Start(broker=0), state=stopped), 0).high_watermark == 1
 
 
@@ -195,7 +191,7 @@ def test_a_new_controller_tells_only_how_things_stand_and_the_old_one_is_refused
     assert queued_epochs(moved, 2, 0) == [2]
     second, first = Receive(broker=0, controller_epoch=2), Receive(broker=0, controller_epoch=1)
     told = after(model, second, second, state=moved)
-    assert (replica(told, 0).role, replica(told, 0).leader_epoch) == (Role.LEADER, 2)
+    assert (replica(told, 0).role, replica(told, 0).leader_epoch) == (m.Role.LEADER, 2)
     refused = after(model, first, state=told)
     assert replica(refused, 0) == replica(told, 0)
     resigned = after(model, Resign(controller_epoch=1), state=told)
@@ -232,14 +228,14 @@ def test_a_request_that_was_given_up_still_counts_at_the_leader():
 def test_only_a_fetch_that_was_given_up_ends_the_fetch_session(api: str, is_full: bool):
     # Only where a fetch within a session is not fenced (KAFKA-9338) is the session kept at all.
     model = machine("2.4.1", faults=Faults(time_outs=1), grain=Grain.REQUESTS)
-    fetched = World(after(model, Write(leader=0), ASK, ASK, ANSWER, HANDLE))
+    fetched = m.World(after(model, Write(leader=0), ASK, ASK, ANSWER, HANDLE))
     thread = fetched.thread(1, 0)
     assert thread is not None
     assert thread.session == frozenset({PARTITION})
-    asked = PartitionRequest(
+    asked = m.PartitionRequest(
         leader_epoch=1, carries_leader_epoch=True, fetch_offset=1, requested_epoch=1
     )
-    exchange.send(fetched, 1, 0, Exchange(api=api, asked=((PARTITION, asked),)))
+    exchange.send(fetched, 1, 0, m.Exchange(api=api, asked=((PARTITION, asked),)))
     assert crashes.give_up(fetched, model, GiveUp(follower=1, leader=0))
     left = fetched.thread(1, 0)
     assert left is not None
@@ -275,7 +271,7 @@ def test_a_reassignment_ends_when_the_new_broker_is_in_sync_and_the_old_one_dele
 ):
     model = machine(faults=Faults(reassignments=1), replicas=3, spares=1)
     begun = after(model, Write(leader=0), Reassign(replicas=(0, 2)))
-    assert World(begun).assignment(PARTITION) == (0, 2, 1)
+    assert m.World(begun).assignment(PARTITION) == (0, 2, 1)
     assert CompleteReassignment() not in actions(model, begun)
     told = [Receive(broker=broker, controller_epoch=1) for broker in (0, 2)]
     fetch, handle = Ask(follower=2, leader=0), Handle(follower=2, leader=0)
@@ -283,11 +279,11 @@ def test_a_reassignment_ends_when_the_new_broker_is_in_sync_and_the_old_one_dele
     fetched = after(model, *told, fetch, fetch, handle, fetch, state=begun)
     in_sync = after(model, expand, Learn(leader=0), state=fetched)
     done = after(model, CompleteReassignment(), state=in_sync)
-    assert World(done).assignment(PARTITION) == (0, 2)
+    assert m.World(done).assignment(PARTITION) == (0, 2)
     assert known(done).isr == (0, 2)
     first = Receive(broker=1, controller_epoch=1)
     deleted = after(model, first, first, state=done)
-    assert World(deleted).replica(1, PARTITION) is None
+    assert m.World(deleted).replica(1, PARTITION) is None
     forgotten = after(model, told[0], told[0], state=deleted)
     assert [follower for follower, _ in replica(forgotten, 0).views] == [2]
 

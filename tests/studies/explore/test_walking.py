@@ -4,11 +4,8 @@ from random import Random
 
 import pytest
 
+import tests.support.model as m
 from kchaos.checkers.model import generation_for
-from kchaos.checkers.model.state.state import EMPTY, State
-from kchaos.checkers.model.state.world import World
-from kchaos.checkers.model.values.events import PartitionState
-from kchaos.checkers.model.values.replica import Role
 from kchaos.studies.explore import ActedBrokers, ActedCluster, Schedule, walk
 from kchaos.studies.explore.acts import KINDS, RECORDS
 from kchaos.studies.explore.at_once import PARTITION, InstantController
@@ -31,9 +28,9 @@ def walked(seed: int, release: str = "2.8.2", replicas: int = 3) -> Schedule:
     return walk(cluster(release, replicas=replicas), Random(seed), steps=25)
 
 
-def after(each: ActedCluster, *acts: ChaosMove) -> State | None:
+def after(each: ActedCluster, *acts: ChaosMove) -> m.State | None:
     """The state after these acts; None as soon as one of them is not possible."""
-    state: State | None = each.begin()
+    state: m.State | None = each.begin()
     for number, act in enumerate(acts):
         if state is None:
             return None
@@ -41,9 +38,9 @@ def after(each: ActedCluster, *acts: ChaosMove) -> State | None:
     return state
 
 
-def partition_state(state: State | None) -> PartitionState:
+def partition_state(state: m.State | None) -> m.PartitionState:
     assert state is not None
-    known = World(state).partition_state(PARTITION)
+    known = m.World(state).partition_state(PARTITION)
     assert known is not None
     return known
 
@@ -74,7 +71,7 @@ def test_a_walk_is_as_long_as_it_was_to_be_and_ends_with_nothing_left_to_heal():
         course = walked(seed)
         assert len(course.acts) - course.healing == 25
         assert course.message == "25 acts"
-        assert not list(healing(World(course.states[-1])))
+        assert not list(healing(m.World(course.states[-1])))
 
 
 def test_every_kind_of_act_is_drawn():
@@ -143,7 +140,7 @@ def test_another_preferred_replica_leaves_the_leader_in_a_new_epoch():
     first = cluster()
     state = after(first, ChaosMove("reorder", 0))
     assert state is not None
-    assert World(state).assignment(PARTITION) == (0, 1)
+    assert m.World(state).assignment(PARTITION) == (0, 1)
     known = partition_state(state)
     assert (known.leader, known.leader_epoch) == (0, 2)
     assert first.after(state, ChaosMove("prefer", -1)) is None
@@ -153,13 +150,13 @@ def test_a_batch_of_two_records_is_one_produce():
     state = after(cluster(), ChaosMove("write-pair", 0))
     assert state is not None
     assert state(RECORDS) == 1
-    assert World(state).known_replica(1, PARTITION).log.log_end_offset == 2
+    assert m.World(state).known_replica(1, PARTITION).log.log_end_offset == 2
 
 
 def test_after_one_more_record_a_follower_hears_of_no_high_watermark():
     state = after(cluster(), ChaosMove("hold-next-answers", 1), ChaosMove("write-all", 0))
     assert state is not None
-    leader, follower = (World(state).known_replica(broker, PARTITION) for broker in (0, 1))
+    leader, follower = (m.World(state).known_replica(broker, PARTITION) for broker in (0, 1))
     assert (leader.high_watermark, follower.log.log_end_offset) == (1, 1)
     assert follower.high_watermark == 0
 
@@ -184,8 +181,8 @@ def test_the_last_member_stays_in_the_isr_except_for_unclean_elections_up_to_1_0
     assert (state.leader, state.isr) == (-1, isr)
 
 
-def roles(state: State) -> list[Role]:
-    return [World(state).known_replica(broker, PARTITION).role for broker in (0, 1)]
+def roles(state: m.State) -> list[m.Role]:
+    return [m.World(state).known_replica(broker, PARTITION).role for broker in (0, 1)]
 
 
 def test_up_to_2_1_a_leader_that_is_back_before_the_controller_looks_is_told_nothing():
@@ -193,8 +190,8 @@ def test_up_to_2_1_a_leader_that_is_back_before_the_controller_looks_is_told_not
     assert state is not None
     known = partition_state(state)
     assert (known.leader, known.isr) == (0, (0, 1))
-    assert roles(state) == [Role.NONE, Role.FOLLOWER]
-    assert World(state).registered()[0] > World(state).registered()[1]
+    assert roles(state) == [m.Role.NONE, m.Role.FOLLOWER]
+    assert m.World(state).registered()[0] > m.World(state).registered()[1]
 
 
 def test_from_2_2_on_a_controller_sees_that_a_broker_bounced_and_elects_another_one():
@@ -202,14 +199,14 @@ def test_from_2_2_on_a_controller_sees_that_a_broker_bounced_and_elects_another_
     assert state is not None
     known = partition_state(state)
     assert (known.leader, set(known.isr)) == (1, {0, 1})
-    assert roles(state) == [Role.FOLLOWER, Role.LEADER]
+    assert roles(state) == [m.Role.FOLLOWER, m.Role.LEADER]
 
 
 def test_a_broker_that_nobody_told_anything_hears_of_its_replicas_when_it_is_killed_again():
     bounced = ChaosMove("bounce", 1)
     state = after(cluster("2.1.1"), bounced, ChaosMove("kill", 1), ChaosMove("restart", 1))
     assert state is not None
-    assert roles(state) == [Role.LEADER, Role.FOLLOWER]
+    assert roles(state) == [m.Role.LEADER, m.Role.FOLLOWER]
 
 
 def course(*acts: ChaosMove) -> Schedule:
@@ -251,7 +248,7 @@ def test_a_bounced_broker_is_told_of_what_was_decided_and_of_nothing_older():
 
 def test_lists_of_moves_are_healed_by_what_heals_walks_and_paused_brokers_go_on():
     generations = dict.fromkeys(range(4), generation_for("2.8.2"))
-    simulated = SimulatedCluster(SimulationMemory(generations), EMPTY)
+    simulated = SimulatedCluster(SimulationMemory(generations), m.EMPTY)
     deciding = InstantController(
         world=lambda: simulated.world, add=simulated.add, replicas=tuple(generations)
     )
