@@ -250,45 +250,73 @@ def _left_behind(view: View, draw: Draw) -> Iterator[Step]:
             yield Inject(name=name, fault=fault)
 
 
+def _led_alone(view: View, draw: Draw) -> Iterator[Step]:
+    """Cut a leader from a follower in sync, so that it is in sync alone once its followers end."""
+    for partition in view.partitions:
+        if partition.leader in view.whole:
+            for follower in sorted(partition.isr & view.whole - {partition.leader}):
+                fault = CutLink(source=partition.leader, target=follower)
+                yield Inject(name=f"{LEAD_ALONE}-{draw.number}", fault=fault)
+
+
+LEAD_ALONE = "lead-alone"
 _ENDS = ("kill", "stop", "bounce", "expire-and-await", "unregister")
 
 
-def sequel(step: Step, kinds: Container[str]) -> Iterator[Candidates]:
+def sequel(step: Step, view: View, kinds: Container[str]) -> Iterator[Candidates]:
     """Yield what is to follow a step, in turn: each has the steps of which one is taken.
 
     Where followers are left behind that is a write, the end of the leader's time, a write to the
-    next leader, and the return of both: so logs diverge, and the one that led truncates. Of `kinds`
+    next leader, and the return of both: so logs diverge, and the one that led truncates. Where a
+    leader is to lead alone, its followers end; it is asked for an acknowledgement of all in sync,
+    and ends as the one that is cut off from it is back. `view` is that before the step; of `kinds`
     alone are steps taken.
     """
-    match step:
-        case Inject(name=name, fault=HoldRequests(api="Fetch", source=None) as hold):
-            leader, place = hold.target, (hold.topic, hold.partition)
-        case _:
-            return
 
-    def of(wanted: Iterable[str], fits: Callable[[Any, View], bool]) -> Candidates:
+    def of(
+        wanted: Iterable[str], fits: Callable[[Any, View], bool], *, acks: int = 1
+    ) -> Candidates:
         return lambda view, draw: (
             each
             for kind in wanted
             if kind in kinds
-            for each in candidates_of(kind, view, replace(draw, acks=1))
+            for each in candidates_of(kind, view, replace(draw, acks=acks))
             if fits(each, view)
         )
 
-    def is_written(each: Any, _view: View) -> bool:
-        return (each.topic, each.partition) == place
+    def is_of_place(each: Any, _view: View) -> bool:
+        of_step = getattr(each, "fault", each)
+        return (of_step.topic, of_step.partition) == place
 
     def ends(each: Any, _view: View) -> bool:
         return bool(each.fault.broker == leader)
 
-    def returns(each: Any, view: View) -> bool:
-        return getattr(dict(view.acting)[each.name], "broker", None) == leader
+    def acts_on(each: Any, view: View, broker: int | None) -> bool:
+        return getattr(dict(view.acting)[each.name], "broker", None) == broker
 
-    yield of(["produce"], is_written)
-    yield of(_ENDS, ends)
-    yield of(["produce"], is_written)
-    yield of(["heal"], lambda each, _: each.name == name)
-    yield of(["heal"], returns)
+    match step:
+        case Inject(name=name, fault=HoldRequests(api="Fetch", source=None) as hold):
+            leader, place = hold.target, (hold.topic, hold.partition)
+            yield of(["produce"], is_of_place)
+            yield of(_ENDS, ends)
+            yield of(["produce"], is_of_place)
+            yield of(["heal"], lambda each, _: each.name == name)
+            yield of(["heal"], lambda each, view: acts_on(each, view, leader))
+        case Inject(name=name, fault=CutLink() as cut) if name.startswith(LEAD_ALONE):
+            leader, lags = cut.source, cut.target
+            led = next(
+                each for each in view.partitions if each.leader == leader and lags in each.isr
+            )
+            place, others = (led.topic, led.partition), {*led.replicas} - {leader, lags}
+            yield of(["kill"], lambda each, _: each.fault.broker == lags)
+            for _ in others:
+                yield of(["kill"], lambda each, _: each.fault.broker in others)
+            yield of(["produce"], is_of_place, acks=-1)
+            yield of(["heal"], lambda each, view: acts_on(each, view, lags))
+            yield of(["kill", "stop"], ends)
+            yield of(["elect", "elect-uncleanly"], is_of_place)
+            yield of(["produce"], is_of_place)
+            yield of(["heal"], lambda each, view: acts_on(each, view, leader))
 
 
 _OF_LEADERS = ("Produce", "Produce", "Produce", "Fetch")
@@ -477,6 +505,7 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "move-controller": _moves,
     "hold-fetch": _fetch_holds("request", "hold-fetch"),
     "leave-behind": _left_behind,
+    LEAD_ALONE: _led_alone,
     "hold-fetch-answers": _fetch_holds("response", "hold-fetch-answers"),
     "hold-epochs": _epoch_holds,
     "hold-leader-and-isr": holds("LeaderAndIsr", "hold-leader-and-isr", of_sender=False),

@@ -13,10 +13,12 @@ from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.start.spec_checks import SEVERAL_DIRECTORIES, mode_refused
 from kchaos.faults import (
     CutControllers,
+    CutLink,
     CutZooKeeper,
     ExpireSession,
     FenceBroker,
     IsolateBroker,
+    KillBroker,
     PauseBroker,
     StaleRequest,
 )
@@ -487,7 +489,7 @@ class Drawing:
         if step is None:
             step = self._any(drawn)
             kinds = {kind for kind, weight in self.weights.items() if weight > 0}
-            self.wanted = [*sequel(step, kinds), *self.wanted]
+            self.wanted = [*sequel(step, self.view, kinds), *self.wanted]
         self.view = after(self.view, step)
         self.has_written = isinstance(step, Produce)
         if isinstance(step, Inject):
@@ -578,6 +580,9 @@ class Drawing:
             return
         shortest, longest = duration(fault)
         shortest = longest + 1 if self.is_patient else shortest
+        if isinstance(fault, KillBroker | CutLink):
+            # Whoever ends in a sequel stays away for it, or comes back by it; so does a cut.
+            shortest, longest = shortest + len(self.wanted), longest + len(self.wanted)
         self.due[step.name] = self.number + self.random.randint(shortest, max(shortest, longest))
 
     def _draw(self) -> Draw:

@@ -63,7 +63,7 @@ def acts_of_mix(mix: str) -> list[dict[str, Any]]:
     Gates change no act: they stand between those that are drawn.
     """
     acts: list[dict[str, Any]] = []
-    for seed in range(250):
+    for seed in range(150):
         # Formats can be set before 2.7; an administrator can ask for more from 2.4 on.
         kafka = "2.8.2" if mix == ADMIN else "2.3.1"
         scenario = drawn(seed, mix=mix, gated=False, kafka=kafka)
@@ -164,6 +164,32 @@ def test_a_leader_with_a_tail_of_its_own_is_replaced_and_comes_back_as_a_followe
             )
     assert begun > 15
     assert led_back > begun / 2
+
+
+@pytest.mark.parametrize("kafka", ["2.8.2", "4.1.2"])
+def test_a_leader_that_is_in_sync_alone_ends_while_a_follower_out_of_sync_runs(kafka: str) -> None:
+    begun = alone = 0
+    for seed in range(90):
+        steps = plain(drawn(seed, kafka=kafka, steps=15, gated=False))["steps"][1:]
+        acts = [step["do"] for step in steps]
+        for at, act in enumerate(acts[:-7]):
+            if kind_of(act) != "lead-alone" or act["step"] != "Inject":
+                continue
+            begun += 1
+            cut, rest = act["fault"], acts[at + 1 :]
+            killed, ends = (
+                next((i for i, each in enumerate(rest) if acts_on(each, broker)), len(rest) - 1)
+                for broker in (cut["target"], cut["source"])
+            )
+            between = rest[killed:ends]
+            is_back = {"step": "Heal", "name": rest[killed].get("name")} in between
+            alone += is_back and any(each.get("acks") == -1 for each in between)
+    assert begun > 10
+    assert alone > begun / 3
+
+
+def acts_on(act: dict[str, Any], broker: int) -> bool:
+    return act["step"] == "Inject" and act["fault"].get("broker") == broker
 
 
 def kind_of(act: dict[str, Any]) -> str:
