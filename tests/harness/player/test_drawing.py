@@ -167,7 +167,7 @@ def test_a_leader_with_a_tail_of_its_own_is_replaced_and_comes_back_as_a_followe
 
 
 @pytest.mark.parametrize("kafka", ["2.8.2", "4.1.2"])
-def test_a_leader_that_is_in_sync_alone_ends_while_a_follower_out_of_sync_runs(kafka: str) -> None:
+def test_a_leader_that_is_in_sync_alone_ends_while_a_follower_out_of_sync_runs(kafka: str):
     begun = alone = 0
     for seed in range(90):
         steps = plain(drawn(seed, kafka=kafka, steps=15, gated=False))["steps"][1:]
@@ -189,7 +189,7 @@ def test_a_leader_that_is_in_sync_alone_ends_while_a_follower_out_of_sync_runs(k
 
 
 def acts_on(act: dict[str, Any], broker: int) -> bool:
-    return act["step"] == "Inject" and act["fault"].get("broker") == broker
+    return bool(act["step"] == "Inject" and act["fault"].get("broker") == broker)
 
 
 def kind_of(act: dict[str, Any]) -> str:
@@ -251,13 +251,13 @@ def test_logs_are_small_in_one_mix_and_in_two_directories_in_two(mix: str):
 
 @pytest.mark.parametrize(("release", "is_drawn"), [("0.11.0.3", False), ("1.1.1", True)])
 def test_log_directories_fail_where_brokers_outlive_it(release: str, is_drawn: bool):
-    for seed in range(3):
-        faults = [
-            step.do.fault
-            for step in draw(seed, kafka=release, steps=40, mix=LOGS).steps
-            if isinstance(step, IfPossible) and isinstance(step.do, Inject)
-        ]
-        assert any(isinstance(fault, FailLogDirectory) for fault in faults) is is_drawn
+    faults = [
+        step.do.fault
+        for seed in range(3)
+        for step in draw(seed, kafka=release, steps=40, mix=LOGS).steps
+        if isinstance(step, IfPossible) and isinstance(step.do, Inject)
+    ]
+    assert any(isinstance(fault, FailLogDirectory) for fault in faults) is is_drawn
 
 
 def test_retention_is_awaited_where_enough_was_written_for_it():
