@@ -662,7 +662,8 @@ class _Rolls:
     def _enter(self, phase: Phase) -> None:
         """Draw the faults of a phase, of the mode that decides before its rolls."""
         drawing, quorum = self._drawing, self._upgrade.quorum if phase.mode == "kraft" else ()
-        drawing.weights = _weights(self._upgrade, phase)
+        # What is to follow a step is of the phase's kinds.
+        drawing.weights, drawing.wanted = _weights(self._upgrade, phase), []
         if bool(quorum) != bool(drawing.view.quorum):
             # After a way back any broker may be the controller.
             controllers = frozenset(() if quorum else self._upgrade.brokers)
