@@ -14,8 +14,10 @@ import os
 import socket
 import statistics
 import struct
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 from kchaos.clusters.links import Links
 from kchaos.harness.play.client_lines import ClientLines
@@ -138,12 +140,14 @@ def main() -> None:
     kind = threading.Thread if options.in_process else context.Process
     client = kind(target=write, args=(there,), daemon=True)
     client.start()
-    with Links() as links:
-        links.set_client_sink(ClientLines().take)
+    with Links() as links, tempfile.NamedTemporaryFile() as file:
+        lines = ClientLines(Path(file.name), links.topic_named)
+        links.set_client_sink(lines.take)
         target = listener.getsockname()
         measure(here, (target, links.add_clients(0, target)), options)
         here.send(None)
         client.join()
+        lines.stop()
     server.terminate()
     print("load: {:.1f} in the last minute, {:.1f} in the last five".format(*os.getloadavg()))
 

@@ -58,14 +58,23 @@ def to_json(value: Any) -> dict[str, Any]:
 
     The dataclasses in its fields, tuples and mappings are written likewise.
     """
-    written = (
-        field for field in dataclasses.fields(value) if not field.metadata.get("not written")
+    kind: Any = type(value)
+    written: dict[str, Any] = {}
+    for name, is_optional, default in _form(kind):
+        item = getattr(value, name)
+        if not is_optional or item != default:
+            written[name] = item if type(item) in _PLAIN else _written(item)
+    return written
+
+
+@cache
+def _form(kind: Any) -> tuple[tuple[str, bool, Any], ...]:
+    """Return each field that is written, whether it is not with its default, and that."""
+    return tuple(
+        (field.name, bool(field.metadata.get("sometimes")), field.default)
+        for field in dataclasses.fields(kind)
+        if not field.metadata.get("not written")
     )
-    return {
-        field.name: _written(getattr(value, field.name))
-        for field in written
-        if not field.metadata.get("sometimes") or getattr(value, field.name) != field.default
-    }
 
 
 def _written(value: Any) -> Any:

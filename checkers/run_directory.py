@@ -193,9 +193,8 @@ class RunDirectory:
             RunDirectoryError: The run is sealed.
         """
         self._refuse_when_sealed(name)
-        line = (json.dumps(value, separators=(",", ":")) + "\n").encode()
         with (self.path / name).open("ab", buffering=0) as file:
-            file.write(line)
+            file.write(json_line(value))
 
     def content(self, name: str) -> bytes:
         """Return the bytes of one file.
@@ -372,6 +371,11 @@ class RunDirectory:
     def _refuse_when_sealed(self, name: str) -> None:
         if self.is_sealed:
             raise RunDirectoryError(f"{self.path} is sealed; {name} can no longer be written")
+
+
+def json_line(value: Mapping[str, Any]) -> bytes:
+    """Return a line of a file of evidence."""
+    return (json.dumps(value, separators=(",", ":")) + "\n").encode()
 
 
 def _check_format(said: Mapping[str, Any], file: Path) -> None:

@@ -1,6 +1,6 @@
 """State of one client's connection, and the journal of what clients were told.
 
-A message only passes: its bytes are copied, and read when the run is over (`values_of`). Its place
+A message only passes: its bytes are copied, and read in another process (`values_of`). Its place
 in the order is taken before its first byte goes on. So whoever acts upon an answer comes after it.
 """
 

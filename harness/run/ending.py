@@ -12,7 +12,6 @@ from pathlib import Path
 from kchaos.checkers import observations
 from kchaos.checkers.acts import TopicPartition
 from kchaos.checkers.evidence.about import OUTCOME, SCENARIO, Outcome
-from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.json_form import to_json
 from kchaos.checkers.run_directory import RunDirectory
 from kchaos.clusters.errors import (
@@ -75,7 +74,8 @@ def finish(
     with ending.losing_evidence():
         now.cluster.stop()
         now.clients.join()
-        _write_clients(now)
+        if now.client_lines is not None:
+            now.client_lines.end()
     with ending.losing_evidence():
         collect_brokers(now.run, now.cluster)
     outcome = replace(ending.outcome, finished=not ending.outcome.ended_early)
@@ -89,14 +89,6 @@ def finish(
     now.say(f"{waited_s:.1f} of {seconds:.1f} s went into waiting for observed conditions")
     now.run.seal()
     return now.run
-
-
-def _write_clients(now: Play) -> None:
-    """Write clients.jsonl, now that no message of a client can come any more."""
-    if now.client_lines is not None and now.cluster.links is not None:
-        now.run.begin(CLIENTS)
-        for line in now.client_lines.lines(now.cluster.links.topic_named):
-            now.run.append(CLIENTS, to_json(line))
 
 
 @dataclass(slots=True)

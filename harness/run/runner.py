@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kchaos.checkers import observations
 from kchaos.checkers.evidence.about import OUTCOME, BrokerAbout, Outcome, RunAbout
+from kchaos.checkers.evidence.clients import CLIENTS
 from kchaos.checkers.evidence.links import LINKS
 from kchaos.checkers.formats.point_hit import HITS
 from kchaos.checkers.json_form import to_json
@@ -242,6 +243,8 @@ def _finished(
         return finish(now, started=started, failure=failure, settle_bound_s=settle_bound_s)
     except BaseException:
         now.watch.stop()
+        if now.client_lines is not None:
+            now.client_lines.stop()
         now.run.let_go()
         raise
 
@@ -276,7 +279,8 @@ def _record_clients(now: Play) -> None:
     """Record the traffic of foreign clients, if links are in front of brokers."""
     links = now.cluster.links
     if links is not None and now.cluster.spec.client_links:
-        now.client_lines = ClientLines()
+        now.run.begin(CLIENTS)
+        now.client_lines = ClientLines(now.run.path / CLIENTS, links.topic_named)
         links.set_client_sink(now.client_lines.take)
 
 

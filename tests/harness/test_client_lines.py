@@ -1,22 +1,27 @@
 """Lines of clients' messages from links: digests, short texts, and what was not read."""
 
+import json
 import signal
 import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from kchaos.checkers.evidence.clients import CLIENTS, ClientBatch, ClientLine
+from kchaos.checkers.evidence.clients import CLIENTS, ClientBatch
 from kchaos.checkers.evidence.history import record_payloads
 from kchaos.checkers.formats.api_keys import ApiKey
-from kchaos.checkers.run_directory import MANIFEST, RunDirectory
+from kchaos.checkers.run_directory import MANIFEST
+from kchaos.clusters.errors import LinkError
 from kchaos.clusters.links.client_talk import ClientMessage
 from kchaos.clusters.system.interrupts import interrupts_at_gates
+from kchaos.clusters.system.waiting import await_until
 from kchaos.harness.campaign.campaign import _said_at_times
-from kchaos.harness.play import client_lines
-from kchaos.harness.play.client_lines import ClientLines, batches_of, line_of
+from kchaos.harness.play.client_lines import ClientLines, batches_of, line_of, lines_of
 from kchaos.harness.run import ending
 from tests.support.segment_encoder import batch, message, wrapper
 from tests.support.stand_ins import play_on
@@ -83,6 +88,18 @@ def fetched(
     return of_client(sequence, "response", struct.pack(">i", len(body)) + body)
 
 
+TOPIC_ID = bytes(range(16))
+
+
+def fetched_by_id(sequence: int) -> ClientMessage:
+    """A question of version 13 about partition 0 of a topic that its id alone names."""
+    header = struct.pack(">hhih4sb", 1, 13, sequence, 4, b"mine", 0)
+    body = struct.pack(">iiiibiib", -1, 500, 1, 1 << 20, 0, 0, -1, 2) + TOPIC_ID
+    body += struct.pack(">biiqiqi5b", 2, 0, -1, sequence, -1, -1, 1 << 20, 0, 0, 1, 1, 0)
+    content = struct.pack(">i", len(header + body)) + header + body
+    return of_client(sequence, "request", content)._replace(api_version=13)
+
+
 def of_client(sequence: int, direction: Any, content: bytes) -> ClientMessage:
     return ClientMessage(
         sequence=sequence,
@@ -106,44 +123,116 @@ def nobody(_topic: str | bytes) -> None:
 
 
 def test_answers_to_fetches_that_say_nothing_new_are_left_out() -> None:
-    taking = ClientLines()
-    for answer in (
+    answers = (
         fetched(0, 1, batch(0, [(None, b"a")])),
         fetched(1, 1),
         fetched(2, 1),
         fetched(3, 2),
         fetched(4, 2, batch(1, PAIRS)),
-    ):
-        taking.take(answer)
+    )
 
-    lines = [*taking.lines(nobody)]
+    lines = [*lines_of(answers, nobody)]
 
     assert [line.sequence for line in lines] == [0, 3, 4]
     assert lines[0].partitions[0].batches[0].payloads == record_payloads(["a"])
 
 
+@contextmanager
+def written_to(
+    path: Path, name_of: Callable[[str | bytes], str | None] = nobody
+) -> Iterator[ClientLines]:
+    """Lines of clients that a child process writes; it is ended after the block."""
+    lines = ClientLines(path, name_of)
+    try:
+        yield lines
+    finally:
+        lines.stop()
+
+
+def numbers(path: Path) -> list[int]:
+    """The sequence numbers of the lines in a file."""
+    return [json.loads(line)["sequence"] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.slow
+def test_lines_are_written_while_messages_come(tmp_path: Path) -> None:
+    path = tmp_path / CLIENTS
+    with written_to(path) as lines:
+        for sequence in range(2_500):
+            lines.take(fetched(sequence, sequence))
+        await_until(
+            lambda: path.exists() and path.read_bytes().count(b"\n") >= 1_900,
+            timeout_s=60.0,
+            waiting_for="lines before the end",
+            last_seen=lambda: path.stat().st_size,
+            remedy="see the error of the child process",
+        )
+        lines.end()
+
+    assert numbers(path) == [*range(2_500)]
+
+
+@pytest.mark.slow
+def test_a_topic_that_nobody_knows_yet_is_named_when_it_is_known(tmp_path: Path) -> None:
+    path = tmp_path / CLIENTS
+    named: dict[str | bytes, str] = {}
+    asked = threading.Event()
+
+    def name_of(topic: str | bytes) -> str | None:
+        asked.set()
+        return named.get(topic)
+
+    with written_to(path, name_of) as lines:
+        for sequence in range(1_000):
+            lines.take(fetched_by_id(sequence))
+        assert asked.wait(60.0)
+        named[TOPIC_ID] = "t"
+        for sequence in range(1_000, 2_000):
+            lines.take(fetched_by_id(sequence))
+        lines.end()
+
+    told = [json.loads(line)["partitions"][0] for line in path.read_text().splitlines()]
+    assert [each["topic"] for each in told] == ["t"] * 2_000
+
+
+@pytest.mark.slow
+def test_what_keeps_lines_from_being_written_is_raised(tmp_path: Path) -> None:
+    with written_to(tmp_path) as lines, pytest.raises(IsADirectoryError):
+        lines.end()
+
+
+@pytest.mark.slow
+def test_lines_of_a_process_that_was_killed_are_incomplete(tmp_path: Path) -> None:
+    with written_to(tmp_path / CLIENTS) as lines:
+        lines._child.kill()
+        lines.take(fetched(0, 0))
+        with pytest.raises(LinkError, match="incomplete"):
+            lines.end()
+
+
+@pytest.mark.slow
 def test_ctrl_c_while_lines_are_written_leaves_them_all_in_a_sealed_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for part in ("_come_to_rest", "collect_decisions", "collect_brokers"):
         monkeypatch.setattr(ending, part, lambda *_: None)
     now = play_on(Mock(has_given_addresses=False), tmp_path)
-    now.client_lines = ClientLines()
-    for sequence in range(3):
-        now.client_lines.take(fetched(sequence, sequence))
+    path = tmp_path / "run" / CLIENTS
+    with written_to(path) as now.client_lines:
+        for sequence in range(3):
+            now.client_lines.take(fetched(sequence, sequence))
+        end = now.client_lines.end
 
-    def interrupting(*told: Any) -> ClientLine:
-        signal.raise_signal(signal.SIGINT)
-        return line_of(*told)
+        def interrupted() -> None:
+            signal.raise_signal(signal.SIGINT)
+            end()
 
-    monkeypatch.setattr(client_lines, "line_of", interrupting)
+        monkeypatch.setattr(now.client_lines, "end", interrupted)
+        with pytest.raises(KeyboardInterrupt), interrupts_at_gates():
+            ending.finish(now, started=0.0, failure=None, settle_bound_s=None)
 
-    with pytest.raises(KeyboardInterrupt), interrupts_at_gates():
-        ending.finish(now, started=0.0, failure=None, settle_bound_s=None)
-
-    run = RunDirectory.open(tmp_path / "run")
-    assert (run.path / MANIFEST).exists()
-    assert [line["sequence"] for line in run.read_lines(CLIENTS)] == [0, 1, 2]
+    assert (path.parent / MANIFEST).exists()
+    assert numbers(path) == [0, 1, 2]
 
 
 def test_ctrl_c_while_a_run_is_judged_ends_that() -> None:
