@@ -9,41 +9,11 @@ what it needs, for the controller refuses it otherwise.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import kchaos as k
 from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.fetchers import leader_of
 from kchaos.checkers.model.values.replica import Replica
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec
-from kchaos.faults import (
-    CutLink,
-    CutZooKeeper,
-    ExpireSession,
-    FastBounce,
-    HoldController,
-    HoldRequests,
-    KillBroker,
-    PreferredElection,
-    StopBroker,
-)
-from kchaos.harness.catalogue.settings import QUICK
-from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.observing import AwaitFetches
-from kchaos.harness.steps.scenario_steps import (
-    AwaitHeld,
-    AwaitHighWatermark,
-    AwaitQuiet,
-    AwaitReplicated,
-    AwaitState,
-    CreateTopic,
-    Heal,
-    Inject,
-    ReorderReplicas,
-    Step,
-    TakeSnapshot,
-    Tell,
-)
 from kchaos.studies.explore import Schedule
 from kchaos.studies.explore.acts import uninformed, waits_for_zookeeper
 from kchaos.studies.explore.at_once import PARTITION
@@ -55,14 +25,14 @@ _AT_ONCE_S = 3.0
 """Seconds that a write may take that nobody knows to be possible."""
 
 
-def scenario_of(schedule: Schedule, releases: Sequence[str]) -> Scenario:
+def scenario_of(schedule: Schedule, releases: Sequence[str]) -> k.Scenario:
     """Return a counterexample's scenario, of which only the prediction is expected.
 
     Args:
         schedule: What is done.
         releases: As in `cluster_of`.
     """
-    return Scenario(
+    return k.Scenario(
         entry=EXPLORED,
         case="",
         title=schedule.message,
@@ -77,7 +47,7 @@ def cluster_of(
     releases: Sequence[str],
     properties: Mapping[str, str],
     own: Mapping[int, Mapping[str, str]] | None = None,
-) -> ClusterSpec:
+) -> k.ClusterSpec:
     """Return the brokers of a schedule, and one more as the controller unless they have a quorum.
 
     Args:
@@ -89,9 +59,9 @@ def cluster_of(
     replicas = sorted(World(schedule.states[0]).assignment(PARTITION))
     controllers = () if is_kraft(schedule) else (_controller_of(schedule.states[0]),)
     kafkas = dict(enumerate(releases))
-    return ClusterSpec(
+    return k.ClusterSpec(
         brokers=tuple(
-            BrokerSpec(
+            k.BrokerSpec(
                 id=broker,
                 kafka=kafkas.get(broker, releases[0]),
                 properties=(own or {}).get(broker, {}),
@@ -100,7 +70,7 @@ def cluster_of(
         ),
         first_broker=next(iter(controllers), None),
         mode="kraft" if is_kraft(schedule) else None,
-        properties={**QUICK, **properties},
+        properties={**k.QUICK, **properties},
     )
 
 
@@ -111,7 +81,7 @@ def is_kraft(schedule: Schedule) -> bool:
     return broker.generation.reads_metadata_log
 
 
-def steps_of(schedule: Schedule, *, gated: bool) -> tuple[Step, ...]:
+def steps_of(schedule: Schedule, *, gated: bool) -> tuple[k.Step, ...]:
     """Return the topic's step and each act's; with gates, also a snapshot before the healing."""
     return tuple(_steps(schedule, gated))
 
@@ -154,28 +124,28 @@ def text_of(act: ChaosMove, deciding: str = "ZooKeeper") -> str:  # noqa: C901
     raise AssertionError(f"no schedule has {act}")
 
 
-def _steps(schedule: Schedule, gated: bool) -> Iterator[Step]:
+def _steps(schedule: Schedule, gated: bool) -> Iterator[k.Step]:
     preferred = World(schedule.states[0]).assignment(PARTITION)
-    yield CreateTopic(topic=_TOPIC, assignment=(tuple(sorted(preferred)),))
-    yield ReorderReplicas(topic=_TOPIC, partition=_INDEX, replicas=preferred)
+    yield k.CreateTopic(topic=_TOPIC, assignment=(tuple(sorted(preferred)),))
+    yield k.ReorderReplicas(topic=_TOPIC, partition=_INDEX, replicas=preferred)
     heals_from = len(schedule.acts) - schedule.healing
     for number, act in enumerate(schedule.acts):
         before, after = schedule.states[number : number + 2]
         done = _done(act, f"record-{number}", after)
         if not gated:
-            yield from (IfPossible(do=step) for step in _at_once(act, done, before))
+            yield from (k.IfPossible(do=step) for step in _at_once(act, done, before))
             continue
         if number == heals_from:
-            yield TakeSnapshot(label="unhealed")
-        yield Tell(text=text_of(act, "the controllers" if is_kraft(schedule) else "ZooKeeper"))
+            yield k.TakeSnapshot(label="unhealed")
+        yield k.Tell(text=text_of(act, "the controllers" if is_kraft(schedule) else "ZooKeeper"))
         yield from _before(act, before, after)
         yield from done
-        yield AwaitQuiet(untold=tuple(sorted(uninformed(World(after)))))
+        yield k.AwaitQuiet(untold=tuple(sorted(uninformed(World(after)))))
         yield from _asked_anew(before, after)
         yield from _gates(before, after, is_healing=number >= heals_from)
 
 
-def _before(act: ChaosMove, before: State, after: State) -> Iterator[Step]:
+def _before(act: ChaosMove, before: State, after: State) -> Iterator[k.Step]:
     """Yield the gate that a prediction needs: a follower without a session rejoins the ISR.
 
     From 2.1 until KAFKA-9338 a leader refuses a follower's first fetch in the epoch before its own,
@@ -185,10 +155,10 @@ def _before(act: ChaosMove, before: State, after: State) -> Iterator[Step]:
     assert known is not None
     assert then is not None
     if act.kind == "expire" and act.broker != known.leader and act.broker in then.isr:
-        yield AwaitFetches(follower=act.broker, leader=known.leader)
+        yield k.AwaitFetches(follower=act.broker, leader=known.leader)
 
 
-def _asked_anew(before: State, after: State) -> Iterator[AwaitFetches]:
+def _asked_anew(before: State, after: State) -> Iterator[k.AwaitFetches]:
     """Yield gates for followers that give up a held response because of a new leader epoch.
 
     Where they know the new one the leader counts their next fetch, which may bring them back into
@@ -197,7 +167,7 @@ def _asked_anew(before: State, after: State) -> Iterator[AwaitFetches]:
     earlier = _held_fetches(before)
     for (follower, leader), fetch in _held_fetches(after).items():
         if fetch != earlier.get((follower, leader), fetch):
-            yield AwaitFetches(follower=follower, leader=leader, count=1)
+            yield k.AwaitFetches(follower=follower, leader=leader, count=1)
 
 
 def _held_fetches(state: State) -> dict[tuple[int, int], tuple[int, bool]]:
@@ -214,20 +184,20 @@ def _held_fetches(state: State) -> dict[tuple[int, int], tuple[int, bool]]:
     return held
 
 
-def _at_once(act: ChaosMove, done: Iterator[Step], before: State) -> Iterator[Step]:
+def _at_once(act: ChaosMove, done: Iterator[k.Step], before: State) -> Iterator[k.Step]:
     if act.kind == "prefer":
         yield replace(_state_gate(before), timeout_s=_AT_ONCE_S)
     for step in done:
-        if isinstance(step, Produce):
+        if isinstance(step, k.Produce):
             yield replace(step, accept_error=True, timeout_s=_AT_ONCE_S)
         else:
             yield step
 
 
-def _done(act: ChaosMove, operation: str, after: State) -> Iterator[Step]:
+def _done(act: ChaosMove, operation: str, after: State) -> Iterator[k.Step]:
     match act.kind:
         case "write-one" | "write-pair" | "write-all":
-            yield Produce(
+            yield k.Produce(
                 operation=operation,
                 topic=_TOPIC,
                 partition=_INDEX,
@@ -236,37 +206,37 @@ def _done(act: ChaosMove, operation: str, after: State) -> Iterator[Step]:
                 broker=act.broker,
             )
         case "prefer":
-            yield Inject(name="elect", fault=PreferredElection(topic=_TOPIC, partition=_INDEX))
+            yield k.Inject(name="elect", fault=k.PreferredElection(topic=_TOPIC, partition=_INDEX))
         case "reorder":
             replicas = World(after).assignment(PARTITION)
-            yield ReorderReplicas(topic=_TOPIC, partition=_INDEX, replicas=replicas)
+            yield k.ReorderReplicas(topic=_TOPIC, partition=_INDEX, replicas=replicas)
         case "kill":
-            yield Inject(name=f"down-{act.broker}", fault=KillBroker(broker=act.broker))
+            yield k.Inject(name=f"down-{act.broker}", fault=k.KillBroker(broker=act.broker))
         case "terminate":
-            yield Inject(name=f"down-{act.broker}", fault=StopBroker(broker=act.broker))
+            yield k.Inject(name=f"down-{act.broker}", fault=k.StopBroker(broker=act.broker))
         case "restart":
-            yield Heal(name=f"down-{act.broker}")
+            yield k.Heal(name=f"down-{act.broker}")
         case "bounce":
             yield from _bounce(act, after, operation)
         case "expire" | "register":
             yield from _session(act)
         case "cut" | "heal":
             link = f"link-{act.broker}-{act.other}"
-            cut = CutLink(source=act.broker, target=act.other)
-            yield Inject(name=link, fault=cut) if act.kind == "cut" else Heal(name=link)
+            cut = k.CutLink(source=act.broker, target=act.other)
+            yield k.Inject(name=link, fault=cut) if act.kind == "cut" else k.Heal(name=link)
         case "hold-answers" | "hold-next-answers":
             yield _hold(act, after)
         case "release":
-            yield Heal(name=f"hold-{act.broker}")
+            yield k.Heal(name=f"hold-{act.broker}")
 
 
-def _bounce(act: ChaosMove, after: State, operation: str) -> Iterator[Step]:
+def _bounce(act: ChaosMove, after: State, operation: str) -> Iterator[k.Step]:
     """Yield steps that pause the controller while the broker is down."""
     hold, controller = f"controller-{operation}", _controller_of(after)
-    yield Inject(name=hold, fault=HoldController(broker=controller))
-    yield Inject(name=f"bounce-{operation}", fault=FastBounce(broker=act.broker))
-    yield AwaitHeld(name=hold)
-    yield Heal(name=hold)
+    yield k.Inject(name=hold, fault=k.HoldController(broker=controller))
+    yield k.Inject(name=f"bounce-{operation}", fault=k.FastBounce(broker=act.broker))
+    yield k.AwaitHeld(name=hold)
+    yield k.Heal(name=hold)
 
 
 def _controller_of(state: State) -> int:
@@ -274,39 +244,39 @@ def _controller_of(state: State) -> int:
     return max(World(state).assignment(PARTITION)) + 1
 
 
-def _session(act: ChaosMove) -> Iterator[Step]:
+def _session(act: ChaosMove) -> Iterator[k.Step]:
     cut, session = f"away-{act.broker}", f"session-{act.broker}"
     if act.kind == "expire":
-        yield Inject(name=cut, fault=CutZooKeeper(broker=act.broker))
-        expired = ExpireSession(broker=act.broker, await_return=False)
-        yield Inject(name=session, fault=expired)
+        yield k.Inject(name=cut, fault=k.CutZooKeeper(broker=act.broker))
+        expired = k.ExpireSession(broker=act.broker, await_return=False)
+        yield k.Inject(name=session, fault=expired)
     else:
-        yield Heal(name=session)
-        yield Heal(name=cut)
+        yield k.Heal(name=session)
+        yield k.Heal(name=cut)
 
 
-def _hold(act: ChaosMove, after: State) -> Step:
+def _hold(act: ChaosMove, after: State) -> k.Step:
     """Return the hold of the model's state, which knows the offset from which it applies."""
     name = f"hold-{act.broker}"
     (hold,) = (held for held in World(after).holds() if held.name == name)
-    fault = HoldRequests(
+    fault = k.HoldRequests(
         name=name,
         api=hold.api,
         source=hold.source,
         direction=hold.direction,
         fetch_offset_at_least=hold.fetch_offset_at_least,
     )
-    return Inject(name=name, fault=fault)
+    return k.Inject(name=name, fault=fault)
 
 
-def _state_gate(of: State) -> AwaitState:
+def _state_gate(of: State) -> k.AwaitState:
     state = World(of).partition_state(PARTITION)
     assert state is not None
     isr = tuple(sorted(state.isr))
-    return AwaitState(topic=_TOPIC, partition=_INDEX, leader=state.leader, isr=isr)
+    return k.AwaitState(topic=_TOPIC, partition=_INDEX, leader=state.leader, isr=isr)
 
 
-def _gates(before: State, after: State, *, is_healing: bool) -> Iterator[Step]:
+def _gates(before: State, after: State, *, is_healing: bool) -> Iterator[k.Step]:
     """Yield gates for the differences between the states before and after an act."""
     earlier, world = World(before), World(after)
     gate, known = _state_gate(after), world.partition_state(PARTITION)
@@ -324,14 +294,14 @@ def _gates(before: State, after: State, *, is_healing: bool) -> Iterator[Step]:
         yield from _gates_of_replica(broker, old, new, is_told)
 
 
-def _gates_of_replica(broker: int, old: Replica, new: Replica, is_told: bool) -> Iterator[Step]:
+def _gates_of_replica(broker: int, old: Replica, new: Replica, is_told: bool) -> Iterator[k.Step]:
     log_end_offset = new.log.end_offset_on_disk()
     if log_end_offset != old.log.end_offset_on_disk():
-        yield AwaitReplicated(
+        yield k.AwaitReplicated(
             topic=_TOPIC, partition=_INDEX, brokers=(broker,), log_end_offset=log_end_offset
         )
     # Once it is healed only what comes of it counts, and high watermarks come last.
     if new.high_watermark > old.high_watermark and is_told:
-        yield AwaitHighWatermark(
+        yield k.AwaitHighWatermark(
             topic=_TOPIC, partition=_INDEX, brokers=(broker,), high_watermark=new.high_watermark
         )

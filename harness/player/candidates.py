@@ -14,45 +14,12 @@ from importlib.resources import files
 from itertools import combinations, permutations, product
 from typing import Any
 
+import kchaos as k
 from kchaos.checkers.model.values.events import NO_LEADER
 from kchaos.clusters.links.details import METADATA_TOPIC
 from kchaos.clusters.settings import PROTOCOL
-from kchaos.faults import (
-    AddController,
-    ConfigureTopic,
-    CutControllers,
-    CutLink,
-    CutZooKeeper,
-    DisturbClients,
-    ExpireSession,
-    FailLogDirectory,
-    FastBounce,
-    FenceBroker,
-    ForgeAnswers,
-    HoldRequests,
-    IsolateBroker,
-    KillBroker,
-    LoseEpochs,
-    LoseTail,
-    MoveController,
-    PauseBroker,
-    PreferredElection,
-    RemoveController,
-    RollBroker,
-    StopBroker,
-    ThrottleReplication,
-    UnregisterBroker,
-    UpdateFeatures,
-    WipeLogDirectory,
-)
-from kchaos.faults.api import Fault
-from kchaos.harness.player.draw import Candidates, Draw, of_each_replica
+from kchaos.harness.player.draw import Candidates, of_each_replica
 from kchaos.harness.player.rare import RARE_CANDIDATES, holds, slow_disks
-from kchaos.harness.player.view import View
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.log_start import AwaitLogStart
-from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, TakeSnapshot
-from kchaos.harness.steps.topics import DeleteTopic
 
 _PRODUCE_S = 3.0
 _ELECTION_S = 10.0
@@ -108,53 +75,58 @@ def without(weights: Mapping[str, float], left_out: Container[str]) -> Mapping[s
     return {kind: 0.0 if kind in left_out else weight for kind, weight in weights.items()}
 
 
-def candidates_of(kind: str, view: View, draw: Draw) -> Iterator[Step]:
+def candidates_of(kind: str, view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     """Yield steps of a kind of `STEP_KINDS` in a fixed order; not all need be legal."""
     return _CANDIDATES[kind](view, draw)
 
 
-def duration(fault: Fault) -> tuple[int, int]:
+def duration(fault: k.Fault) -> tuple[int, int]:
     """Return for how many steps a lasting fault stays: at least and at most.
 
     A session without a sign of life ends by itself; before that it is ended, or healed.
     """
     match fault:
-        case CutZooKeeper() | CutControllers() | PauseBroker() | IsolateBroker(zookeeper=True):
+        case (
+            k.CutZooKeeper()
+            | k.CutControllers()
+            | k.PauseBroker()
+            | k.IsolateBroker(zookeeper=True)
+        ):
             return 1, 2
-        case ExpireSession() | HoldRequests(api="LeaderAndIsr" | "BrokerHeartbeat"):
+        case k.ExpireSession() | k.HoldRequests(api="LeaderAndIsr" | "BrokerHeartbeat"):
             return 1, 2
-        case CutLink():
+        case k.CutLink():
             return 2, 7
-        case HoldRequests(api="Fetch", source=None):
+        case k.HoldRequests(api="Fetch", source=None):
             return 4, 6
         case _:
             return 1, 5
 
 
-def _by_broker(kind: str, make: Callable[[int], Fault]) -> Candidates:
-    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+def _by_broker(kind: str, make: Callable[[int], k.Fault]) -> Candidates:
+    def candidates(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
         for broker in view.brokers:
             if broker in view.controllers or any(
                 broker in partition.replicas for partition in view.partitions
             ):
-                yield Inject(name=f"{kind}-{draw.number}", fault=make(broker))
+                yield k.Inject(name=f"{kind}-{draw.number}", fault=make(broker))
 
     return candidates
 
 
-def _produces(view: View, draw: Draw) -> Iterator[Step]:
+def _produces(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for partition in view.partitions:
         yield _produce(partition.topic, partition.partition, None, draw)
 
 
-def _zombie_produces(view: View, draw: Draw) -> Iterator[Step]:
+def _zombie_produces(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for partition in view.partitions:
         for zombie in sorted(partition.zombies):
             yield _produce(partition.topic, partition.partition, zombie, draw)
 
 
-def _produce(topic: str, partition: int, broker: int | None, draw: Draw) -> Produce:
-    return Produce(
+def _produce(topic: str, partition: int, broker: int | None, draw: k.Draw) -> k.Produce:
+    return k.Produce(
         operation=f"p{draw.number}",
         topic=topic,
         partition=partition,
@@ -170,54 +142,54 @@ def _produce(topic: str, partition: int, broker: int | None, draw: Draw) -> Prod
     )
 
 
-def _heals(view: View, _draw: Draw) -> Iterator[Step]:
+def _heals(view: k.View, _draw: k.Draw) -> Iterator[k.Step]:
     for name, fault in view.acting:
         # The end of a session whose return nobody awaits leaves nothing to heal.
-        if not isinstance(fault, ExpireSession | FenceBroker) or fault.await_return:
-            yield Heal(name=name)
+        if not isinstance(fault, k.ExpireSession | k.FenceBroker) or fault.await_return:
+            yield k.Heal(name=name)
 
 
-def _concerned(view: View, a: int, b: int) -> bool:
+def _concerned(view: k.View, a: int, b: int) -> bool:
     """Return whether the two brokers exchange any messages."""
     replicas = any({a, b} <= {*partition.replicas} for partition in view.partitions)
     return replicas or a in view.controllers or b in view.controllers
 
 
-def _cuts(view: View, draw: Draw) -> Iterator[Step]:
+def _cuts(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for a, b in combinations(view.brokers, 2):
         if not _concerned(view, a, b):
             continue
-        yield Inject(name=f"cut-{draw.number}", fault=CutLink(source=a, target=b))
+        yield k.Inject(name=f"cut-{draw.number}", fault=k.CutLink(source=a, target=b))
 
 
-def _cuts_one_way(view: View, draw: Draw) -> Iterator[Step]:
+def _cuts_one_way(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for a, b in permutations(view.brokers, 2):
         if not _concerned(view, a, b):
             continue
-        fault = CutLink(source=a, target=b, one_way=True)
-        yield Inject(name=f"cut-one-way-{draw.number}", fault=fault)
+        fault = k.CutLink(source=a, target=b, one_way=True)
+        yield k.Inject(name=f"cut-one-way-{draw.number}", fault=fault)
 
 
-def _elections(view: View, draw: Draw) -> Iterator[Step]:
+def _elections(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for partition in view.partitions:
-        fault = PreferredElection(
+        fault = k.PreferredElection(
             topic=partition.topic, partition=partition.partition, timeout_s=_ELECTION_S
         )
-        yield Inject(name=f"elect-{draw.number}", fault=fault)
+        yield k.Inject(name=f"elect-{draw.number}", fault=fault)
 
 
-def _moves(_view: View, draw: Draw) -> Iterator[Step]:
-    yield Inject(name=f"move-controller-{draw.number}", fault=MoveController())
+def _moves(_view: k.View, draw: k.Draw) -> Iterator[k.Step]:
+    yield k.Inject(name=f"move-controller-{draw.number}", fault=k.MoveController())
 
 
 def _fetch_holds(direction: str, kind: str) -> Candidates:
-    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+    def candidates(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
         for partition in view.partitions:
             for follower in partition.replicas:
                 if partition.leader in (follower, -1):
                     continue
                 name = f"{kind}-{draw.number}"
-                fault = HoldRequests(
+                fault = k.HoldRequests(
                     name=name,
                     api="Fetch",
                     source=follower,
@@ -226,12 +198,12 @@ def _fetch_holds(direction: str, kind: str) -> Candidates:
                     topic=partition.topic,
                     partition=partition.partition,
                 )
-                yield Inject(name=name, fault=fault)
+                yield k.Inject(name=name, fault=fault)
 
     return candidates
 
 
-def _left_behind(view: View, draw: Draw) -> Iterator[Step]:
+def _left_behind(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     """Hold what every follower is answered of a partition that has one in sync.
 
     Of requests a hold would come too late: one waits at the leader, and takes the next records.
@@ -239,7 +211,7 @@ def _left_behind(view: View, draw: Draw) -> Iterator[Step]:
     for partition in view.partitions:
         if partition.leader in view.whole and len(partition.isr & view.whole) > 1:
             name = f"leave-behind-{draw.number}"
-            fault = HoldRequests(
+            fault = k.HoldRequests(
                 name=name,
                 api="Fetch",
                 target=partition.leader,
@@ -247,23 +219,23 @@ def _left_behind(view: View, draw: Draw) -> Iterator[Step]:
                 topic=partition.topic,
                 partition=partition.partition,
             )
-            yield Inject(name=name, fault=fault)
+            yield k.Inject(name=name, fault=fault)
 
 
-def _led_alone(view: View, draw: Draw) -> Iterator[Step]:
+def _led_alone(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     """Cut a leader from a follower in sync, so that it is in sync alone once its followers end."""
     for partition in view.partitions:
         if partition.leader in view.whole:
             for follower in sorted(partition.isr & view.whole - {partition.leader}):
-                fault = CutLink(source=partition.leader, target=follower)
-                yield Inject(name=f"{LEAD_ALONE}-{draw.number}", fault=fault)
+                fault = k.CutLink(source=partition.leader, target=follower)
+                yield k.Inject(name=f"{LEAD_ALONE}-{draw.number}", fault=fault)
 
 
 LEAD_ALONE = "lead-alone"
 _ENDS = ("kill", "stop", "bounce", "expire-and-await", "unregister")
 
 
-def sequel(step: Step, view: View, kinds: Container[str]) -> Iterator[Candidates]:
+def sequel(step: k.Step, view: k.View, kinds: Container[str]) -> Iterator[Candidates]:
     """Yield what is to follow a step, in turn: each has the steps of which one is taken.
 
     Where followers are left behind that is a write, the end of the leader's time, a write to the
@@ -274,7 +246,7 @@ def sequel(step: Step, view: View, kinds: Container[str]) -> Iterator[Candidates
     """
 
     def of(
-        wanted: Iterable[str], fits: Callable[[Any, View], bool], *, acks: int = 1
+        wanted: Iterable[str], fits: Callable[[Any, k.View], bool], *, acks: int = 1
     ) -> Candidates:
         return lambda view, draw: (
             each
@@ -284,25 +256,25 @@ def sequel(step: Step, view: View, kinds: Container[str]) -> Iterator[Candidates
             if fits(each, view)
         )
 
-    def is_of_place(each: Any, _view: View) -> bool:
+    def is_of_place(each: Any, _view: k.View) -> bool:
         of_step = getattr(each, "fault", each)
         return (of_step.topic, of_step.partition) == place
 
-    def ends(each: Any, _view: View) -> bool:
+    def ends(each: Any, _view: k.View) -> bool:
         return bool(each.fault.broker == leader)
 
-    def acts_on(each: Any, view: View, broker: int | None) -> bool:
+    def acts_on(each: Any, view: k.View, broker: int | None) -> bool:
         return getattr(dict(view.acting)[each.name], "broker", None) == broker
 
     match step:
-        case Inject(name=name, fault=HoldRequests(api="Fetch", source=None) as hold):
+        case k.Inject(name=name, fault=k.HoldRequests(api="Fetch", source=None) as hold):
             leader, place = hold.target, (hold.topic, hold.partition)
             yield of(["produce"], is_of_place)
             yield of(_ENDS, ends)
             yield of(["produce"], is_of_place)
             yield of(["heal"], lambda each, _: each.name == name)
             yield of(["heal"], lambda each, view: acts_on(each, view, leader))
-        case Inject(name=name, fault=CutLink() as cut) if name.startswith(LEAD_ALONE):
+        case k.Inject(name=name, fault=k.CutLink() as cut) if name.startswith(LEAD_ALONE):
             leader, lags = cut.source, cut.target
             led = next(
                 each for each in view.partitions if each.leader == leader and lags in each.isr
@@ -328,143 +300,143 @@ _LATE_MS = 700
 def _quorum_holds(api: str, kind: str, topic: str | None) -> Candidates:
     """Return holds of a broker's requests to controllers: heartbeats, ISRs or metadata fetches."""
 
-    def make(view: View, draw: Draw) -> Iterator[Step]:
+    def make(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
         name = f"{kind}-{draw.number}"
         for broker in view.brokers:
             if any(broker in placed.replicas for placed in view.partitions):
                 partition = None if topic is None else 0
-                fault = HoldRequests(
+                fault = k.HoldRequests(
                     name=name, api=api, source=broker, topic=topic, partition=partition
                 )
-                yield Inject(name=name, fault=fault)
+                yield k.Inject(name=name, fault=fault)
 
     return make
 
 
 def _disturbances(kind: str, **fields: Any) -> Candidates:
-    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+    def candidates(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
         name = f"{kind}-{draw.number}"
         leaders = {partition.leader for partition in view.partitions} - {NO_LEADER}
         asked = [*product(sorted(leaders), _OF_LEADERS), *product((None,), _OF_GROUPS)]
         for broker, api in asked:
-            fault = DisturbClients(name=name, api=api, broker=broker, **fields)
-            yield Inject(name=name, fault=fault)
+            fault = k.DisturbClients(name=name, api=api, broker=broker, **fields)
+            yield k.Inject(name=name, fault=fault)
 
     return candidates
 
 
-def _by_controller(kind: str, make: Callable[[int], Fault]) -> Candidates:
-    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+def _by_controller(kind: str, make: Callable[[int], k.Fault]) -> Candidates:
+    def candidates(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
         for controller in view.quorum:
-            yield Inject(name=f"{kind}-{draw.number}", fault=make(controller))
+            yield k.Inject(name=f"{kind}-{draw.number}", fault=make(controller))
 
     return candidates
 
 
 def _changes_of_quorum(
-    kind: str, change: type[AddController] | type[RemoveController]
+    kind: str, change: type[k.AddController] | type[k.RemoveController]
 ) -> Candidates:
-    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+    def candidates(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
         for controller in view.quorum if view.voters else ():
             fault = change(controller=controller)
-            yield Inject(name=f"{kind}-{draw.number}", fault=fault)
+            yield k.Inject(name=f"{kind}-{draw.number}", fault=fault)
 
     return candidates
 
 
-def _epoch_holds(view: View, draw: Draw) -> Iterator[Step]:
+def _epoch_holds(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     name = f"hold-epochs-{draw.number}"
     for a, b in permutations(view.brokers, 2):
         if any({a, b} <= {*partition.replicas} for partition in view.partitions):
-            fault = HoldRequests(name=name, api="OffsetForLeaderEpoch", source=a, target=b)
-            yield Inject(name=name, fault=fault)
+            fault = k.HoldRequests(name=name, api="OffsetForLeaderEpoch", source=a, target=b)
+            yield k.Inject(name=name, fault=fault)
 
 
-def _forgeries(view: View, draw: Draw) -> Iterator[Step]:
+def _forgeries(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     name = f"forge-epochs-{draw.number}"
     for a, b in permutations(view.brokers, 2):
         if any({a, b} <= {*partition.replicas} for partition in view.partitions):
-            fault = ForgeAnswers(name=name, source=a, target=b, error="NOT_LEADER_FOR_PARTITION")
-            yield Inject(name=name, fault=fault)
+            fault = k.ForgeAnswers(name=name, source=a, target=b, error="NOT_LEADER_FOR_PARTITION")
+            yield k.Inject(name=name, fault=fault)
 
 
-def _controller_disks(view: View, draw: Draw) -> Iterator[Step]:
+def _controller_disks(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     """Disks of controllers that were killed: wiped, or without the last batches."""
     for controller in view.quorum:
-        wiped = WipeLogDirectory(broker=controller)
+        wiped = k.WipeLogDirectory(broker=controller)
         for batches in (1, 3):
-            lost = LoseTail(
+            lost = k.LoseTail(
                 broker=controller, topic=METADATA_TOPIC, partition=0, log_end_offset=-batches
             )
-            yield Inject(name=f"controller-disk-{draw.number}", fault=lost)
-        yield Inject(name=f"controller-disk-{draw.number}", fault=wiped)
+            yield k.Inject(name=f"controller-disk-{draw.number}", fault=lost)
+        yield k.Inject(name=f"controller-disk-{draw.number}", fault=wiped)
 
 
-def _topic_formats(view: View, draw: Draw) -> Iterator[Step]:
+def _topic_formats(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for topic in view.topics:
         for text in view.formats:
-            fault = ConfigureTopic(topic=topic, configuration=(("message.format.version", text),))
-            yield Inject(name=f"configure-format-{draw.number}", fault=fault)
+            fault = k.ConfigureTopic(topic=topic, configuration=(("message.format.version", text),))
+            yield k.Inject(name=f"configure-format-{draw.number}", fault=fault)
 
 
-def _broker_formats(view: View, draw: Draw) -> Iterator[Step]:
+def _broker_formats(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for broker in view.brokers:
         for text in view.formats:
-            fault = RollBroker(broker=broker, properties=(("log.message.format.version", text),))
-            yield Inject(name=f"roll-format-{draw.number}", fault=fault)
+            fault = k.RollBroker(broker=broker, properties=(("log.message.format.version", text),))
+            yield k.Inject(name=f"roll-format-{draw.number}", fault=fault)
 
 
-def _upgrades(view: View, draw: Draw) -> Iterator[Step]:
+def _upgrades(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for broker in (*view.quorum, *view.brokers):
         if view.asked and broker not in view.upgraded:
-            fault = RollBroker(broker=broker, kafka=view.asked)
-            yield Inject(name=f"upgrade-{draw.number}", fault=fault)
+            fault = k.RollBroker(broker=broker, kafka=view.asked)
+            yield k.Inject(name=f"upgrade-{draw.number}", fault=fault)
 
 
-def _ways_back(view: View, draw: Draw) -> Iterator[Step]:
+def _ways_back(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for broker in sorted(view.upgraded):
         for kafka in view.kafkas:
             if kafka != view.asked:
-                fault = RollBroker(broker=broker, kafka=kafka)
-                yield Inject(name=f"go-back-{draw.number}", fault=fault)
+                fault = k.RollBroker(broker=broker, kafka=kafka)
+                yield k.Inject(name=f"go-back-{draw.number}", fault=fault)
 
 
-def _raised_protocols(view: View, draw: Draw) -> Iterator[Step]:
+def _raised_protocols(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for broker in view.brokers if view.asked_protocol else ():
-        fault = RollBroker(broker=broker, properties=((PROTOCOL, view.asked_protocol),))
-        yield Inject(name=f"raise-protocol-{draw.number}", fault=fault)
+        fault = k.RollBroker(broker=broker, properties=((PROTOCOL, view.asked_protocol),))
+        yield k.Inject(name=f"raise-protocol-{draw.number}", fault=fault)
 
 
-def _raised_features(view: View, draw: Draw) -> Iterator[Step]:
+def _raised_features(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     if view.asked_levels:
-        fault = UpdateFeatures(levels=view.asked_levels)
-        yield Inject(name=f"raise-features-{draw.number}", fault=fault)
+        fault = k.UpdateFeatures(levels=view.asked_levels)
+        yield k.Inject(name=f"raise-features-{draw.number}", fault=fault)
 
 
-def _throttles(view: View, draw: Draw) -> Iterator[Step]:
+def _throttles(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for partition in view.partitions:
         for broker in partition.replicas:
             for side in ("leader", "follower"):
-                fault = ThrottleReplication(
+                fault = k.ThrottleReplication(
                     broker=broker, topic=partition.topic, bytes_per_second=1, side=side
                 )
-                yield Inject(name=f"throttle-{draw.number}", fault=fault)
+                yield k.Inject(name=f"throttle-{draw.number}", fault=fault)
 
 
-def _topics(view: View, draw: Draw) -> Iterator[Step]:
+def _topics(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     # One that was deleted may be made again.
     name = next(unused for unused in "tuvw" if unused not in view.topics)
-    yield CreateTopic(
+    yield k.CreateTopic(
         topic=name, assignment=draw.assignment, configuration=draw.configuration, timeout_s=_TOPIC_S
     )
 
 
-def _deletions(view: View, _draw: Draw) -> Iterator[Step]:
+def _deletions(view: k.View, _draw: k.Draw) -> Iterator[k.Step]:
     for topic in view.topics:
-        yield DeleteTopic(topic=topic, timeout_s=_TOPIC_S)
+        yield k.DeleteTopic(topic=topic, timeout_s=_TOPIC_S)
 
 
-def _retentions(view: View, _draw: Draw) -> Iterator[Step]:
+def _retentions(view: k.View, _draw: k.Draw) -> Iterator[k.Step]:
     if sum(name[0] == "p" and name[1:].isdecimal() for name in view.names) < _FIRST_WRITES:
         return
     for partition in view.partitions:
@@ -472,7 +444,7 @@ def _retentions(view: View, _draw: Draw) -> Iterator[Step]:
             broker for broker in partition.replicas if broker in view.whole & partition.isr
         )
         if brokers:
-            yield AwaitLogStart(
+            yield k.AwaitLogStart(
                 topic=partition.topic,
                 partition=partition.partition,
                 brokers=brokers,
@@ -481,26 +453,30 @@ def _retentions(view: View, _draw: Draw) -> Iterator[Step]:
             )
 
 
-def _snapshots(view: View, _draw: Draw) -> Iterator[Step]:
-    yield TakeSnapshot(label=f"snapshot-{view.snapshots + 1}")
+def _snapshots(view: k.View, _draw: k.Draw) -> Iterator[k.Step]:
+    yield k.TakeSnapshot(label=f"snapshot-{view.snapshots + 1}")
 
 
-_CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
+_CANDIDATES: Mapping[str, Callable[[k.View, k.Draw], Iterator[k.Step]]] = {
     "produce": _produces,
     "produce-to-zombie": _zombie_produces,
     "heal": _heals,
-    "kill": _by_broker("kill", lambda broker: KillBroker(broker=broker)),
+    "kill": _by_broker("kill", lambda broker: k.KillBroker(broker=broker)),
     "kill-in-recovery": _by_broker(
-        "kill-in-recovery", lambda broker: KillBroker(broker=broker, in_recovery=True)
+        "kill-in-recovery", lambda broker: k.KillBroker(broker=broker, in_recovery=True)
     ),
-    "stop": _by_broker("stop", lambda broker: StopBroker(broker=broker)),
-    "bounce": _by_broker("bounce", lambda broker: FastBounce(broker=broker)),
-    "pause": _by_broker("pause", lambda broker: PauseBroker(broker=broker)),
+    "stop": _by_broker("stop", lambda broker: k.StopBroker(broker=broker)),
+    "bounce": _by_broker("bounce", lambda broker: k.FastBounce(broker=broker)),
+    "pause": _by_broker("pause", lambda broker: k.PauseBroker(broker=broker)),
     "cut": _cuts,
     "cut-one-way": _cuts_one_way,
-    "cut-zookeeper": _by_broker("cut-zookeeper", lambda broker: CutZooKeeper(broker=broker)),
-    "expire": _by_broker("expire", lambda broker: ExpireSession(broker=broker, await_return=False)),
-    "expire-and-await": _by_broker("expire-and-await", lambda broker: ExpireSession(broker=broker)),
+    "cut-zookeeper": _by_broker("cut-zookeeper", lambda broker: k.CutZooKeeper(broker=broker)),
+    "expire": _by_broker(
+        "expire", lambda broker: k.ExpireSession(broker=broker, await_return=False)
+    ),
+    "expire-and-await": _by_broker(
+        "expire-and-await", lambda broker: k.ExpireSession(broker=broker)
+    ),
     "elect": _elections,
     "move-controller": _moves,
     "hold-fetch": _fetch_holds("request", "hold-fetch"),
@@ -512,28 +488,30 @@ _CANDIDATES: Mapping[str, Callable[[View, Draw], Iterator[Step]]] = {
     "forge-epochs": _forgeries,
     "configure-format": _topic_formats,
     "roll-format": _broker_formats,
-    "lose-epochs": of_each_replica("lose-epochs", LoseEpochs),
-    "wipe": _by_broker("wipe", lambda broker: WipeLogDirectory(broker=broker)),
+    "lose-epochs": of_each_replica("lose-epochs", k.LoseEpochs),
+    "wipe": _by_broker("wipe", lambda broker: k.WipeLogDirectory(broker=broker)),
     "throttle": _throttles,
-    "cut-controllers": _by_broker("cut-controllers", lambda broker: CutControllers(broker=broker)),
-    "fence": _by_broker("fence", lambda broker: FenceBroker(broker=broker, await_return=False)),
-    "unregister": _by_broker("unregister", lambda broker: UnregisterBroker(broker=broker)),
+    "cut-controllers": _by_broker(
+        "cut-controllers", lambda broker: k.CutControllers(broker=broker)
+    ),
+    "fence": _by_broker("fence", lambda broker: k.FenceBroker(broker=broker, await_return=False)),
+    "unregister": _by_broker("unregister", lambda broker: k.UnregisterBroker(broker=broker)),
     "hold-heartbeats": _quorum_holds("BrokerHeartbeat", "hold-heartbeats", None),
     "hold-metadata": _quorum_holds("Fetch", "hold-metadata", METADATA_TOPIC),
     "hold-alter-partition": _quorum_holds("AlterPartition", "hold-alter-partition", None),
-    "kill-controller": _by_controller("kill-controller", lambda node: KillBroker(broker=node)),
-    "pause-controller": _by_controller("pause-controller", lambda node: PauseBroker(broker=node)),
+    "kill-controller": _by_controller("kill-controller", lambda node: k.KillBroker(broker=node)),
+    "pause-controller": _by_controller("pause-controller", lambda node: k.PauseBroker(broker=node)),
     "isolate-controller": _by_controller(
-        "isolate-controller", lambda node: IsolateBroker(broker=node)
+        "isolate-controller", lambda node: k.IsolateBroker(broker=node)
     ),
-    "add-controller": _changes_of_quorum("add-controller", AddController),
-    "remove-controller": _changes_of_quorum("remove-controller", RemoveController),
+    "add-controller": _changes_of_quorum("add-controller", k.AddController),
+    "remove-controller": _changes_of_quorum("remove-controller", k.RemoveController),
     "controller-disk": _controller_disks,
     "raise-features": _raised_features,
     "create-topic": _topics,
     "delete-topic": _deletions,
     "await-retention": _retentions,
-    "fail-directory": of_each_replica("fail-directory", FailLogDirectory),
+    "fail-directory": of_each_replica("fail-directory", k.FailLogDirectory),
     "snapshot": _snapshots,
     "lose-answers": _disturbances("lose-answers"),
     "lose-client-requests": _disturbances("lose-client-requests", direction="request"),

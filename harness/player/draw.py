@@ -3,9 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kchaos.faults.api import Fault
-from kchaos.harness.player.view import View
-from kchaos.harness.steps.scenario_steps import Inject, Step
+import kchaos as k
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +33,11 @@ class Draw:
     await_answer: bool = True
 
 
-Candidates = Callable[[View, Draw], Iterator[Step]]
+Candidates = Callable[[k.View, Draw], Iterator[k.Step]]
 """Yields steps of one kind, in an order that depends on nothing else; not all need be legal."""
 
 
-def of_each_replica(kind: str, fault: Callable[..., Fault]) -> Candidates:
+def of_each_replica(kind: str, fault: Callable[..., k.Fault]) -> Candidates:
     """Return a function that yields a fault for each replica of each partition.
 
     Args:
@@ -47,10 +45,10 @@ def of_each_replica(kind: str, fault: Callable[..., Fault]) -> Candidates:
         fault: Makes it of `broker`, `topic` and `partition`.
     """
 
-    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+    def candidates(view: k.View, draw: Draw) -> Iterator[k.Step]:
         for partition in view.partitions:
             for broker in partition.replicas:
                 made = fault(broker=broker, topic=partition.topic, partition=partition.partition)
-                yield Inject(name=f"{kind}-{draw.number}", fault=made)
+                yield k.Inject(name=f"{kind}-{draw.number}", fault=made)
 
     return candidates

@@ -5,26 +5,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
+import kchaos as k
 from kchaos.checkers.acts import Mode
-from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import KRAFT_VERSION, METADATA_VERSION, Release, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
-from kchaos.clusters.spec import ClusterSpec, brokers_of
 from kchaos.clusters.start.spec_checks import SEVERAL_DIRECTORIES, mode_refused
-from kchaos.faults import (
-    CutControllers,
-    CutLink,
-    CutZooKeeper,
-    ExpireSession,
-    FenceBroker,
-    IsolateBroker,
-    KillBroker,
-    PauseBroker,
-    StaleRequest,
-)
 from kchaos.faults.api import NeedsPoints
-from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
-from kchaos.harness.errors import UsageError
+from kchaos.harness.catalogue.settings import QUICK_KRAFT
 from kchaos.harness.player.candidates import (
     LOGS,
     MIXES,
@@ -40,7 +27,7 @@ from kchaos.harness.player.candidates import (
     step_weights_of,
     without,
 )
-from kchaos.harness.player.draw import Candidates, Draw
+from kchaos.harness.player.draw import Candidates
 from kchaos.harness.player.drawn_settings import (
     CONTROLLED_SHUTDOWN,
     ENTRY,
@@ -64,13 +51,9 @@ from kchaos.harness.player.rare import (
     tiered_configuration,
 )
 from kchaos.harness.player.studied_mixes import WALKED, drawer_of
-from kchaos.harness.player.view import View, new_view
+from kchaos.harness.player.view import new_view
 from kchaos.harness.player.weighted import drawn_move
 from kchaos.harness.run.own_parts import OwnParts, require_apart
-from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLevel, IfPossible
-from kchaos.harness.steps.scenario_steps import AwaitQuiet, CreateTopic, Heal, Inject, Step
 
 LEAST_BROKERS = 3
 DRAWN = "DRAWN"
@@ -105,7 +88,7 @@ def draw(
     left_out: Collection[str] = (),
     own: Sequence[OwnParts] = (),
     brokers: int | None = None,
-) -> Scenario:
+) -> k.Scenario:
     """Draw the schedule of a seed; the same arguments and version of kchaos give the same one.
 
     `kafka` is a release, or a path to a distribution of `release`. `steps` counts acts without the
@@ -142,7 +125,7 @@ def draw(
         brokers=brokers,
     )
     acts = [drawing.first_topic(), *(drawing.next_step() for _ in range(steps))]
-    return Scenario(
+    return k.Scenario(
         entry=ENTRY,
         case=case_drawn(mix, gated=gated, mode=mode, own=own),
         title=title_of(f"{steps} random steps", mix, gated, seed),
@@ -173,7 +156,7 @@ def require_drawable(
     if mix in WALKED:
         drawer_of(mix)
     if own and mix in WALKED:
-        raise UsageError(
+        raise k.UsageError(
             f"the mix {mix} has only acts that the model says are possible, and it knows "
             "none of your own: take another mix, such as mixed"
         )
@@ -194,7 +177,7 @@ def _begin(
     own: Mapping[str, "OwnKind"],
     left_out: Collection[str],
     brokers: int | None,
-) -> tuple["Drawing", ClusterSpec]:
+) -> tuple["Drawing", k.ClusterSpec]:
     """Return the drawing before its first step, and its cluster."""
     random = Random(seed)
     cluster = _cluster(random, kafka, known, mix, is_kraft=is_kraft, count=brokers)
@@ -219,8 +202,8 @@ def _begin(
 
 def drawing_beside(
     seed: int,
-    cluster: ClusterSpec,
-    topics: Sequence[CreateTopic],
+    cluster: k.ClusterSpec,
+    topics: Sequence[k.CreateTopic],
     *,
     mix: str,
     release: str,
@@ -264,7 +247,7 @@ def own_kinds(own: Sequence[OwnParts]) -> Mapping[str, OwnKind]:
         drawn = part.values.get(DRAWN)
         place = part.place_of(DRAWN)
         if not isinstance(drawn, Mapping) or not drawn:
-            raise UsageError(
+            raise k.UsageError(
                 f"{place}: nothing of it is used: write {DRAWN} = {{'kind': (1.0, candidates)}}, "
                 "where candidates(view, draw) yields steps"
             )
@@ -273,12 +256,14 @@ def own_kinds(own: Sequence[OwnParts]) -> Mapping[str, OwnKind]:
                 case (int() | float() as weight, candidates) if weight > 0 and callable(candidates):
                     pass
                 case _:
-                    raise UsageError(
+                    raise k.UsageError(
                         f"{place}: {DRAWN}[{kind!r}] is {value!r}: it must be a weight above 0 and "
                         "a function of view and draw"
                     )
             if kind in STEP_KINDS or kind in kinds:
-                raise UsageError(f"{place}: there is a kind {kind!r} already: name yours otherwise")
+                raise k.UsageError(
+                    f"{place}: there is a kind {kind!r} already: name yours otherwise"
+                )
             kinds[kind] = OwnKind(weight=weight, candidates=candidates)
     return kinds
 
@@ -300,26 +285,26 @@ def check_mix(mix: str, release: str, *, is_kraft: bool) -> None:
         UsageError: The message names those that there are.
     """
     if mix not in (*MIXES, *WALKED):
-        raise UsageError(f"no mix named {mix!r}; known: {', '.join((*MIXES, *WALKED))}")
+        raise k.UsageError(f"no mix named {mix!r}; known: {', '.join((*MIXES, *WALKED))}")
     if why := mixes_not_drawn(release_of(release), is_kraft=is_kraft).get(mix):
         where = " with KRaft" if is_kraft else ""
-        raise UsageError(
+        raise k.UsageError(
             f"the mix {mix} is not for {release}{where}: {why}; take another, as mixed"
         )
 
 
 def _cluster(
     random: Random, kafka: str, known: Release, mix: str, *, is_kraft: bool, count: int | None
-) -> ClusterSpec:
+) -> k.ClusterSpec:
     brokers = tuple(range(count or random.choice((LEAST_BROKERS, LEAST_BROKERS + 1))))
     settings = draw_settings(random)
     lag_ms = random.choice(_LAG_MS)
     first_broker = random.choice(brokers)
     has_folders = mix in SEVERAL_FOLDERS and not (is_kraft and known.number < SEVERAL_DIRECTORIES)
-    spec = ClusterSpec(
+    spec = k.ClusterSpec(
         brokers=tuple(
             replace(broker, log_directories=2 if has_folders else 1)
-            for broker in brokers_of(kafka, brokers)
+            for broker in k.brokers_of(kafka, brokers)
         ),
         first_broker=None if is_kraft else first_broker,
         mode="kraft" if is_kraft else None,
@@ -337,7 +322,7 @@ def _cluster(
     return replace(spec, features={KRAFT_VERSION: 1}, observers=1) if is_dynamic else spec
 
 
-def _before_an_upgrade(cluster: ClusterSpec, release: str) -> ClusterSpec:
+def _before_an_upgrade(cluster: k.ClusterSpec, release: str) -> k.ClusterSpec:
     """Return the cluster on the previous release line; rolls of brokers pin its protocol.
 
     A KRaft cluster keeps its feature levels by itself.
@@ -359,9 +344,9 @@ def has_kraft(release: Release, mode: Mode | None) -> bool:
     Raises:
         ReleaseError: The release has no such mode.
     """
-    spec = ClusterSpec(brokers=brokers_of(release.text), mode=mode)
+    spec = k.ClusterSpec(brokers=k.brokers_of(release.text), mode=mode)
     if why_not := mode_refused(spec, {broker.id: release for broker in spec.brokers}):
-        raise ReleaseError(why_not)
+        raise k.ReleaseError(why_not)
     return spec.is_kraft
 
 
@@ -374,7 +359,7 @@ def _properties(
         del small["log.segment.bytes"]
     # With KRaft every broker asks its controller before it stops.
     return {
-        **(QUICK_KRAFT if is_kraft else QUICK),
+        **(QUICK_KRAFT if is_kraft else k.QUICK),
         **settings.properties(is_kraft=is_kraft),
         **(CONTROLLED_SHUTDOWN if mix == SHUTDOWNS and not is_kraft else {}),
         **(SEVERAL_FETCHERS if mix == THROTTLES else {}),
@@ -382,12 +367,12 @@ def _properties(
     }
 
 
-def view_of(scenario: Scenario, release: str = "") -> View:
+def view_of(scenario: k.Scenario, release: str = "") -> k.View:
     """Return the view at the start of a schedule."""
     return _view_of(scenario.cluster, scenario.release, release_of(release or scenario.release))
 
 
-def _view_of(cluster: ClusterSpec, kafka: str, release: Release) -> View:
+def _view_of(cluster: k.ClusterSpec, kafka: str, release: Release) -> k.View:
     brokers = tuple(broker.id for broker in cluster.brokers)
     kafkas = tuple(sorted({kafka, *(broker.kafka for broker in cluster.brokers)}))
     number = release.number
@@ -436,15 +421,15 @@ def no_formats(mix: str, release: str) -> str:
     return f"the mix formats changes no message format on {release}: {why}"
 
 
-def played(act: Step, *, gated: bool) -> Iterator[Step]:
+def played(act: k.Step, *, gated: bool) -> Iterator[k.Step]:
     """Yield an act with its gates; an act may be impossible, and a gate may not hold."""
-    yield IfPossible(do=act)
-    if gated and isinstance(act, Produce):
+    yield k.IfPossible(do=act)
+    if gated and isinstance(act, k.Produce):
         if act.await_answer:
-            yield IfPossible(do=AwaitLevel())
-    elif gated and isinstance(act, Inject | Heal):
-        yield AwaitQuiet()
-        yield IfPossible(do=AwaitInSync())
+            yield k.IfPossible(do=k.AwaitLevel())
+    elif gated and isinstance(act, k.Inject | k.Heal):
+        yield k.AwaitQuiet()
+        yield k.IfPossible(do=k.AwaitInSync())
 
 
 @dataclass(slots=True)
@@ -461,7 +446,7 @@ class Drawing:
     """
 
     random: Random
-    view: View
+    view: k.View
     weights: Mapping[str, float]
     wide: Wide | None = None
     number: int = 0
@@ -472,16 +457,16 @@ class Drawing:
     wanted: list[Candidates | None] = field(default_factory=list)
     is_patient: bool = False
 
-    def first_topic(self) -> Step:
+    def first_topic(self) -> k.Step:
         """Create the first topic."""
         drawn = self._draw()
-        step = CreateTopic(
+        step = k.CreateTopic(
             topic="t", assignment=drawn.assignment, configuration=drawn.configuration
         )
         self.view = after(self.view, step)
         return step
 
-    def next_step(self) -> Step:
+    def next_step(self) -> k.Step:
         """Draw the next act."""
         self.number += 1
         drawn = self._draw()
@@ -491,21 +476,21 @@ class Drawing:
             kinds = {kind for kind, weight in self.weights.items() if weight > 0}
             self.wanted = [*sequel(step, self.view, kinds), *self.wanted]
         self.view = after(self.view, step)
-        self.has_written = isinstance(step, Produce)
-        if isinstance(step, Inject):
+        self.has_written = isinstance(step, k.Produce)
+        if isinstance(step, k.Inject):
             self._remember(step)
         return step
 
-    def ends(self) -> Iterator[Step]:
+    def ends(self) -> Iterator[k.Step]:
         """Release holds inside brokers and deliver late requests, before all else is healed.
 
         What had nothing to hold is noted as not possible.
         """
         for name, fault in self.view.acting:
-            if isinstance(fault, NeedsPoints | StaleRequest):
-                yield IfPossible(do=Heal(name=name))
+            if isinstance(fault, NeedsPoints | k.StaleRequest):
+                yield k.IfPossible(do=k.Heal(name=name))
 
-    def _first_records(self, drawn: Draw) -> Step | None:
+    def _first_records(self, drawn: k.Draw) -> k.Step | None:
         """Begin with acks=all, since a run without an acknowledged record cannot lose one."""
         if self.number > 1:
             return None
@@ -515,7 +500,7 @@ class Drawing:
             )
         )
 
-    def _what_is_wanted(self, drawn: Draw) -> Step | None:
+    def _what_is_wanted(self, drawn: k.Draw) -> k.Step | None:
         """Return a step that is wanted now; what is not legal at its turn is left out."""
         while self.wanted and (candidates := self.wanted.pop(0)) is not None:
             steps = candidates(self.view, drawn)
@@ -523,7 +508,7 @@ class Drawing:
                 return self.random.choice(legal)
         return None
 
-    def _any(self, drawn: Draw) -> Step:
+    def _any(self, drawn: k.Draw) -> k.Step:
         possible = {kind: self._legal(kind, drawn) for kind in self._kinds()}
         eager = () if self.has_written else _WRITES
         weights = dict(self.weights)
@@ -541,7 +526,7 @@ class Drawing:
             if self.weights[kind] > 0 and not is_unread:
                 yield kind
 
-    def _legal(self, kind: str, drawn: Draw) -> Iterator[Step]:
+    def _legal(self, kind: str, drawn: k.Draw) -> Iterator[k.Step]:
         """Yield the legal steps of a kind in a fixed order."""
         own = self.own.get(kind)
         steps = (
@@ -551,27 +536,27 @@ class Drawing:
         )
         return (step for step in steps if not refusal(self.view, step))
 
-    def _what_is_due(self) -> Step | None:
+    def _what_is_due(self) -> k.Step | None:
         """Heal a fault whose time is over, or end a session without a sign of life."""
         acting = dict(self.view.acting)
         overdue = [name for name, at in self.due.items() if at <= self.number and name in acting]
         if not overdue:
             return None
         name, fault = overdue[0], acting[overdue[0]]
-        if isinstance(fault, CutZooKeeper | CutControllers | PauseBroker) or (
-            isinstance(fault, IsolateBroker) and fault.zookeeper
+        if isinstance(fault, k.CutZooKeeper | k.CutControllers | k.PauseBroker) or (
+            isinstance(fault, k.IsolateBroker) and fault.zookeeper
         ):
-            kind = FenceBroker if self.view.quorum else ExpireSession
+            kind = k.FenceBroker if self.view.quorum else k.ExpireSession
             session = kind(broker=fault.broker, await_return=False)
-            end = Inject(name=f"expire-{self.number}", fault=session)
+            end = k.Inject(name=f"expire-{self.number}", fault=session)
             if not refusal(self.view, end) and self.random.random() < _END_SESSION:
                 self.due[name] = self.number + self.random.randint(*_LONGER)
                 return end
-        return Heal(name=name)
+        return k.Heal(name=name)
 
-    def _remember(self, step: Inject) -> None:
+    def _remember(self, step: k.Inject) -> None:
         fault = step.fault
-        if isinstance(fault, ExpireSession | FenceBroker) and not fault.await_return:
+        if isinstance(fault, k.ExpireSession | k.FenceBroker) and not fault.await_return:
             for name, acting in self.view.acting if self.is_patient else ():
                 if getattr(acting, "broker", None) == fault.broker and name in self.due:
                     self.due[name] = self.number + _LONGER[1]
@@ -580,17 +565,17 @@ class Drawing:
             return
         shortest, longest = duration(fault)
         shortest = longest + 1 if self.is_patient else shortest
-        if isinstance(fault, KillBroker | CutLink):
+        if isinstance(fault, k.KillBroker | k.CutLink):
             # Whoever ends in a sequel stays away for it, or comes back by it; so does a cut.
             shortest, longest = shortest + len(self.wanted), longest + len(self.wanted)
         self.due[step.name] = self.number + self.random.randint(shortest, max(shortest, longest))
 
-    def _draw(self) -> Draw:
+    def _draw(self) -> k.Draw:
         records = self.random.choice((1, 1, 2, 3, 5))
         acks = self.random.choice((1, 1, -1))
         # With acks=all each request of them may take its whole time.
         one_by_one = self.random.random() < 0.3 and records > 1 and acks == 1
-        drawn = Draw(
+        drawn = k.Draw(
             number=self.number,
             records=records,
             acks=acks,
@@ -600,7 +585,7 @@ class Drawing:
         )
         return drawn if self.wide is None else self._widened(drawn, self.wide)
 
-    def _widened(self, drawn: Draw, wide: Wide) -> Draw:
+    def _widened(self, drawn: k.Draw, wide: Wide) -> k.Draw:
         """Widen writes and topic sizes for a schedule of the mix `rare`."""
         chance = self.random
         partitions = chance.choices((1, 2, 4, 10), (8, 6, 3, 1))[0]

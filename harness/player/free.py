@@ -6,25 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+import kchaos as k
 from kchaos.checkers.acts import Mode
 from kchaos.clusters.releases import release_of
-from kchaos.clusters.spec import ClusterSpec
-from kchaos.faults import ExpireSession, FenceBroker
-from kchaos.faults.api import Fault, healing_order
-from kchaos.harness.errors import UsageError
+from kchaos.faults.api import healing_order
 from kchaos.harness.play.workload import named_by
-from kchaos.harness.player.drawing import draw, drawing_beside, require_drawable
+from kchaos.harness.player.drawing import drawing_beside, require_drawable
 from kchaos.harness.player.drawn_settings import ENTRY
-from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.steps.clients import Produce
-from kchaos.harness.steps.free_clients import (
-    LetClientsRun,
-    StartClients,
-    StartWorkload,
-    StopClients,
-)
-from kchaos.harness.steps.if_possible import AwaitInSync, IfPossible
-from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step
 
 FREE = "free"
 """With what the case of such a schedule begins."""
@@ -69,7 +57,7 @@ def draw_free(
     release: str = "",
     mode: Mode | None = None,
     brokers: int | None = None,
-) -> Scenario:
+) -> k.Scenario:
     """Draw the schedule of a seed; the same arguments and version of kchaos give the same one.
 
     `kafka` is a release, or a path to a distribution of `release`. `mix` is one of `FREE_MIXES`.
@@ -82,7 +70,7 @@ def draw_free(
     require_free(free, mix, release or kafka, mode=mode)
     has_producer_ids = _has_producer_ids(release or kafka)
     moments = [*_moments(Random(f"free {seed}"), free.for_s)]
-    drawn = draw(
+    drawn = k.draw(
         seed,
         kafka=kafka,
         # The first act writes, which clients do here.
@@ -95,12 +83,12 @@ def draw_free(
         brokers=brokers,
     )
     topic, acts = drawn.steps[0], [*_acts(drawn)]
-    assert isinstance(topic, CreateTopic)
+    assert isinstance(topic, k.CreateTopic)
     topic = _for_producers(topic, 1 + has_producer_ids + free.transactions)
     timed = (
         step
         for moment, act in zip(moments, acts, strict=True)
-        for step in (LetClientsRun(until_s=moment), act)
+        for step in (k.LetClientsRun(until_s=moment), act)
     )
     return replace(
         drawn,
@@ -112,18 +100,18 @@ def draw_free(
             topic,
             _start(free, topic, has_producer_ids=has_producer_ids),
             *timed,
-            LetClientsRun(until_s=free.for_s),
+            k.LetClientsRun(until_s=free.for_s),
             *_heals(acts),
             # Clients go on until the service is back: only so its time is measured.
-            IfPossible(do=AwaitInSync(timeout_s=_BACK_S)),
-            StopClients(),
+            k.IfPossible(do=k.AwaitInSync(timeout_s=_BACK_S)),
+            k.StopClients(),
         ),
     )
 
 
 def faults_beside(
-    seed: int, cluster: ClusterSpec, topics: Sequence[CreateTopic], *, mix: str, release: str
-) -> Iterator[tuple[float, Step]]:
+    seed: int, cluster: k.ClusterSpec, topics: Sequence[k.CreateTopic], *, mix: str, release: str
+) -> Iterator[tuple[float, k.Step]]:
     """Yield faults and their ends for a cluster of one's own, without an end.
 
     Each comes with its moment, in seconds after the command's start. The same arguments and version
@@ -134,19 +122,19 @@ def faults_beside(
         yield moment, drawing.next_step()
 
 
-def _for_producers(topic: CreateTopic, producers: int) -> CreateTopic:
+def _for_producers(topic: k.CreateTopic, producers: int) -> k.CreateTopic:
     """Return the topic with at least one partition for each producer; acts name the drawn ones."""
     first, more = topic.assignment[:1], producers - len(topic.assignment)
     return replace(topic, assignment=(*topic.assignment, *first * more))
 
 
-def _with_client_links(cluster: ClusterSpec) -> ClusterSpec:
+def _with_client_links(cluster: k.ClusterSpec) -> k.ClusterSpec:
     return replace(cluster, client_links=True, properties={**cluster.properties, **_PROPERTIES})
 
 
-def _start(free: FreeRun, topic: CreateTopic, *, has_producer_ids: bool) -> Step:
+def _start(free: FreeRun, topic: k.CreateTopic, *, has_producer_ids: bool) -> k.Step:
     """Start the clients, or the command in their place."""
-    clients = StartClients(
+    clients = k.StartClients(
         topic=topic.topic,
         partitions=len(topic.assignment),
         idempotent=1 if has_producer_ids else 0,
@@ -154,7 +142,7 @@ def _start(free: FreeRun, topic: CreateTopic, *, has_producer_ids: bool) -> Step
         alone_committed=1 if free.transactions else 0,
         rate=free.rate,
     )
-    return StartWorkload(name=clients.name, command=free.workload) if free.workload else clients
+    return k.StartWorkload(name=clients.name, command=free.workload) if free.workload else clients
 
 
 def case_of_free(free: FreeRun, mix: str, mode: Mode | None) -> str:
@@ -179,13 +167,13 @@ def require_free(free: FreeRun, mix: str, release: str, *, mode: Mode | None) ->
         ReleaseError, UsageError: As of `draw_free`.
     """
     if mix not in FREE_MIXES:
-        raise UsageError(
+        raise k.UsageError(
             f"clients do not run freely with the mix {mix}: take one of {', '.join(FREE_MIXES)}"
         )
     if free.for_s < SHORTEST_S:
-        raise UsageError(f"clients that run freely do so for {SHORTEST_S:g} s at least")
+        raise k.UsageError(f"clients that run freely do so for {SHORTEST_S:g} s at least")
     if free.transactions and not _has_producer_ids(release):
-        raise UsageError(f"{release} has no transactions: they came with 0.11.0")
+        raise k.UsageError(f"{release} has no transactions: they came with 0.11.0")
     require_drawable(mix, release, mode=mode)
 
 
@@ -201,26 +189,26 @@ def _moments(random: Random, for_s: float) -> Iterator[float]:
         moment += _LEAST_GAP_S + random.expovariate(1 / (_MEAN_GAP_S - _LEAST_GAP_S))
 
 
-def _acts(drawn: Scenario) -> Iterator[Step]:
+def _acts(drawn: k.Scenario) -> Iterator[k.Step]:
     for step in drawn.steps[1:]:
-        if not (isinstance(step, IfPossible) and isinstance(step.do, Produce)):
+        if not (isinstance(step, k.IfPossible) and isinstance(step.do, k.Produce)):
             yield step
 
 
-def _heals(acts: list[Step]) -> Iterator[Step]:
+def _heals(acts: list[k.Step]) -> Iterator[k.Step]:
     """Yield the healing of each lasting fault."""
-    acting: dict[str, Fault] = {}
+    acting: dict[str, k.Fault] = {}
     for act in acts:
-        done = act.do if isinstance(act, IfPossible) else act
-        if isinstance(done, Heal):
+        done = act.do if isinstance(act, k.IfPossible) else act
+        if isinstance(done, k.Heal):
             del acting[done.name]
-        elif isinstance(done, Inject) and _is_healed(done.fault):
+        elif isinstance(done, k.Inject) and _is_healed(done.fault):
             acting[done.name] = done.fault
     for name in healing_order(acting):
-        yield IfPossible(do=Heal(name=name))
+        yield k.IfPossible(do=k.Heal(name=name))
 
 
-def _is_healed(fault: Fault) -> bool:
+def _is_healed(fault: k.Fault) -> bool:
     """Return whether the fault lasts until it is healed; an unawaited session's end does not."""
-    is_over = isinstance(fault, ExpireSession | FenceBroker) and not fault.await_return
+    is_over = isinstance(fault, k.ExpireSession | k.FenceBroker) and not fault.await_return
     return fault.lasting and not is_over

@@ -10,42 +10,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
+import kchaos as k
 from kchaos.clusters.agent.points import FETCH_REQUEST
 from kchaos.clusters.releases import KNOWN_RELEASES, KRAFT_RELEASES, release_of
-from kchaos.clusters.spec import BrokerSpec, ClusterSpec, brokers_of
-from kchaos.faults import (
-    CutLink,
-    FormatDowngrade,
-    FreezeFollower,
-    HoldController,
-    HoldPoint,
-    HoldRequests,
-    IsolateBroker,
-    IsolateZooKeeper,
-    KillZooKeeper,
-    LoseFile,
-    LoseTail,
-    PauseZooKeeper,
-    RollBroker,
-    SlowDisk,
-    SlowFetchReads,
-    StaleRequest,
-    StopZooKeeper,
-    TearEpochs,
-)
-from kchaos.harness.player.draw import Candidates, Draw, of_each_replica
-from kchaos.harness.player.view import View
-from kchaos.harness.steps.admin import (
-    AddPartitions,
-    CancelReassignment,
-    ElectUncleanly,
-    MoveReplica,
-    Reassign,
-    ReorderReplicas,
-)
-from kchaos.harness.steps.clients import Read
-from kchaos.harness.steps.log_start import DeleteRecords
-from kchaos.harness.steps.scenario_steps import Inject, Step
+from kchaos.harness.player.draw import Candidates, of_each_replica
 
 RARE = "rare"
 """The mix of wider clusters and of what the other mixes leave out."""
@@ -72,7 +40,7 @@ class Wide:
         tiered: Whether the first topic is.
     """
 
-    cluster: ClusterSpec
+    cluster: k.ClusterSpec
     is_keyed: bool
     tiered: bool
 
@@ -96,7 +64,7 @@ def swarm(
 
 
 def draw_wide(
-    random: Random, kafka: str, release: str, narrow: ClusterSpec, *, count: int | None = None
+    random: Random, kafka: str, release: str, narrow: k.ClusterSpec, *, count: int | None = None
 ) -> Wide:
     """Draw a cluster: up to five brokers, perhaps of two releases, tiered, with an ensemble.
 
@@ -124,10 +92,10 @@ def draw_wide(
     if narrow.is_kraft:
         older, is_tiered, zookeepers = None, False, 1
         timeouts = {name: timeouts[name] for name in _WITH_KRAFT}
-    brokers = brokers_of(kafka, ids)
+    brokers = k.brokers_of(kafka, ids)
     if older is not None:
         old = set(random.sample(ids, random.randint(1, len(ids) - 1)))
-        brokers = tuple(BrokerSpec(id=i, kafka=older if i in old else kafka) for i in ids)
+        brokers = tuple(k.BrokerSpec(id=i, kafka=older if i in old else kafka) for i in ids)
         # A rolling upgrade begins so; with its own protocol a new broker talks above old ones.
         timeouts["inter.broker.protocol.version"] = release_of(older).protocol_version
     return Wide(
@@ -164,9 +132,9 @@ def tiered_configuration() -> tuple[tuple[str, str], ...]:
     )
 
 
-def _reads(view: View, draw: Draw) -> Iterator[Step]:
+def _reads(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for partition in view.partitions:
-        yield Read(
+        yield k.Read(
             operation=f"r{draw.number}",
             topic=partition.topic,
             partition=partition.partition,
@@ -175,14 +143,14 @@ def _reads(view: View, draw: Draw) -> Iterator[Step]:
         )
 
 
-def _reassignments(view: View, _draw: Draw, *, is_awaited: bool = True) -> Iterator[Step]:
+def _reassignments(view: k.View, _draw: k.Draw, *, is_awaited: bool = True) -> Iterator[k.Step]:
     by = "" if is_awaited or not view.is_asked else "api"
     for partition in view.partitions:
         others = [broker for broker in view.brokers if broker not in partition.replicas]
         for other in others:
             for index in range(len(partition.replicas)):
                 replicas = (*partition.replicas[:index], other, *partition.replicas[index + 1 :])
-                yield Reassign(
+                yield k.Reassign(
                     topic=partition.topic,
                     partition=partition.partition,
                     replicas=replicas,
@@ -192,43 +160,43 @@ def _reassignments(view: View, _draw: Draw, *, is_awaited: bool = True) -> Itera
                 )
 
 
-def _lost_files(view: View, draw: Draw) -> Iterator[Step]:
+def _lost_files(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for partition in view.partitions:
         for broker in partition.replicas:
             for ending in ("index", "timeindex"):
                 file = f"{partition.topic}-{partition.partition}/{0:020d}.{ending}"
                 kept = None if draw.number % 2 else 5
-                fault = LoseFile(broker=broker, file=file, kept_bytes=kept)
-                yield Inject(name=f"lose-file-{draw.number}", fault=fault)
+                fault = k.LoseFile(broker=broker, file=file, kept_bytes=kept)
+                yield k.Inject(name=f"lose-file-{draw.number}", fault=fault)
 
 
-def _members(view: View, draw: Draw) -> Iterator[Step]:
+def _members(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for member in range(1, view.zookeepers + 1):
         for fault in (
-            *(KillZooKeeper(member=member), KillZooKeeper(member=member, loses_data=True)),
-            *(StopZooKeeper(member=member), PauseZooKeeper(member=member)),
-            IsolateZooKeeper(member=member),
+            *(k.KillZooKeeper(member=member), k.KillZooKeeper(member=member, loses_data=True)),
+            *(k.StopZooKeeper(member=member), k.PauseZooKeeper(member=member)),
+            k.IsolateZooKeeper(member=member),
         ):
-            yield Inject(name=f"zookeeper-{draw.number}", fault=fault)
+            yield k.Inject(name=f"zookeeper-{draw.number}", fault=fault)
 
 
-def _of_each(make: type[CancelReassignment] | type[ElectUncleanly]) -> Candidates:
-    def candidates(view: View, _draw: Draw) -> Iterator[Step]:
+def _of_each(make: type[k.CancelReassignment] | type[k.ElectUncleanly]) -> Candidates:
+    def candidates(view: k.View, _draw: k.Draw) -> Iterator[k.Step]:
         for each in view.partitions:
             yield make(topic=each.topic, partition=each.partition, timeout_s=_STEP_S)
 
     return candidates
 
 
-def _more_partitions(view: View, draw: Draw) -> Iterator[Step]:
+def _more_partitions(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for topic in view.topics:
-        yield AddPartitions(topic=topic, assignment=draw.assignment[:1], timeout_s=_STEP_S)
+        yield k.AddPartitions(topic=topic, assignment=draw.assignment[:1], timeout_s=_STEP_S)
 
 
-def _moved_replicas(view: View, draw: Draw) -> Iterator[Step]:
+def _moved_replicas(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for partition in view.partitions:
         for broker in partition.replicas:
-            yield MoveReplica(
+            yield k.MoveReplica(
                 broker=broker,
                 topic=partition.topic,
                 partition=partition.partition,
@@ -237,11 +205,11 @@ def _moved_replicas(view: View, draw: Draw) -> Iterator[Step]:
             )
 
 
-def _orders(view: View, _draw: Draw) -> Iterator[Step]:
+def _orders(view: k.View, _draw: k.Draw) -> Iterator[k.Step]:
     for partition in view.partitions:
         for preferred in partition.replicas[1:]:
             others = tuple(broker for broker in partition.replicas if broker != preferred)
-            yield ReorderReplicas(
+            yield k.ReorderReplicas(
                 topic=partition.topic,
                 partition=partition.partition,
                 replicas=(preferred, *others),
@@ -249,10 +217,10 @@ def _orders(view: View, _draw: Draw) -> Iterator[Step]:
             )
 
 
-def _deleted_records(view: View, _draw: Draw) -> Iterator[Step]:
+def _deleted_records(view: k.View, _draw: k.Draw) -> Iterator[k.Step]:
     for partition in view.partitions:
         for offset in partition.starts[1:]:
-            yield DeleteRecords(
+            yield k.DeleteRecords(
                 topic=partition.topic,
                 partition=partition.partition,
                 before_offset=offset,
@@ -260,83 +228,83 @@ def _deleted_records(view: View, _draw: Draw) -> Iterator[Step]:
             )
 
 
-def _rolls(view: View, draw: Draw) -> Iterator[Step]:
+def _rolls(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for broker in view.brokers:
         for kafka in view.kafkas:
-            fault = RollBroker(broker=broker, kafka=kafka)
-            yield Inject(name=f"roll-release-{draw.number}", fault=fault)
+            fault = k.RollBroker(broker=broker, kafka=kafka)
+            yield k.Inject(name=f"roll-release-{draw.number}", fault=fault)
 
 
-def _downgrades(view: View, draw: Draw) -> Iterator[Step]:
+def _downgrades(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for topic in view.topics:
         for text in view.formats:
-            fault = FormatDowngrade(topic=topic, message_format=text)
-            yield Inject(name=f"downgrade-format-{draw.number}", fault=fault)
+            fault = k.FormatDowngrade(topic=topic, message_format=text)
+            yield k.Inject(name=f"downgrade-format-{draw.number}", fault=fault)
 
 
-def _isolations(view: View, draw: Draw) -> Iterator[Step]:
+def _isolations(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for broker in view.brokers:
         for zookeeper in (False, True):
-            fault = IsolateBroker(broker=broker, zookeeper=zookeeper)
-            yield Inject(name=f"isolate-{draw.number}", fault=fault)
+            fault = k.IsolateBroker(broker=broker, zookeeper=zookeeper)
+            yield k.Inject(name=f"isolate-{draw.number}", fault=fault)
 
 
-def _resets(view: View, draw: Draw) -> Iterator[Step]:
+def _resets(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for partition in view.partitions:
         for follower in partition.replicas:
             if partition.leader not in (follower, -1):
-                fault = CutLink(source=follower, target=partition.leader, style="reset")
-                yield Inject(name=f"cut-reset-{draw.number}", fault=fault)
+                fault = k.CutLink(source=follower, target=partition.leader, style="reset")
+                yield k.Inject(name=f"cut-reset-{draw.number}", fault=fault)
 
 
-def _lost_tails(view: View, draw: Draw) -> Iterator[Step]:
+def _lost_tails(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for partition in view.partitions:
         for broker in partition.replicas:
             for offset in partition.starts[-2:]:
-                fault = LoseTail(
+                fault = k.LoseTail(
                     broker=broker,
                     topic=partition.topic,
                     partition=partition.partition,
                     log_end_offset=offset,
                 )
-                yield Inject(name=f"lose-tail-{draw.number}", fault=fault)
+                yield k.Inject(name=f"lose-tail-{draw.number}", fault=fault)
 
 
-def _frozen(view: View, draw: Draw) -> Iterator[Step]:
+def _frozen(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for broker in view.brokers:
-        yield Inject(name=f"freeze-follower-{draw.number}", fault=FreezeFollower(broker=broker))
+        yield k.Inject(name=f"freeze-follower-{draw.number}", fault=k.FreezeFollower(broker=broker))
 
 
-def _slow_reads(view: View, draw: Draw) -> Iterator[Step]:
+def _slow_reads(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for broker in view.brokers:
         for delay_ms in (None, _DELAY_MS):
             for where in ("request", "read"):
-                fault = SlowFetchReads(
+                fault = k.SlowFetchReads(
                     broker=broker,
                     where="request" if where == "request" else "read",
                     delay_ms=delay_ms,
                 )
-                yield Inject(name=f"slow-reads-{draw.number}", fault=fault)
+                yield k.Inject(name=f"slow-reads-{draw.number}", fault=fault)
 
 
-def _slow_controllers(view: View, draw: Draw) -> Iterator[Step]:
+def _slow_controllers(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for broker in view.brokers:
-        yield Inject(name=f"hold-controller-{draw.number}", fault=HoldController(broker=broker))
+        yield k.Inject(name=f"hold-controller-{draw.number}", fault=k.HoldController(broker=broker))
 
 
-def _points(view: View, draw: Draw) -> Iterator[Step]:
+def _points(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for broker in view.brokers:
-        fault = HoldPoint(
+        fault = k.HoldPoint(
             name=f"hold-point-{draw.number}",
             broker=broker,
             point=FETCH_REQUEST,
             manner="delay",
             delay_ms=_DELAY_MS,
         )
-        yield Inject(name=f"hold-point-{draw.number}", fault=fault)
+        yield k.Inject(name=f"hold-point-{draw.number}", fault=fault)
 
 
-def _stale(view: View, draw: Draw) -> Iterator[Step]:
+def _stale(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     for broker in view.brokers:
         named = tuple(
             (partition.topic, partition.partition)
@@ -345,43 +313,43 @@ def _stale(view: View, draw: Draw) -> Iterator[Step]:
         )
         for api in ("LeaderAndIsr", "StopReplica"):
             if named:
-                fault = StaleRequest(
+                fault = k.StaleRequest(
                     api="LeaderAndIsr" if api == "LeaderAndIsr" else "StopReplica",
                     broker=broker,
                     partitions=named,
                     of_ended_generation=api == "StopReplica",
                 )
-                yield Inject(name=f"stale-request-{draw.number}", fault=fault)
-        fault = StaleRequest(api="UpdateMetadata", broker=broker, partitions=named)
-        yield Inject(name=f"stale-request-{draw.number}", fault=fault)
+                yield k.Inject(name=f"stale-request-{draw.number}", fault=fault)
+        fault = k.StaleRequest(api="UpdateMetadata", broker=broker, partitions=named)
+        yield k.Inject(name=f"stale-request-{draw.number}", fault=fault)
 
 
 def holds(api: str, kind: str, *, of_sender: bool) -> Candidates:
     """Return holds of requests of a kind from each broker, or to it."""
 
-    def candidates(view: View, draw: Draw) -> Iterator[Step]:
+    def candidates(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
         name = f"{kind}-{draw.number}"
         for broker in view.brokers:
             if of_sender:
-                fault = HoldRequests(name=name, api=api, source=broker)
+                fault = k.HoldRequests(name=name, api=api, source=broker)
             else:
-                fault = HoldRequests(name=name, api=api, target=broker)
-            yield Inject(name=name, fault=fault)
+                fault = k.HoldRequests(name=name, api=api, target=broker)
+            yield k.Inject(name=name, fault=fault)
 
     return candidates
 
 
-def slow_disks(view: View, draw: Draw) -> Iterator[Step]:
+def slow_disks(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
     """Slow flushes, and reads outside the page cache."""
     for broker in view.brokers:
         for operation in ("flush", "read"):
-            fault = SlowDisk(
+            fault = k.SlowDisk(
                 broker=broker,
                 operation="flush" if operation == "flush" else "read",
                 delay_ms=_DELAY_MS,
                 page_cache=True,
             )
-            yield Inject(name=f"slow-disk-{draw.number}", fault=fault)
+            yield k.Inject(name=f"slow-disk-{draw.number}", fault=fault)
 
 
 RARE_CANDIDATES: Mapping[str, Candidates] = {
@@ -389,9 +357,9 @@ RARE_CANDIDATES: Mapping[str, Candidates] = {
     "reassign": _reassignments,
     "reorder": _orders,
     "reassign-on": partial(_reassignments, is_awaited=False),
-    "cancel-reassignment": _of_each(CancelReassignment),
+    "cancel-reassignment": _of_each(k.CancelReassignment),
     "add-partitions": _more_partitions,
-    "elect-uncleanly": _of_each(ElectUncleanly),
+    "elect-uncleanly": _of_each(k.ElectUncleanly),
     "move-replica": _moved_replicas,
     "lose-file": _lost_files,
     "zookeeper": _members,
@@ -401,7 +369,7 @@ RARE_CANDIDATES: Mapping[str, Candidates] = {
     "isolate": _isolations,
     "cut-reset": _resets,
     "lose-tail": _lost_tails,
-    "tear-epochs": of_each_replica("tear-epochs", TearEpochs),
+    "tear-epochs": of_each_replica("tear-epochs", k.TearEpochs),
     "freeze-follower": _frozen,
     "slow-reads": _slow_reads,
     "hold-controller": _slow_controllers,

@@ -9,12 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from kchaos.faults import HoldRequests
-from kchaos.harness.steps.clients import AwaitAnswer, Produce
-from kchaos.harness.steps.if_possible import IfPossible
-from kchaos.harness.steps.scenario_steps import AwaitHeld, CreateTopic, Heal, Inject, Step, Tell
+import kchaos as k
 
-Steps = tuple[Step, ...]
+Steps = tuple[k.Step, ...]
 Part = TypeVar("Part")
 Showing = Callable[[Sequence[tuple[Part, ...]]], int | None]
 """Plays schedules at once; the index of the first that shows the same, or None."""
@@ -38,11 +35,11 @@ class Shrunk(Generic[Part]):
 
 def shrink(
     steps: Steps,
-    showing: Showing[Step],
+    showing: Showing[k.Step],
     *,
     at_once: int = 1,
     is_legal: Callable[[Steps], bool] = lambda _: True,
-) -> Shrunk[Step]:
+) -> Shrunk[k.Step]:
     """Leave out steps of a schedule, declarations and gates first; see `minimised`."""
     return minimised(
         steps,
@@ -83,33 +80,33 @@ def minimised(
     return Shrunk(steps=search.steps, is_minimal=True)
 
 
-def coherent(steps: Sequence[Step]) -> Steps:
+def coherent(steps: Sequence[k.Step]) -> Steps:
     """Return the steps without references to topics, faults or produces that no step makes.
 
     Gates about a hold need it to be the hold of that name.
     """
-    kept: list[Step] = []
+    kept: list[k.Step] = []
     topics, faults, holds, operations = set(), set(), set(), set()
     for step in steps:
-        inner = step.do if isinstance(step, IfPossible) else step
-        fault = inner.fault if isinstance(inner, Inject) else None
+        inner = step.do if isinstance(step, k.IfPossible) else step
+        fault = inner.fault if isinstance(inner, k.Inject) else None
         of_topic = getattr(fault or inner, "topic", None)
         match inner:
-            case CreateTopic(topic=topic):
+            case k.CreateTopic(topic=topic):
                 topics.add(topic)
             case _ if of_topic is not None and of_topic not in topics:
                 continue
-            case Inject(name=name):
+            case k.Inject(name=name):
                 faults.add(name)
-                if isinstance(fault, HoldRequests):
+                if isinstance(fault, k.HoldRequests):
                     holds.add(name)
-            case Produce(operation=operation):
+            case k.Produce(operation=operation):
                 operations.add(operation)
-            case Heal(name=name) if name not in faults:
+            case k.Heal(name=name) if name not in faults:
                 continue
-            case AwaitHeld(name=name) if name not in holds:
+            case k.AwaitHeld(name=name) if name not in holds:
                 continue
-            case AwaitAnswer(operation=operation) if operation not in operations:
+            case k.AwaitAnswer(operation=operation) if operation not in operations:
                 continue
         kept.append(step)
     return tuple(kept)
@@ -186,10 +183,10 @@ class _Search(Generic[Part]):
         return True
 
 
-def _is_word(step: Step) -> bool:
-    return isinstance(step, Tell)
+def _is_word(step: k.Step) -> bool:
+    return isinstance(step, k.Tell)
 
 
-def _is_gate(step: Step) -> bool:
-    inner = step.do if isinstance(step, IfPossible) else step
-    return type(inner).__name__.startswith("Await") and not isinstance(inner, AwaitAnswer)
+def _is_gate(step: k.Step) -> bool:
+    inner = step.do if isinstance(step, k.IfPossible) else step
+    return type(inner).__name__.startswith("Await") and not isinstance(inner, k.AwaitAnswer)

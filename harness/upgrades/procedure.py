@@ -14,14 +14,13 @@ from functools import partial
 from random import Random
 from typing import Literal
 
+import kchaos as k
 from kchaos.checkers.acts import Mode
 from kchaos.clusters.api import Stage
 from kchaos.clusters.releases import KRAFT_VERSION, METADATA_VERSION, Release, release_of
 from kchaos.clusters.settings import BROKER_FORMAT, PROTOCOL
-from kchaos.clusters.spec import FIRST_CONTROLLER, BrokerSpec, ClusterSpec
-from kchaos.faults import HoldRequests, PauseBroker, RollBroker, UpdateFeatures
-from kchaos.harness.catalogue.settings import QUICK, QUICK_KRAFT
-from kchaos.harness.errors import UsageError
+from kchaos.clusters.spec import FIRST_CONTROLLER
+from kchaos.harness.catalogue.settings import QUICK_KRAFT
 from kchaos.harness.play.workload import named_by
 from kchaos.harness.player.candidates import step_weights_of, without
 from kchaos.harness.player.drawing import LEAST_BROKERS, Drawing, check_mix, played
@@ -30,17 +29,6 @@ from kchaos.harness.player.legal import after, refusal
 from kchaos.harness.player.view import new_view
 from kchaos.harness.run.own_settings import OwnSettings
 from kchaos.harness.run.own_topics import OwnTopics, topic_on
-from kchaos.harness.run.scenario import Scenario
-from kchaos.harness.steps.clients import AwaitAnswer, Produce
-from kchaos.harness.steps.free_clients import StartClients, StartWorkload, StopClients
-from kchaos.harness.steps.if_possible import AwaitInSync, AwaitLevel, IfPossible
-from kchaos.harness.steps.migration import (
-    AwaitMigration,
-    DeprovisionControllers,
-    ProvisionControllers,
-)
-from kchaos.harness.steps.observing import AwaitMetadataSnapshots
-from kchaos.harness.steps.scenario_steps import CreateTopic, Heal, Inject, Step, Tell
 from kchaos.harness.upgrades.pairs import (
     NO_WAY_BACK,
     require_dynamic_quorum,
@@ -71,7 +59,7 @@ _BALANCED: Mapping[str, str] = {
 }
 PRODUCTION: Mapping[Mode, Mapping[str, str]] = {
     "zookeeper": {
-        **QUICK,
+        **k.QUICK,
         **_BALANCED,
         # Kafka's defaults, too: a broker hands its partitions over before it stops.
         "controlled.shutdown.enable": "true",
@@ -177,7 +165,7 @@ class Upgrade:
         return tuple(range(FIRST_CONTROLLER, FIRST_CONTROLLER + count))
 
     @property
-    def topics(self) -> tuple[CreateTopic, ...]:
+    def topics(self) -> tuple[k.CreateTopic, ...]:
         """The topics to which clients write."""
         return self.own_topics.topics if self.own_topics else (topic_on(self.brokers, TOPIC),)
 
@@ -277,8 +265,8 @@ class Phase:
     properties: tuple[tuple[str, str], ...] = ()
     nodes: tuple[int, ...] = ()
     stage: Literal["", Stage] = ""
-    before: tuple[Step, ...] = ()
-    after: tuple[Step, ...] = ()
+    before: tuple[k.Step, ...] = ()
+    after: tuple[k.Step, ...] = ()
     levels: tuple[tuple[str, int], ...] = ()
     is_downgrade: bool = False
     mode: Mode = "zookeeper"
@@ -291,7 +279,7 @@ def require_upgrade(upgrade: Upgrade, *, unsupported: bool) -> None:
         UsageError: The message says why, and what to do.
     """
     if upgrade.via and (upgrade.goes_back or upgrade.finalize or upgrade.one_roll):
-        raise UsageError(
+        raise k.UsageError(
             f"{upgrade.pair} is {len(upgrade.hops)} hops, and --back, --back-from, --finalize "
             f"and --one-roll are of one: run that hop by itself, as --from {upgrade.via}"
         )
@@ -305,30 +293,32 @@ def _require_hop(upgrade: Upgrade, *, unsupported: bool) -> None:
     if upgrade.migrates:
         _require_migration(upgrade)
     elif upgrade.back_from:
-        raise UsageError("--back-from is for --migrate: it names a phase of the migration")
+        raise k.UsageError("--back-from is for --migrate: it names a phase of the migration")
     elif upgrade.older == upgrade.newer:
-        raise UsageError(f"from and to are both {upgrade.older}: there is nothing to upgrade")
+        raise k.UsageError(f"from and to are both {upgrade.older}: there is nothing to upgrade")
     if upgrade.mix:
         _require_mix(upgrade.mix, older, is_kraft=upgrade.is_kraft)
     if upgrade.one_roll and upgrade.is_kraft:
-        raise UsageError(
+        raise k.UsageError(
             "--one-roll is for clusters with ZooKeeper: with KRaft feature levels change by "
             "kafka-features, and never by a roll (KIP-778)"
         )
     if upgrade.finalize and not (upgrade.back and upgrade.is_kraft):
-        raise UsageError(
+        raise k.UsageError(
             "--finalize is for --back with KRaft: there levels can be lowered, and otherwise what "
             "is new is raised anyway"
         )
     _require_nodes(upgrade, older, newer)
     if upgrade.back and newer.number < older.number:
-        raise UsageError("--back is for upgrades: from a newer release to an older one it is all")
+        raise k.UsageError("--back is for upgrades: from a newer release to an older one it is all")
     if upgrade.one_roll and older.line == newer.line:
-        raise UsageError(
+        raise k.UsageError(
             f"{older.text} and {newer.text} speak the same protocol: one roll is all there is"
         )
     if not unsupported and (why := upgrade.why_unsupported):
-        raise UsageError(f"Kafka does not support this: {why}. --unsupported runs it all the same")
+        raise k.UsageError(
+            f"Kafka does not support this: {why}. --unsupported runs it all the same"
+        )
 
 
 def _require_nodes(upgrade: Upgrade, older: Release, newer: Release) -> None:
@@ -338,12 +328,12 @@ def _require_nodes(upgrade: Upgrade, older: Release, newer: Release) -> None:
     if upgrade.dynamic_quorum:
         require_dynamic_quorum(older, newer, upgrade.mode, goes_back=upgrade.back)
     if upgrade.controllers > 1 and not upgrade.quorum:
-        raise UsageError("--controllers is for clusters with KRaft: say --mode kraft as well")
+        raise k.UsageError("--controllers is for clusters with KRaft: say --mode kraft as well")
 
 
 def _require_mix(mix: str, older: Release, *, is_kraft: bool) -> None:
     if mix not in MIXES:
-        raise UsageError(
+        raise k.UsageError(
             f"faults of the mix {mix!r} are left out of upgrades; known: {', '.join(MIXES)}"
         )
     check_mix(mix, older.text, is_kraft=is_kraft)
@@ -356,15 +346,17 @@ def _require_migration(upgrade: Upgrade) -> None:
         UsageError: The message says why.
     """
     if upgrade.older != upgrade.newer:
-        raise UsageError(
+        raise k.UsageError(
             "--migrate goes without --to-build: a cluster keeps its binaries meanwhile"
         )
     if upgrade.is_kraft or upgrade.one_roll:
-        raise UsageError("--migrate is from ZooKeeper: it goes without --mode kraft and --one-roll")
+        raise k.UsageError(
+            "--migrate is from ZooKeeper: it goes without --mode kraft and --one-roll"
+        )
     if upgrade.back_from == FINALIZE or upgrade.finalize:
-        raise UsageError(f"there is no way back: {NO_WAY_BACK}; known are {', '.join(WAYS_BACK)}")
+        raise k.UsageError(f"there is no way back: {NO_WAY_BACK}; known are {', '.join(WAYS_BACK)}")
     if upgrade.back:
-        raise UsageError(
+        raise k.UsageError(
             "--back is for binaries: --back-from says after which phase of a migration a cluster "
             f"goes back ({', '.join(WAYS_BACK)})"
         )
@@ -410,9 +402,9 @@ def phases(upgrade: Upgrade) -> tuple[Phase, ...]:
 def _phases_of_migration(upgrade: Upgrade) -> tuple[Phase, ...]:
     """Return the phases of a migration to KRaft, and its way back if there is to be one."""
     of_brokers = partial(Phase, nodes=upgrade.brokers)
-    reached = partial(AwaitMigration, timeout_s=_ROLL_S)
+    reached = partial(k.AwaitMigration, timeout_s=_ROLL_S)
     title = "KRaft controllers start in migration mode"
-    provision = Phase(name=PROVISION, title=title, before=(ProvisionControllers(),))
+    provision = Phase(name=PROVISION, title=title, before=(k.ProvisionControllers(),))
     title = "the brokers enter migration mode, and metadata go to both logs"
     after = (reached(state="migration"),)
     migration = of_brokers(name=MIGRATION, title=title, stage="migration", after=after)
@@ -429,7 +421,7 @@ def _phases_of_migration(upgrade: Upgrade) -> tuple[Phase, ...]:
     title = "the brokers are in migration mode with ZooKeeper again"
     kraft_back = of_brokers(name=KRAFT_BACK, title=title, stage="migration", mode="kraft")
     title = "the controllers stop, and a broker becomes the controller"
-    before = (DeprovisionControllers(timeout_s=_ROLL_S),)
+    before = (k.DeprovisionControllers(timeout_s=_ROLL_S),)
     deprovision = Phase(name=DEPROVISION, title=title, before=before)
     back = of_brokers(name=BACK, title="the brokers leave migration mode", stage="zookeeper")
     return {
@@ -514,17 +506,17 @@ def _way_back(upgrade: Upgrade, older: str) -> tuple[Phase, ...]:
     return (back, controllers) if upgrade.is_kraft else (back,)
 
 
-def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
+def draw_upgrade(seed: int, upgrade: Upgrade) -> k.Scenario:
     """Draw an upgrade's scenario: the orders, the controller's place and the faults."""
     random = Random(seed)
     first_broker = random.choice(upgrade.brokers)
     rolls = _Rolls(random=random, upgrade=upgrade, first_broker=first_broker)
-    return Scenario(
+    return k.Scenario(
         entry=ENTRY,
         case=upgrade.case,
         title=f"upgrade from {upgrade.pair}{_variation(upgrade)}, seed {seed}",
         release=upgrade.older,
-        cluster=ClusterSpec(
+        cluster=k.ClusterSpec(
             brokers=tuple(_broker(upgrade, number) for number in range(len(upgrade.brokers))),
             first_broker=None if upgrade.is_kraft else first_broker,
             client_links=not upgrade.stepped or bool(upgrade.workload),
@@ -538,9 +530,9 @@ def draw_upgrade(seed: int, upgrade: Upgrade) -> Scenario:
     )
 
 
-def _broker(upgrade: Upgrade, number: int) -> BrokerSpec:
+def _broker(upgrade: Upgrade, number: int) -> k.BrokerSpec:
     rack = {"broker.rack": f"rack-{number % upgrade.racks}"} if upgrade.racks else {}
-    return BrokerSpec(
+    return k.BrokerSpec(
         id=upgrade.brokers[number],
         kafka=upgrade.older,
         properties=rack,
@@ -595,7 +587,7 @@ class _Rolls:
             weights={},
         )
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[k.Step]:
         """Yield all steps."""
         yield from map(self._done, self._upgrade.topics)
         if self._upgrade.stepped:
@@ -603,15 +595,15 @@ class _Rolls:
         else:
             yield from map(self._start_clients, self._upgrade.topics)
         if self._upgrade.workload:
-            yield StartWorkload(command=self._upgrade.workload)
+            yield k.StartWorkload(command=self._upgrade.workload)
         for phase in phases(self._upgrade):
-            yield Tell(text=f"{phase.name}: {phase.title}")
+            yield k.Tell(text=f"{phase.name}: {phase.title}")
             yield from phase.before
             self._enter(phase)
             order = self._random.sample(phase.nodes, len(phase.nodes))
             for node in order:
                 yield from self._act(
-                    RollBroker(
+                    k.RollBroker(
                         broker=node,
                         kafka=phase.kafka,
                         properties=phase.properties,
@@ -622,20 +614,20 @@ class _Rolls:
                     then=phase.after if node == order[-1] else (),
                 )
             for level in phase.levels:
-                features = UpdateFeatures(levels=(level,), downgrade=phase.is_downgrade)
+                features = k.UpdateFeatures(levels=(level,), downgrade=phase.is_downgrade)
                 yield from self._act(features, name=f"{phase.name}-{level[0]}")
             if phase.before:
-                yield IfPossible(do=AwaitInSync(timeout_s=_BACK_IN_SYNC_S))
+                yield k.IfPossible(do=k.AwaitInSync(timeout_s=_BACK_IN_SYNC_S))
             if phase.is_downgrade:
-                yield AwaitMetadataSnapshots(timeout_s=_SNAPSHOTS_S)
+                yield k.AwaitMetadataSnapshots(timeout_s=_SNAPSHOTS_S)
         if self._upgrade.workload:
-            yield StopClients(name="workload")
+            yield k.StopClients(name="workload")
         if not self._upgrade.stepped:
-            yield from (StopClients(name=_clients_of(topic)) for topic in self._upgrade.topics)
+            yield from (k.StopClients(name=_clients_of(topic)) for topic in self._upgrade.topics)
 
     def _act(
-        self, fault: RollBroker | UpdateFeatures, *, name: str, then: Sequence[Step] = ()
-    ) -> Iterator[Step]:
+        self, fault: k.RollBroker | k.UpdateFeatures, *, name: str, then: Sequence[k.Step] = ()
+    ) -> Iterator[k.Step]:
         """Yield faults before a roll or a new level, writes meanwhile, and the way into the ISR.
 
         `then` are steps once everything is healed: a migration waits for every broker.
@@ -644,18 +636,18 @@ class _Rolls:
             for _ in range(self._random.randint(*_FAULTS)):
                 act = self._drawing.next_step()
                 # The first act of all writes, which clients may do already.
-                if self._upgrade.stepped or not isinstance(act, Produce):
+                if self._upgrade.stepped or not isinstance(act, k.Produce):
                     yield from played(act, gated=True)
             yield from self._heal_until_possible(fault)
         if self._upgrade.stepped:
             yield from self._under_way()
-        yield self._done(Inject(name=name, fault=fault))
+        yield self._done(k.Inject(name=name, fault=fault))
         if self._upgrade.stepped:
             yield from self._answered()
         for name in self._to_heal():
-            yield IfPossible(do=self._done(Heal(name=name)))
+            yield k.IfPossible(do=self._done(k.Heal(name=name)))
         yield from then
-        yield IfPossible(do=AwaitInSync(timeout_s=_BACK_IN_SYNC_S))
+        yield k.IfPossible(do=k.AwaitInSync(timeout_s=_BACK_IN_SYNC_S))
         if self._upgrade.stepped:
             yield from self._write()
 
@@ -669,9 +661,9 @@ class _Rolls:
             controllers = frozenset(() if quorum else self._upgrade.brokers)
             drawing.view = replace(drawing.view, quorum=quorum, controllers=controllers)
 
-    def _start_clients(self, topic: CreateTopic) -> Step:
+    def _start_clients(self, topic: k.CreateTopic) -> k.Step:
         # A group's offsets are records of an internal topic, which the model is not told of.
-        return StartClients(
+        return k.StartClients(
             name=_clients_of(topic),
             topic=topic.topic,
             partitions=len(topic.assignment),
@@ -680,53 +672,53 @@ class _Rolls:
             rate=RATE / len(self._upgrade.topics),
         )
 
-    def _heal_until_possible(self, act: RollBroker | UpdateFeatures) -> Iterator[Step]:
+    def _heal_until_possible(self, act: k.RollBroker | k.UpdateFeatures) -> Iterator[k.Step]:
         """Heal faults while they prevent a clean stop and a return, or a controller is away."""
         while self._drawing.view.acting and self._is_prevented(act):
-            yield IfPossible(do=self._done(Heal(name=self._to_heal()[0])))
-            yield IfPossible(do=AwaitInSync())
+            yield k.IfPossible(do=self._done(k.Heal(name=self._to_heal()[0])))
+            yield k.IfPossible(do=k.AwaitInSync())
 
     def _to_heal(self) -> list[str]:
         """Return what acts: holds first, since behind them no broker returns; then the oldest."""
         acting = self._drawing.view.acting
         return [
             name
-            for name, _ in sorted(acting, key=lambda each: not isinstance(each[1], HoldRequests))
+            for name, _ in sorted(acting, key=lambda each: not isinstance(each[1], k.HoldRequests))
         ]
 
-    def _is_prevented(self, act: RollBroker | UpdateFeatures) -> bool:
+    def _is_prevented(self, act: k.RollBroker | k.UpdateFeatures) -> bool:
         view = self._drawing.view
-        if isinstance(act, UpdateFeatures) or act.broker in view.quorum:
+        if isinstance(act, k.UpdateFeatures) or act.broker in view.quorum:
             # Whoever raises levels, or rolls a controller, sees to it that all of them are there.
             return any(getattr(fault, "broker", None) in view.quorum for _, fault in view.acting)
         # A pause asks for a broker that can stop cleanly, and that hears and is heard afterwards.
-        return bool(refusal(view, Inject(name="roll", fault=PauseBroker(broker=act.broker))))
+        return bool(refusal(view, k.Inject(name="roll", fault=k.PauseBroker(broker=act.broker))))
 
-    def _done(self, step: Step) -> Step:
+    def _done(self, step: k.Step) -> k.Step:
         self._drawing.view = after(self._drawing.view, step)
         return step
 
-    def _under_way(self) -> Iterator[Step]:
+    def _under_way(self) -> Iterator[k.Step]:
         """Start writes whose responses a later step awaits."""
         self._writes += 1
         for produce in self._produces(await_answer=False):
-            yield IfPossible(do=produce)
+            yield k.IfPossible(do=produce)
 
-    def _answered(self) -> Iterator[Step]:
+    def _answered(self) -> Iterator[k.Step]:
         for produce in self._produces(await_answer=False):
-            yield IfPossible(do=AwaitAnswer(operation=produce.operation, accept_error=True))
+            yield k.IfPossible(do=k.AwaitAnswer(operation=produce.operation, accept_error=True))
 
-    def _write(self) -> Iterator[Step]:
+    def _write(self) -> Iterator[k.Step]:
         self._writes += 1
         for produce in self._produces(await_answer=True):
-            yield IfPossible(do=produce)
-        yield IfPossible(do=AwaitLevel())
+            yield k.IfPossible(do=produce)
+        yield k.IfPossible(do=k.AwaitLevel())
 
-    def _produces(self, *, await_answer: bool) -> Iterator[Produce]:
+    def _produces(self, *, await_answer: bool) -> Iterator[k.Produce]:
         """Yield a write to each partition."""
         for topic in self._upgrade.topics:
             for partition in range(len(topic.assignment)):
-                yield Produce(
+                yield k.Produce(
                     operation=f"w{self._writes}-{topic.topic}-{partition}",
                     topic=topic.topic,
                     partition=partition,
@@ -738,5 +730,5 @@ class _Rolls:
                 )
 
 
-def _clients_of(topic: CreateTopic) -> str:
+def _clients_of(topic: k.CreateTopic) -> str:
     return f"clients-{topic.topic}"
