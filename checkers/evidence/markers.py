@@ -6,7 +6,7 @@ to itself too, and sends it again until each partition was answered without an e
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from kchaos.checkers.acts import TopicPartition
@@ -87,8 +87,13 @@ class Marker:
         return error_name(self.error_code) if self.error_code else ""
 
 
-def markers_of(messages: Iterable[LinkMessage]) -> tuple[Marker, ...] | None:
-    """Return the sent markers in order, or None if links did not record their kind."""
+def markers_of(
+    messages: Iterable[LinkMessage], is_known: Callable[[LinkMessage], bool] = lambda _: True
+) -> tuple[Marker, ...] | None:
+    """Return the sent markers in order, or None if links did not record their kind.
+
+    A broker hangs up on a request in a version that is not `is_known` to it.
+    """
     sent: dict[tuple[int, int, int, TopicPartition], Marker] = {}
     for message in messages:
         if message.api != _WRITE_MARKERS or message.fate not in ARRIVED:
@@ -99,6 +104,8 @@ def markers_of(messages: Iterable[LinkMessage]) -> tuple[Marker, ...] | None:
             number = (message.connection, message.correlation_id)
             key = (*number, int(entry["producer_id"]), partition)
             if message.direction == "request" and message.target is not None:
+                if not is_known(message):
+                    continue
                 named = f"{partition.topic}-{partition.partition}"
                 sent[key] = Marker(
                     operation=f"marker-{number[0]}-{number[1]}-{entry['producer_id']}-{named}",

@@ -16,6 +16,8 @@ from kchaos.checkers.evidence.client_history import ClientHistory, client_histor
 from kchaos.checkers.evidence.dropped import dropped_followers
 from kchaos.checkers.evidence.history import Operation, produces
 from kchaos.checkers.evidence.led_from import LedEpoch, ends_answered, starts_said
+from kchaos.checkers.evidence.links import LinkMessage
+from kchaos.checkers.evidence.markers import Marker, markers_of
 from kchaos.checkers.evidence.metadata import METADATA, MIN_ISR
 from kchaos.checkers.evidence.migration import placed_by_time
 from kchaos.checkers.evidence.observed import lines_of
@@ -26,6 +28,8 @@ from kchaos.checkers.evidence.server_logs import deleted_until, moved_replicas
 from kchaos.checkers.evidence.snapshots import TakenSnapshot
 from kchaos.checkers.evidence.tier import remote_deleted
 from kchaos.checkers.evidence.topic_settings import TopicSettings
+from kchaos.checkers.model.releases.request_versions import can_read
+from kchaos.checkers.model.releases.versions import parse_version
 from kchaos.checkers.model.values.events import (
     BrokerRegistered,
     DeleteRecords,
@@ -267,6 +271,27 @@ class RunEvidence(RunFiles):
         for marker in self.markers or ():
             if since <= max(marker.asked_at, marker.answered_at or 0):
                 yield TopicPartition(marker.topic, marker.partition)
+
+    @cached_property
+    def markers(self) -> tuple[Marker, ...] | None:
+        """The transaction markers that coordinators sent; None where the links do not tell them.
+
+        Those are left out that a leader's release cannot read (KAFKA-20322).
+        """
+        return None if self.links is None else markers_of(self.links, self._can_read)
+
+    def _can_read(self, message: LinkMessage) -> bool:
+        """Return whether the release that its receiver ran then knows the version of a request."""
+        ran = [
+            timed.event.release
+            for timed in self.events
+            if isinstance(timed.event, StartBroker)
+            and timed.event.broker == message.target
+            and timed.time <= message.wall_time_s
+        ]
+        if not ran or message.api is None or message.api_version is None:
+            return True
+        return can_read(parse_version(ran[-1]), message.api, message.api_version)
 
     @cached_property
     def control(self) -> tuple[ControlRequest, ...] | None:

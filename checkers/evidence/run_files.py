@@ -23,7 +23,6 @@ from kchaos.checkers.evidence.files import EvidenceFiles
 from kchaos.checkers.evidence.history import HISTORY, HistoryLine, Operation, operations, said
 from kchaos.checkers.evidence.leader_view import LeaderView, leader_views
 from kchaos.checkers.evidence.links import LinkMessage, read_links
-from kchaos.checkers.evidence.markers import Marker, markers_of
 from kchaos.checkers.evidence.metadata import MetadataLogs, Settings
 from kchaos.checkers.evidence.migration import Offices, in_one_log, offices
 from kchaos.checkers.evidence.observed import Observed, lines_of, read_observed
@@ -236,11 +235,6 @@ class RunFiles:
     def said(self) -> tuple[Operation, ...]:
         """The test's statements about its own clients, one operation each."""
         return tuple(said(self.files, self.history))
-
-    @cached_property
-    def markers(self) -> tuple[Marker, ...] | None:
-        """The transaction markers that coordinators sent; None where the links do not tell them."""
-        return None if self.links is None else markers_of(self.links)
 
     @cached_property
     def client_operations(self) -> tuple[Operation, ...]:

@@ -45,8 +45,7 @@ def matrix_lines(entries: Iterable[Entry]) -> list[str]:
     before = [None, *(major for major, _minor in cells)]
     # The major number stands once, above the first of its minor numbers.
     majors = [
-        f"{major + '.' if major != last else ''}"
-        for last, (major, _minor) in zip(before, cells, strict=False)
+        major if major != last else "" for last, (major, _minor) in zip(before, cells, strict=False)
     ]
     table = [("", majors), ("", [minor for _major, minor in cells])]
     for name, row in rows.items():

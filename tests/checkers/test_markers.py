@@ -88,6 +88,10 @@ def test_what_never_arrived_is_no_marker_and_internal_topics_are_left_out() -> N
     assert markers_of([internal]) == ()
 
 
+def test_a_marker_that_its_leader_cannot_read_was_never_asked_for() -> None:
+    assert markers_of([ASKED], lambda message: message.api_version != 1) == ()
+
+
 def test_markers_that_the_links_could_not_read_are_not_known() -> None:
     assert markers_of([ASKED, replace(ASKED, detail=None)]) is None
     whole = {**(ASKED.detail or {}), "is_whole": False}

@@ -160,6 +160,7 @@ PLAYED: tuple[Cell, ...] = (
     ("KAFKA-7235", "own-protocol", "2.1.1"),
     ("KAFKA-15583", "with-kraft", "3.6.2"),
     ("KAFKA-19996", "with-kraft", "3.6.2"),
+    ("KAFKA-19850", "joins-by-itself", "4.4.0"),
     ("KIP-279-compaction", "not-rebuilt", "3.9.1"),
     ("KAFKA-6119", "slow", "1.1.1"),
     ("", "administered", "2.8.2"),

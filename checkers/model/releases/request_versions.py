@@ -50,6 +50,7 @@ _NEWEST: Mapping[str, tuple[tuple[Version, int], ...]] = {
         ((2, 0, 0, 0), 1),
         ((0, 11, 0, 0), 0),
     ),
+    "WriteTxnMarkers": (((4, 2, 0, 0), 2), ((2, 8, 0, 0), 1), ((0, 11, 0, 0), 0)),
 }
 
 

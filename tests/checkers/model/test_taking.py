@@ -186,6 +186,8 @@ def test_a_leader_hangs_up_on_a_version_that_its_release_cannot_read() -> None:
         ("2.0.1", "OffsetForLeaderEpoch", 1),
         ("2.8.2", "Fetch", 12),
         ("3.9.1", "Fetch", 17),
+        ("4.1.2", "WriteTxnMarkers", 1),
+        ("4.2.0", "WriteTxnMarkers", 2),
     ],
 )
 def test_a_release_reads_what_it_sends_itself_and_nothing_newer(
