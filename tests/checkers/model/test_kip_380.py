@@ -10,9 +10,9 @@ import tests.support.model as m
 from kchaos.checkers.model import generation_for, predict
 from kchaos.checkers.model.broker.control_handling import handle
 from kchaos.checkers.model.controller.outboxes import queue
-from kchaos.checkers.model.releases.rules.kafka_9839 import refuse_earlier_epochs
 from kchaos.checkers.model.releases.rules.kip_380 import (
     is_for_an_earlier_generation,
+    refuse_earlier_epochs,
     refuse_other_epochs,
 )
 from kchaos.checkers.model.settle.predict import left_alone_after
