@@ -1,6 +1,6 @@
 """Preconditions and effects of drawn steps, on the view that a schedule is drawn from."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -132,13 +132,8 @@ def _cut(view: k.View, fault: k.CutLink) -> str:
 def _hold(view: k.View, fault: k.HoldRequests) -> str:
     if fault.api == "OffsetForLeaderEpoch" and not view.has_epochs:
         return "before 0.11 nobody asks for leader epochs"
-    same = [
-        hold
-        for hold in view.faults(k.HoldRequests)
-        if isinstance(hold, k.HoldRequests)
-        and (hold.api, hold.source, hold.target) == (fault.api, fault.source, fault.target)
-    ]
-    if same:
+    held = ((hold.api, hold.source, hold.target) for hold in view.faults(k.HoldRequests))
+    if (fault.api, fault.source, fault.target) in held:
         return "such a hold acts already"
     ends = {node for node in (fault.source, fault.target) if node is not None}
     return "" if ends <= view.running else f"one of brokers {sorted(ends)} does not run"
@@ -154,7 +149,7 @@ def _forge(view: k.View, fault: k.ForgeAnswers) -> str:
 
 
 def _disturb(view: k.View, fault: k.DisturbClients) -> str:
-    if any(getattr(acts, "broker", None) == fault.broker for acts in view.faults(k.DisturbClients)):
+    if any(acts.broker == fault.broker for acts in view.faults(k.DisturbClients)):
         return f"clients of broker {fault.broker} are disturbed already"
     is_up = fault.broker is None or fault.broker in view.running
     return "" if is_up else f"broker {fault.broker} does not run"
@@ -172,12 +167,9 @@ def _unheard(view: k.View, topic: str) -> str:
 
 
 def _throttle(view: k.View, fault: k.ThrottleReplication) -> str:
-    same = any(
-        (throttle.broker, throttle.side) == (fault.broker, fault.side)
-        for throttle in view.faults(k.ThrottleReplication)
-        if isinstance(throttle, k.ThrottleReplication)
-    )
-    return "it is throttled already" if same else _unheard(view, fault.topic)
+    throttled = ((acts.broker, acts.side) for acts in view.faults(k.ThrottleReplication))
+    is_same = (fault.broker, fault.side) in throttled
+    return "it is throttled already" if is_same else _unheard(view, fault.topic)
 
 
 def _new_format(view: k.View, fault: k.ConfigureTopic | k.RollBroker) -> str:
@@ -242,10 +234,7 @@ def _downgrade(view: k.View, fault: k.FormatDowngrade) -> str:
 
 
 def _isolate(view: k.View, fault: k.IsolateBroker) -> str:
-    is_cut = any(
-        isinstance(cut, k.CutLink) and fault.broker in (cut.source, cut.target)
-        for cut in view.faults(k.CutLink)
-    )
+    is_cut = any(fault.broker in (cut.source, cut.target) for cut in view.faults(k.CutLink))
     if is_cut or view.faults(k.IsolateBroker):
         return f"something of broker {fault.broker} is cut already, or another broker is alone"
     return _cut_off(view, fault)
@@ -253,7 +242,7 @@ def _isolate(view: k.View, fault: k.IsolateBroker) -> str:
 
 def _killed(view: k.View, broker: int) -> str:
     """Return why the broker's disk cannot have lost anything: it runs, or stopped cleanly."""
-    killed = any(getattr(fault, "broker", None) == broker for fault in view.faults(k.KillBroker))
+    killed = any(fault.broker == broker for fault in view.faults(k.KillBroker))
     return "" if killed and broker not in view.running else f"broker {broker} was not killed"
 
 
@@ -333,7 +322,7 @@ def _wipe(view: k.View, fault: k.WipeLogDirectory) -> str:
         return _killed(view, fault.broker)
     if fault.broker in view.running:
         return f"broker {fault.broker} runs"
-    if any(getattr(f, "broker", None) == fault.broker for f in view.faults(k.FailLogDirectory)):
+    if any(failed.broker == fault.broker for failed in view.faults(k.FailLogDirectory)):
         return f"a log directory of broker {fault.broker} has failed, and comes back as it was"
     needed = any(fault.broker in partition.isr for partition in view.partitions)
     return f"broker {fault.broker} may have the only records" if needed else ""
@@ -357,7 +346,7 @@ def _fail_directory(view: k.View, fault: k.FailLogDirectory) -> str:
     partition = _partition_at(view, fault)
     if partition is None:
         return f"broker {fault.broker} has no such replica"
-    if any(getattr(f, "broker", None) == fault.broker for f in view.faults(k.FailLogDirectory)):
+    if any(failed.broker == fault.broker for failed in view.faults(k.FailLogDirectory)):
         return f"a log directory of broker {fault.broker} has failed already"
     if not partition.isr - {fault.broker}:
         return f"broker {fault.broker} is the last one in the ISR"
@@ -524,11 +513,7 @@ def _create(view: k.View, step: k.CreateTopic) -> str:
     replicas = {broker for assigned in step.assignment for broker in assigned}
     if view.faults(k.FailLogDirectory):
         return "a broker whose log directory has failed may make no log of a new topic"
-    for broker in sorted(replicas):
-        why = _not_whole(view, broker)
-        if why:
-            return why
-    return _controller_cannot(view, tuple(sorted(replicas)))
+    return _undecided(view, replicas)
 
 
 def _delete(view: k.View, step: k.DeleteTopic) -> str:
@@ -541,11 +526,7 @@ def _delete(view: k.View, step: k.DeleteTopic) -> str:
         if partition.topic == step.topic
         for broker in partition.replicas
     }
-    for broker in sorted(replicas):
-        why = _not_whole(view, broker)
-        if why:
-            return why
-    return _controller_cannot(view, tuple(sorted(replicas)))
+    return _undecided(view, replicas)
 
 
 def _created(view: k.View, step: k.CreateTopic) -> k.View:
@@ -600,11 +581,7 @@ def _reassign(view: k.View, step: k.Reassign) -> str:
         return "another order is for ReorderReplicas, other brokers are for Reassign"
     if step.by == "api" and (why := _not_asked(view)):
         return why
-    concerned = tuple(sorted({*step.replicas, *partition.replicas}))
-    for broker in concerned:
-        if why := _not_whole(view, broker):
-            return why
-    return _controller_cannot(view, concerned)
+    return _undecided(view, {*step.replicas, *partition.replicas})
 
 
 def _reassigned(view: k.View, step: k.Reassign) -> k.View:
@@ -627,9 +604,7 @@ def _add(view: k.View, step: k.AddPartitions) -> str:
     there = [partition for partition in view.partitions if partition.topic == step.topic]
     if not there or len(there) >= _MOST_PARTITIONS:
         return "there is no such topic, or it has many partitions"
-    replicas = sorted({broker for each in step.assignment for broker in each})
-    whys = (_not_whole(view, broker) for broker in replicas)
-    return next(filter(None, whys), "") or _controller_cannot(view, tuple(replicas))
+    return _undecided(view, {broker for each in step.assignment for broker in each})
 
 
 def _elect_uncleanly(view: k.View, step: k.ElectUncleanly) -> str:
@@ -727,11 +702,7 @@ def _last_one(view: k.View, broker: int) -> str:
 
 def _sessions(view: k.View) -> list[k.ExpireSession]:
     """Return session expiries whose healing awaits the broker's return."""
-    return [
-        fault
-        for fault in view.faults(k.ExpireSession)
-        if isinstance(fault, k.ExpireSession) and fault.await_return
-    ]
+    return [fault for fault in view.faults(k.ExpireSession) if fault.await_return]
 
 
 def _not_all_controllers(view: k.View) -> str:
@@ -750,12 +721,16 @@ def _controller_away(view: k.View) -> str:
 def _is_held(view: k.View, broker: int, api: str) -> bool:
     """Return whether the broker's requests of this API to KRaft controllers are held."""
     return any(
-        isinstance(fault, k.HoldRequests)
-        and (fault.api, fault.source) == (api, broker)
-        and fault.topic in (None, METADATA_TOPIC)
+        (fault.api, fault.source) == (api, broker) and fault.topic in (None, METADATA_TOPIC)
         for fault in view.faults(k.HoldRequests)
         if view.quorum
     )
+
+
+def _undecided(view: k.View, brokers: Set[int]) -> str:
+    """Return which of these brokers is not whole, or why no controller could decide about them."""
+    whys = (_not_whole(view, broker) for broker in sorted(brokers))
+    return next(filter(None, whys), "") or _controller_cannot(view, tuple(sorted(brokers)))
 
 
 def _controller_cannot(view: k.View, brokers: tuple[int, ...]) -> str:

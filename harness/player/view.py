@@ -8,7 +8,7 @@ exists to keep schedules meaningful, and to know which broker is a zombie.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from kchaos.checkers.model.controller.decisions import (
     ControllerContext,
@@ -21,6 +21,8 @@ from kchaos.checkers.model.releases.rules.last_in_isr import keep_last_member
 from kchaos.checkers.model.values.events import NO_LEADER
 from kchaos.faults import CutLink, IsolateBroker
 from kchaos.faults.api import Fault
+
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,7 @@ class View:
         """Names of what was created, in order."""
         return tuple(dict.fromkeys(partition.topic for partition in self.partitions))
 
-    def faults(self, *kinds: type) -> list[Fault]:
+    def faults(self, *kinds: type[_Kind]) -> list[_Kind]:
         """Return the lasting faults of these kinds that are not healed."""
         return [fault for _, fault in self.acting if isinstance(fault, kinds)]
 
@@ -207,12 +209,9 @@ def elected(
 
 def is_linked(view: View, a: int, b: int) -> bool:
     """Return whether no cut lies between two brokers in either direction, and neither is alone."""
-    if any(getattr(alone, "broker", None) in (a, b) for alone in view.faults(IsolateBroker)):
+    if any(alone.broker in (a, b) for alone in view.faults(IsolateBroker)):
         return False
-    return not any(
-        isinstance(cut, CutLink) and {cut.source, cut.target} == {a, b}
-        for cut in view.faults(CutLink)
-    )
+    return not any({cut.source, cut.target} == {a, b} for cut in view.faults(CutLink))
 
 
 def _without(
