@@ -114,6 +114,7 @@ def _same_at_each_snapshot(
         "is_open_to_others": evidence.is_open_to_others,
         "transactional": _transactional(evidence, partition),
         "markers": None if evidence.markers is None else _about(evidence.markers, partition),
+        "unread_markers": _about(evidence.unread_markers, partition),
         "committed_reads": _committed_reads(evidence, partition),
         "has_other_codec": evidence.settings.has_other_codec(partition.topic),
         "has_other_times": evidence.settings.has_other_times(partition.topic),

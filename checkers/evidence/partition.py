@@ -239,6 +239,7 @@ class PartitionEvidence:
             infinite if nobody knows.
         transactional: Producer ids of transactions of which markers may lie in the partition.
         markers: Transaction markers that coordinators had written to it; None where nobody knows.
+        unread_markers: Those on which the leader that they are for hangs up.
         committed_reads: What read_committed clients were told of it, at every snapshot the same.
         is_open_to_others: Whether somebody was given the cluster's addresses during the run.
         remote: Segments in the remote tier, as they were found; predicted_remote, as predicted.
@@ -285,6 +286,7 @@ class PartitionEvidence:
     undisturbed_since: float = math.inf
     transactional: tuple[int, ...] = ()
     markers: tuple[Marker, ...] | None = None
+    unread_markers: tuple[Marker, ...] = ()
     committed_reads: tuple[CommittedRead, ...] = ()
     remote: tuple[RemoteEvidence, ...] = ()
     predicted_remote: tuple[RemoteEvidence, ...] | None = None

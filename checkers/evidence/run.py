@@ -280,14 +280,29 @@ class RunEvidence(RunFiles):
         """
         return None if self.links is None else markers_of(self.links, self._can_read)
 
+    @cached_property
+    def unread_markers(self) -> tuple[Marker, ...]:
+        """The markers that the last process of their leader cannot read; it hangs up on them."""
+        unread = markers_of(self.links or (), lambda message: not self._can_read(message)) or ()
+        return tuple(
+            marker
+            for marker in unread
+            if all(start.time <= marker.asked_at for start in self._starts(marker.broker))
+        )
+
+    def _starts(self, broker: int | None) -> list[TimedEvent]:
+        return [
+            timed
+            for timed in self.events
+            if isinstance(timed.event, StartBroker) and timed.event.broker == broker
+        ]
+
     def _can_read(self, message: LinkMessage) -> bool:
         """Return whether the release that its receiver ran then knows the version of a request."""
         ran = [
             timed.event.release
-            for timed in self.events
-            if isinstance(timed.event, StartBroker)
-            and timed.event.broker == message.target
-            and timed.time <= message.wall_time_s
+            for timed in self._starts(message.target)
+            if isinstance(timed.event, StartBroker) and timed.time <= message.wall_time_s
         ]
         if not ran or message.api is None or message.api_version is None:
             return True

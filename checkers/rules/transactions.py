@@ -88,7 +88,7 @@ def transactions_ended(evidence: PartitionEvidence, side: Side) -> Iterator[Find
     marker there had fenced before, began none (`hanging-transaction`); that as many markers of a
     producer are there as leaders said that they wrote (`lost-marker`); that a transaction has a
     marker ten seconds after its coordinator answered its end, if nothing disturbed the cluster in
-    that time (`hanging-transaction`).
+    that time, or at once where the leader's release cannot read it (`hanging-transaction`).
     **Does not verify**: a transaction whose end nobody answered, or that may still get its marker;
     a partition of which something may have been deleted, cleaned or lost by
     permission, or of which no link told the markers.
@@ -150,6 +150,20 @@ def _ended_otherwise(
         message = (
             f"the records at {offsets} began a transaction of {producer} that its coordinator "
             "does not know: read_committed clients read no further"
+        )
+    elif (
+        ended_at is not None
+        and transaction.marker_offset is None
+        and any(
+            marker.producer_id == transaction.producer_id and marker.broker == broker
+            for marker in evidence.unread_markers
+        )
+    ):
+        kind = "hanging-transaction"
+        message = (
+            f"the coordinator answered that a transaction of {producer} was "
+            f"{operation.transaction}, and broker {broker} hangs up on the marker for the records "
+            f"at {offsets}, whose version it cannot read: read_committed clients read no further"
         )
     elif transaction.marker_offset is None and waited_s >= _MARKER_S:
         kind = "hanging-transaction"

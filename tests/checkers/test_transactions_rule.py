@@ -278,6 +278,15 @@ def test_a_transaction_that_was_answered_gets_its_marker_within_ten_seconds():
     assert "for 11 s" in finding.message
 
 
+def test_a_marker_that_its_leader_cannot_read_never_comes():
+    unread = (replace(COMMIT, broker=0),)
+    (finding,) = transactions_ended(ended(899.0, unread_markers=unread), OBSERVED)
+    assert finding.kind == "hanging-transaction"
+    assert "broker 0 hangs up on the marker for the records at offset 0" in finding.message
+    others = (replace(COMMIT, broker=1), replace(COMMIT, broker=0, producer_id=8))
+    assert [*transactions_ended(ended(899.0, unread_markers=others), OBSERVED)] == []
+
+
 @pytest.mark.parametrize(
     ("at", "fields"),
     [
