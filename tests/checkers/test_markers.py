@@ -42,7 +42,7 @@ def answer(error_code: int) -> LinkMessage:
     return message("response", {"producer_id": 7, "error_code": error_code})
 
 
-def test_a_marker_is_what_was_asked_with_what_was_answered() -> None:
+def test_a_marker_is_what_was_asked_with_what_was_answered():
     (marker,) = markers_of([ASKED, answer(0)]) or ()
 
     assert (marker.broker, marker.topic, marker.partition) == (2, "t", 0)
@@ -51,7 +51,7 @@ def test_a_marker_is_what_was_asked_with_what_was_answered() -> None:
     assert str(marker.mark) == "transactional, control, producer 7, 2, -1"
 
 
-def test_a_marker_s_batch_is_known_before_it_is_written() -> None:
+def test_a_marker_s_batch_is_known_before_it_is_written():
     (marker,) = markers_of([ASKED]) or ()
     commit = Record(
         offset=4, timestamp=8, key=b"\0\0\0\1", value=b"\0\0\0\0\0\5", control_type="COMMIT"
@@ -65,7 +65,7 @@ def test_a_marker_s_batch_is_known_before_it_is_written() -> None:
     ("error_code", "outcome"),
     [(0, "ok"), (6, "info"), (19, "fail"), (52, "fail"), (20, "info"), (7, "info")],
 )
-def test_an_error_says_whether_a_marker_may_be_there(error_code: int, outcome: str) -> None:
+def test_an_error_says_whether_a_marker_may_be_there(error_code: int, outcome: str):
     (marker,) = markers_of([ASKED, answer(error_code)]) or ()
 
     assert (marker.outcome, marker.is_written) == (outcome, error_code == 0)
@@ -74,25 +74,25 @@ def test_an_error_says_whether_a_marker_may_be_there(error_code: int, outcome: s
 @pytest.mark.parametrize(("unfollowed", "told"), [({}, 2), ({TopicPartition("t", 0): "why"}, 0)])
 def test_the_model_is_told_of_markers_also_in_a_topic_that_is_gone_by_the_end(
     unfollowed: dict[TopicPartition, str], told: int
-) -> None:
+):
     markers = markers_of([ASKED, answer(0)])
     evidence = SimpleNamespace(partitions=(), unfollowed_clients=unfollowed, markers=markers)
 
     assert len([*_markers(cast(RunEvidence, evidence))]) == told
 
 
-def test_what_never_arrived_is_no_marker_and_internal_topics_are_left_out() -> None:
+def test_what_never_arrived_is_no_marker_and_internal_topics_are_left_out():
     internal = message("request", {**MARKER, "topic": "__consumer_offsets"})
 
     assert markers_of([replace(ASKED, fate="abandoned")]) == ()
     assert markers_of([internal]) == ()
 
 
-def test_a_marker_that_its_leader_cannot_read_was_never_asked_for() -> None:
+def test_a_marker_that_its_leader_cannot_read_was_never_asked_for():
     assert markers_of([ASKED], lambda message: message.api_version != 1) == ()
 
 
-def test_markers_that_the_links_could_not_read_are_not_known() -> None:
+def test_markers_that_the_links_could_not_read_are_not_known():
     assert markers_of([ASKED, replace(ASKED, detail=None)]) is None
     whole = {**(ASKED.detail or {}), "is_whole": False}
     assert markers_of([replace(ASKED, detail=whole)]) is None
