@@ -128,6 +128,25 @@ def require_available(fault: Fault, cluster: Cluster) -> None:
         raise NotAvailable(why_not)
 
 
+class _Injected(Fault, Protocol):
+    """What `CheckedFault` asks of its classes."""
+
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Inject, yield once the effect is observed, and heal; the cluster can take the fault."""
+
+
+class CheckedFault:
+    """Base of kchaos's faults: each injection begins with a check that the cluster can take it."""
+
+    __slots__ = ()
+
+    @contextlib.contextmanager
+    def inject(self: _Injected, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+        """Inject on entering, heal on leaving; see `Fault.inject`."""
+        require_available(self, cluster)
+        yield from self.injected(cluster, journal)
+
+
 def links_of(cluster: Cluster) -> Links:
     """Return the links of a cluster that has them, as `faults.view.unlinked` has checked."""
     assert cluster.links is not None

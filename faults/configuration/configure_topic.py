@@ -1,6 +1,5 @@
 """A topic's own settings, changed while brokers run."""
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,7 +9,7 @@ from kchaos.clusters.api import Broker, Cluster, Collectable
 from kchaos.clusters.releases import release_of
 from kchaos.clusters.settings import topic_settings_refused
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Injection, Journal
 from kchaos.faults.errors import FaultError
 from kchaos.faults.observation import await_metadata_read
 from kchaos.faults.view import BrokerView, ClusterView, off_metadata, unable, unlinked, view_of
@@ -92,7 +91,7 @@ def taking_over(cluster: Cluster, brokers: Iterable[int]) -> TakingOver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigureTopic:
+class ConfigureTopic(CheckedFault):
     """Settings of a topic's own are added or replaced, as `kafka-configs --alter` does it.
 
     Every broker that runs has taken them over when this returns; one that does not takes them at
@@ -127,15 +126,13 @@ class ConfigureTopic:
                 return why_not
         return ""
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Write the settings; yield once every running broker has applied them.
 
         Raises:
             FaultError: There is no such topic.
             AwaitTimeout: A broker did not take them over.
         """
-        require_available(self, cluster)
         metadata = cluster.metadata
         if self.topic not in metadata.topics():
             raise FaultError(f"there is no topic {self.topic!r}: create it first")

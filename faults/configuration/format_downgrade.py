@@ -1,6 +1,5 @@
 """A message format that is older than the one before."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +12,7 @@ from kchaos.clusters.settings import (
     broker_settings_refused,
     magic_of_format,
 )
-from kchaos.faults.api import Cluster, Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal
 from kchaos.faults.configuration.configure_topic import ConfigureTopic
 from kchaos.faults.errors import NotAvailable
 from kchaos.faults.process.roll_broker import RollBroker
@@ -21,7 +20,7 @@ from kchaos.faults.view import BrokerView, ClusterView, needs_zookeeper, unable,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormatDowngrade:
+class FormatDowngrade(CheckedFault):
     """New records are written in an older format than those that are there.
 
     KAFKA-7601 is about what that does to epochs and to old clients. Of a broker the format changes
@@ -62,14 +61,12 @@ class FormatDowngrade:
                 return why_not
         return self._change().available(view)
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Change the format; yield once brokers write the older one.
 
         Raises:
             NotAvailable: It is no downgrade; for a topic also if it has an older format already.
         """
-        require_available(self, cluster)
         if self.topic is not None:
             own = cluster.metadata.topic_configuration(self.topic).get(TOPIC_FORMAT)
             for broker, broker_view in view_of(cluster).brokers.items():

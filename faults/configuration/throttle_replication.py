@@ -1,18 +1,17 @@
 """Replication that is throttled (KIP-73): a broker sends, or asks for, so many bytes a second."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from kchaos.checkers import acts
-from kchaos.faults.api import Cluster, Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal
 from kchaos.faults.configuration.configure_topic import ConfigureTopic, taking_over
 from kchaos.faults.view import ClusterView, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThrottleReplication:
+class ThrottleReplication(CheckedFault):
     """Followers that are not in sync get little of a topic, as while replicas are reassigned.
 
     Who is in sync is never throttled. A quota is one of some seconds: what exceeds it at once keeps
@@ -40,8 +39,7 @@ class ThrottleReplication:
         """Check that the brokers run and see changes of a topic's configuration."""
         return unable(view, self.broker) or self._replicas.available(view)
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Throttle the broker; yield once every running broker has the list of replicas.
 
         A broker that does not run takes both over at its start.
@@ -50,7 +48,6 @@ class ThrottleReplication:
             FaultError: There is no such topic.
             AwaitTimeout: A broker did not take it over.
         """
-        require_available(self, cluster)
         with self._replicas.inject(cluster, journal):
             rate = {f"{self.side}.replication.throttled.rate": str(self.bytes_per_second)}
             before = cluster.metadata.broker_configuration(self.broker)

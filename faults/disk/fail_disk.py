@@ -13,7 +13,7 @@ from kchaos.clusters.api import Collectable, Killable, Restartable
 from kchaos.clusters.start.log_directories import replicas_in
 from kchaos.clusters.system.log_tail import last_lines
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import Cluster, Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal
 from kchaos.faults.jvm.holding import holding, unholdable
 from kchaos.faults.process import restart
 from kchaos.faults.view import FILE, ClusterView, down, paused, unable
@@ -23,7 +23,7 @@ _GOES_ON = (1, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailDisk:
+class FailDisk(CheckedFault):
     """What a broker writes to its disk, or to one folder or file there, fails with an error.
 
     The broker ends by itself: before 1.0 where a write fails, and from 1.0 on when its only log
@@ -73,15 +73,13 @@ class FailDisk:
             return f"broker {self.broker} has several log directories: use FailLogDirectory"
         return why_not
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Let writes fail; yield once the broker has ended by itself.
 
         Raises:
             AwaitTimeout: It did not end; it is killed then, and started again.
             NoEffect: It ended, and wrote nothing there.
         """
-        require_available(self, cluster)
         broker = cluster.brokers[self.broker]
         errors = contextlib.ExitStack()
 

@@ -1,6 +1,5 @@
 """A log directory that fails while its broker goes on with the others (KIP-112)."""
 
-import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from kchaos.clusters.api import Cluster, Collectable, Killable, Restartable
 from kchaos.clusters.start.log_directories import fail, replica_directory, replicas_in, restore
 from kchaos.clusters.system.log_tail import last_lines
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Injection, Journal
 from kchaos.faults.errors import FaultError
 from kchaos.faults.observation import await_unregistered, observe_broker
 from kchaos.faults.process.restart import start_again
@@ -24,7 +23,7 @@ _NOTICED = re.compile(rb"Stopped serving replicas in dir ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailLogDirectory:
+class FailLogDirectory(CheckedFault):
     """A file lies where one of a running broker's log directories was.
 
     The broker notices when it checkpoints high watermarks, every
@@ -75,15 +74,13 @@ class FailLogDirectory:
         why = f"broker {broker} ends where a disk fails: it goes on from 1.0 on, at protocol 1.0"
         return "" if oldest >= _FIRST else why
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Fail the directory; yield once the broker has taken its replicas there offline.
 
         Raises:
             FaultError: The broker has no such replica, or its metadata log lies there too.
             AwaitTimeout: The broker did not notice.
         """
-        require_available(self, cluster)
         broker = cluster.brokers[self.broker]
         directory = replica_directory(broker.log_directories, self.topic, self.partition).parent
         partitions = replicas_in(directory)

@@ -1,18 +1,17 @@
 """A leader epoch checkpoint that a disk lost."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts
 from kchaos.checkers.formats.checkpoints import RECOVERY_POINTS
-from kchaos.faults.api import Cluster, ClusterView, Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Cluster, ClusterView, Injection, Journal
 from kchaos.faults.disk.epoch_checkpoint import epoch_checkpoint, stopped_with_epochs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoseEpochs(acts.LoseEpochs):
+class LoseEpochs(CheckedFault, acts.LoseEpochs):
     """A stopped broker's `leader-epoch-checkpoint` of one partition is gone.
 
     Its next start rebuilds the epochs from the batches of those segments that it recovers: all that
@@ -35,14 +34,12 @@ class LoseEpochs(acts.LoseEpochs):
         """Check that the broker is down and its release has such files."""
         return stopped_with_epochs(view, self.broker)
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Remove the file, or both.
 
         Raises:
             FaultError: There is none.
         """
-        require_available(self, cluster)
         file = epoch_checkpoint(cluster, self.broker, self.topic, self.partition)
         before = file.read_text()
         with journal.acting(acts.act_of(acts.LoseEpochs, self)):

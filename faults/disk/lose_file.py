@@ -1,6 +1,5 @@
 """A file of a stopped broker's log directory that is missing, or ends early."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -8,7 +7,7 @@ from typing import ClassVar
 
 from kchaos.checkers import acts
 from kchaos.clusters.api import Collectable
-from kchaos.faults.api import Cluster, Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal
 from kchaos.faults.view import FILE, ClusterView, unable
 
 _HAVE_FAULTS = {
@@ -19,7 +18,7 @@ _HAVE_FAULTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoseFile(acts.LoseFile):
+class LoseFile(CheckedFault, acts.LoseFile):
     """A file of a stopped broker's log directory is gone, or ends early, as after a power loss.
 
     Such as "t-0/partition.metadata", "recovery-point-offset-checkpoint", an index, a producer
@@ -48,10 +47,8 @@ class LoseFile(acts.LoseFile):
             return f"broker {self.broker} runs: kill or stop it before it loses a file"
         return ""
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Remove the file, or cut it."""
-        require_available(self, cluster)
         file = cluster.brokers[self.broker].log_directories[self.directory] / self.file
         before = file.stat().st_size if file.is_file() else None
         if before is not None:

@@ -1,6 +1,5 @@
 """Loss of a log's end that no fsync had covered, as a power loss takes it."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +10,14 @@ from kchaos.checkers.formats.batches import entries
 from kchaos.clusters.api import Cluster, Collectable
 from kchaos.clusters.links.details import METADATA_TOPIC
 from kchaos.clusters.start.log_directories import replica_directory
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Injection, Journal
 from kchaos.faults.errors import FaultError
 from kchaos.faults.observation import node_of
 from kchaos.faults.view import ClusterView, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoseTail(acts.LoseTail):
+class LoseTail(CheckedFault, acts.LoseTail):
     """A stopped broker's active segment ends before the batch that starts at `log_end_offset`.
 
     `kill -9` alone loses nothing: the page cache outlives the process. The index files keep what
@@ -46,14 +45,12 @@ class LoseTail(acts.LoseTail):
             )
         return ""
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Cut the segment file.
 
         Raises:
             FaultError: No batch starts at the offset in the active segment.
         """
-        require_available(self, cluster)
         broker = node_of(cluster, self.broker)
         directory = replica_directory(broker.log_directories, self.topic, self.partition)
         segment, position = _find(directory, self.log_end_offset)

@@ -1,6 +1,5 @@
 """A leader epoch checkpoint that is torn, and the broker that tries to start with it."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +8,7 @@ from kchaos.checkers import acts
 from kchaos.clusters.api import Broker, Cluster
 from kchaos.clusters.system.log_tail import last_lines
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Injection, Journal
 from kchaos.faults.disk.epoch_checkpoint import epoch_checkpoint, stopped_with_epochs
 from kchaos.faults.observation import await_unregistered
 from kchaos.faults.process.restart import start_of
@@ -17,7 +16,7 @@ from kchaos.faults.view import CLEAN_SHUTDOWN, ClusterView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TearEpochs:
+class TearEpochs(CheckedFault):
     """A killed broker's `leader-epoch-checkpoint` has lost its last line, and it starts with that.
 
     It finds fewer entries than the file says, gives its log directory up and ends. Then the file is
@@ -53,15 +52,13 @@ class TearEpochs:
             )
         return why_not
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Tear the file, start the broker, and yield once the broker has ended by itself.
 
         Raises:
             FaultError: There is no such file.
             AwaitTimeout: The broker did not end; it is killed then.
         """
-        require_available(self, cluster)
         file = epoch_checkpoint(cluster, self.broker, self.topic, self.partition)
         broker = cluster.brokers[self.broker]
         await_unregistered(cluster, self.broker)

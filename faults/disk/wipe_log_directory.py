@@ -1,6 +1,5 @@
 """A disk that was replaced: the broker comes back with nothing."""
 
-import contextlib
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,13 +8,13 @@ from typing import ClassVar
 
 from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster, Collectable
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Injection, Journal
 from kchaos.faults.observation import node_of
 from kchaos.faults.view import ClusterView, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WipeLogDirectory(acts.WipeLogDirectory):
+class WipeLogDirectory(CheckedFault, acts.WipeLogDirectory):
     """Everything in a stopped broker's log directories is gone, its replicas and checkpoints.
 
     The directories themselves stay, empty, so that the broker starts. There is nothing to heal:
@@ -37,10 +36,8 @@ class WipeLogDirectory(acts.WipeLogDirectory):
             return f"a log directory of broker {self.broker} has failed: heal that fault first"
         return ""
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Empty the directories."""
-        require_available(self, cluster)
         directories = node_of(cluster, self.broker).log_directories
         before = sorted(entry.name for entry in _entries(directories))
         with journal.acting(acts.act_of(acts.WipeLogDirectory, self)):

@@ -1,12 +1,11 @@
 """A live broker that the controllers take for dead."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts, observations
-from kchaos.faults.api import Cluster, Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.fencing import fence_registered
 from kchaos.faults.observation import await_registered, observe_broker
@@ -14,7 +13,7 @@ from kchaos.faults.view import ClusterView, needs_kraft, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FenceBroker:
+class FenceBroker(CheckedFault):
     """The controller fences the broker, by a heartbeat in its name that asks for it.
 
     It leaves every ISR, and what it led gets another leader at once. Its own next heartbeat
@@ -40,14 +39,12 @@ class FenceBroker:
             return f"broker {self.broker} cannot be fenced: it is fenced, or not registered"
         return why_not
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Fence the broker; yield once the controller has confirmed it.
 
         Raises:
             NoEffect: The controller refused.
         """
-        require_available(self, cluster)
         before = observe_broker(cluster, self.broker)
         epoch = before.czxid
         if epoch is None:

@@ -1,6 +1,5 @@
 """A live broker that is no member of the cluster any more."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +7,7 @@ from typing import ClassVar
 from kchaos.checkers import acts
 from kchaos.clusters.api import Cluster, Killable, Restartable
 from kchaos.clusters.errors import MetadataRefused
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Injection, Journal
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.observation import await_unregistered, observe_broker
 from kchaos.faults.process.restart import undo_unfinished
@@ -16,7 +15,7 @@ from kchaos.faults.view import ClusterView, needs_kraft, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterBroker:
+class UnregisterBroker(CheckedFault):
     """The controller forgets the broker's registration.
 
     It leaves every ISR. A live broker goes on as a zombie: its heartbeats are refused, it registers
@@ -44,14 +43,12 @@ class UnregisterBroker:
             view, "use CutZooKeeper and ExpireSession"
         )
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Unregister the broker; yield once no registration is left.
 
         Raises:
             NoEffect: The controller refused, as where the broker was never registered.
         """
-        require_available(self, cluster)
         broker = cluster.brokers[self.broker]
         before = observe_broker(cluster, self.broker)
         pid = broker.pid

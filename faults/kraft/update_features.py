@@ -1,6 +1,5 @@
 """Feature levels of a KRaft cluster that change while it runs (KIP-584)."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,13 +7,13 @@ from typing import ClassVar
 from kchaos.checkers import acts
 from kchaos.clusters.errors import MetadataRefused
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import Cluster, Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.view import ClusterView, needs_kraft
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateFeatures:
+class UpdateFeatures(CheckedFault):
     """Feature levels are raised, or lowered, as `kafka-features upgrade` and `downgrade` do it.
 
     Controllers and brokers go by them from the record on that has them in the metadata log. There
@@ -37,14 +36,12 @@ class UpdateFeatures:
         unasked = "" if self.levels else "name a feature and its level"
         return unasked or needs_kraft(view, "roll brokers to inter.broker.protocol.version")
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Ask the controller; yield once the levels are in the metadata log.
 
         Raises:
             NoEffect: The controller refused, as where a broker does not support a level.
         """
-        require_available(self, cluster)
         metadata, wanted = cluster.metadata, dict(self.levels)
         before = dict(metadata.features())
         try:

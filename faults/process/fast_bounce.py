@@ -1,13 +1,12 @@
 """A broker that is back before anybody has noticed that it was gone."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts, observations
 from kchaos.clusters.api import Cluster, Killable, Restartable
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Injection, Journal
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.process.restart import start_again, undo_unfinished
@@ -16,7 +15,7 @@ from kchaos.faults.zookeeper.expire_session import end_registered_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FastBounce:
+class FastBounce(CheckedFault):
     """kill -9, the old session ended from outside, and at once a new start.
 
     The result is a new process, a new session and a greater czxid, without the wait for
@@ -46,15 +45,13 @@ class FastBounce:
             or off_metadata(view, self.broker)
         )
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Bounce the broker; yield once it is registered again and answers.
 
         Raises:
             NoEffect: Observation does not show a bounce.
             BrokerExited, AwaitTimeout: It did not come back.
         """
-        require_available(self, cluster)
         broker = cluster.brokers[self.broker]
         before = observe_broker(cluster, self.broker)
         above_czxid = before.czxid or 0

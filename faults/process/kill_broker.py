@@ -11,7 +11,7 @@ from kchaos.checkers import acts
 from kchaos.clusters.api import Broker, Cluster, Killable, Restartable
 from kchaos.clusters.system.log_tail import last_lines
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Injection, Journal
 from kchaos.faults.observation import node_of
 from kchaos.faults.process import restart
 from kchaos.faults.view import ClusterView, down, unable
@@ -22,7 +22,7 @@ _RECOVERS_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KillBroker:
+class KillBroker(CheckedFault):
     """The broker's process ends by SIGKILL, and is started again on healing.
 
     Attributes:
@@ -54,14 +54,12 @@ class KillBroker:
             view, self.broker, "kill"
         )
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Kill the broker; yield once its registration is gone; start it again on leaving.
 
         Raises:
             AwaitTimeout: On leaving: it did not begin to recover its logs, or was not ready.
         """
-        require_available(self, cluster)
         broker = node_of(cluster, self.broker)
         killed = partial(
             restart.down,

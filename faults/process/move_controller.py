@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from kchaos.checkers import acts
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import Cluster, ClusterView, Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Cluster, ClusterView, Injection, Journal
 from kchaos.faults.process.pause_broker import PauseBroker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveController:
+class MoveController(CheckedFault):
     """The controller is deposed; every broker that sees it tries to become the controller.
 
     The old one may win again; the controller epoch grows in any case. There is nothing to heal.
@@ -36,14 +36,12 @@ class MoveController:
             return ""
         return "no broker is registered, so that none can become the controller"
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Make the broker controller; yield once the controller epoch has grown.
 
         Raises:
             AwaitTimeout: No broker became the controller.
         """
-        require_available(self, cluster)
         before, paused = _office(cluster), None
         with contextlib.ExitStack() as pausing:
             with journal.acting(acts.MoveController()):

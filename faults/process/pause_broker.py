@@ -1,6 +1,5 @@
 """A broker that stands still, as a long garbage collection looks from outside."""
 
-import contextlib
 import socket
 import struct
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from kchaos.checkers import acts
 from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Broker, Cluster, Pausable
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Injection, Journal
 from kchaos.faults.observation import node_of, observe_broker
 from kchaos.faults.view import ClusterView, down, paused, unable
 from kchaos.faults.zookeeper.activity import await_heard, packets_of
@@ -21,7 +20,7 @@ _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PauseBroker:
+class PauseBroker(CheckedFault):
     """The process stands still; its connections stay open and nothing is answered.
 
     Its session ends when it stands still for longer than `zookeeper.session.timeout.ms`, at the
@@ -49,10 +48,8 @@ class PauseBroker:
             or paused(view, self.broker)
         )
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Pause the process; yield once it is observed stopped; resume it on leaving."""
-        require_available(self, cluster)
         broker = node_of(cluster, self.broker)
         before = observe_broker(cluster, self.broker)
         try:

@@ -1,6 +1,5 @@
 """One step of a rolling upgrade: a broker stops cleanly and returns as something else."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -10,7 +9,7 @@ from kchaos.clusters.api import Cluster, Killable, Restartable, Stage
 from kchaos.clusters.errors import ReleaseError
 from kchaos.clusters.releases import judging_release_of, release_of
 from kchaos.clusters.settings import broker_settings_refused
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Injection, Journal
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.observation import node_of, observe_broker
 from kchaos.faults.process import restart
@@ -18,7 +17,7 @@ from kchaos.faults.view import ClusterView, down, off_metadata, paused, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollBroker:
+class RollBroker(CheckedFault):
     """SIGTERM, and a new start with another release, with other properties, or with both.
 
     `broker` may be a KRaft controller; Kafka has them rolled before the brokers.
@@ -70,8 +69,7 @@ class RollBroker:
         properties = {**broker_view.properties, **dict(self.properties)}
         return broker_settings_refused(release_of(broker_view.release), properties)
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Restart the broker; yield once it is registered again and answers.
 
         Raises:
@@ -79,7 +77,6 @@ class RollBroker:
             AwaitTimeout: It did not stop, or did not come back.
             NoEffect: It has another registration, and not another process.
         """
-        require_available(self, cluster)
         broker = node_of(cluster, self.broker)
         before = observe_broker(cluster, self.broker)
         had: dict[str, str | None] = {"release": broker.release, "build": broker.build}

@@ -9,14 +9,14 @@ from typing import ClassVar
 from kchaos.checkers import acts
 from kchaos.clusters.api import Broker, Cluster, Killable, Restartable
 from kchaos.clusters.errors import AwaitTimeout
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Injection, Journal
 from kchaos.faults.observation import node_of
 from kchaos.faults.process import restart
 from kchaos.faults.view import ClusterView, down, held_inside, off_metadata, paused, unable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopBroker:
+class StopBroker(CheckedFault):
     """SIGTERM: the broker flushes its logs, checkpoints and closes its session.
 
     It is started again on healing. A broker that stands still, is cut off from ZooKeeper, or
@@ -51,14 +51,12 @@ class StopBroker:
             or held_inside(view, self.broker)
         )
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Stop the broker; yield once its process and its registration are gone.
 
         Raises:
             AwaitTimeout: It does not come to an end; then it is killed and started again.
         """
-        require_available(self, cluster)
         broker = node_of(cluster, self.broker)
         if not self.await_end:
             asking = journal.acting(acts.AskBrokerToStop(broker=self.broker))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kchaos.checkers import acts, observations
 from kchaos.checkers.observations import BrokerSeen
-from kchaos.faults.api import Cluster, Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.view import ClusterView, needs_kraft, unable
 from kchaos.faults.wire.cut_link import CutLink
@@ -15,7 +15,7 @@ from kchaos.faults.zookeeper.activity import await_heard, packets_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutControllers:
+class CutControllers(CheckedFault):
     """Nothing passes between the broker and any controller; other brokers still reach it.
 
     It is a `CutLink` with each controller. After `broker.session.timeout.ms` the broker is fenced,
@@ -43,10 +43,8 @@ class CutControllers:
         reasons = (cut.available(view) for cut in self.cuts(view.controllers))
         return next(filter(None, reasons), "")
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Cut; on leaving, heal and wait until a controller gets a heartbeat of the broker."""
-        require_available(self, cluster)
         before = observe_broker(cluster, self.broker)
         with contextlib.ExitStack() as returning, contextlib.ExitStack() as healing:
             cuts = [

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from kchaos.checkers import acts, observations
 from kchaos.clusters.links import Cut, LinkKey, Links
-from kchaos.faults.api import Cluster, ClusterView, Injection, Journal, links_of, require_available
+from kchaos.faults.api import CheckedFault, Cluster, ClusterView, Injection, Journal, links_of
 from kchaos.faults.wire.rule_at_links import why_no_rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutLink(acts.CutLink):
+class CutLink(CheckedFault, acts.CutLink):
     """Nothing passes between two brokers; both still reach ZooKeeper, clients and the others.
 
     With KRaft one of them, or both, may be controllers: `CutControllers` cuts a broker from all.
@@ -28,14 +28,12 @@ class CutLink(acts.CutLink):
             return f"broker {self.source} cannot be cut from itself: name two brokers"
         return acts.unknown_style(self) or why_no_rule(view, self)
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Cut old and new connections; heal on leaving.
 
         The links count what passes between the two. The observation "link-healed" has the
         counts from the beginning of the cut and from its end: equal, as nothing passed.
         """
-        require_available(self, cluster)
         links = links_of(cluster)
         act = acts.act_of(acts.CutLink, self)
         with contextlib.ExitStack() as healing:

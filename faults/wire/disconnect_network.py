@@ -10,14 +10,14 @@ from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.api import Broker, Cluster, Disconnectable
 from kchaos.clusters.ask.probe import answers_at
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Injection, Journal
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.view import ClusterView, down, unable
 from kchaos.faults.zookeeper.activity import await_heard, packets_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DisconnectNetwork:
+class DisconnectNetwork(CheckedFault):
     """The broker's network is taken away: brokers, ZooKeeper and clients cannot reach it.
 
     Its process goes on, and so does what it thinks of the world. A real partition, where `CutLink`
@@ -50,14 +50,12 @@ class DisconnectNetwork:
             )
         return why_not
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Disconnect the network; yield once clients are cut off too.
 
         Leaving gives it back the same address and ports, and waits until clients and ZooKeeper
         hear of the broker again.
         """
-        require_available(self, cluster)
         broker = cluster.brokers[self.broker]
         assert isinstance(broker, Disconnectable)
         before = observe_broker(cluster, self.broker)

@@ -1,19 +1,18 @@
 """Messages between clients and brokers that are lost, kept back or late."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts, observations
 from kchaos.clusters.links import Disturbance, disturbance_refused
-from kchaos.faults.api import Cluster, Injection, Journal, links_of, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal, links_of
 from kchaos.faults.view import ClusterView, name_in_use, unable, unlinked
 from kchaos.faults.wire.rule_at_links import installed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DisturbClients(acts.DisturbClients):
+class DisturbClients(CheckedFault, acts.DisturbClients):
     """Requests of clients, or the answers to them, are lost, kept back or late.
 
     An answer to a Produce that is lost makes a producer send the batch again: brokers recognise it
@@ -37,10 +36,8 @@ class DisturbClients(acts.DisturbClients):
             or name_in_use(view, self.name)
         )
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Install the rule; end it on leaving, when what it held passes."""
-        require_available(self, cluster)
         act = acts.act_of(acts.DisturbClients, self)
         with installed(
             journal,

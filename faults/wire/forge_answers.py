@@ -1,19 +1,18 @@
 """A leader's answers to the question for an epoch's end do not arrive: an error does."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts
 from kchaos.clusters.links import Forgery
-from kchaos.faults.api import Cluster, Injection, Journal, links_of, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal, links_of
 from kchaos.faults.view import ClusterView, needs_zookeeper
 from kchaos.faults.wire.rule_at_links import installed, why_no_rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForgeAnswers(acts.ForgeAnswers):
+class ForgeAnswers(CheckedFault, acts.ForgeAnswers):
     """The link answers one broker's OffsetForLeaderEpoch with an error in the leader's place.
 
     Brokers give such answers, but not when a test wants them. Links write down both, what the
@@ -34,10 +33,8 @@ class ForgeAnswers(acts.ForgeAnswers):
             "OffsetForLeaderEpoch; hold Fetch responses with HoldRequests",
         ) or why_no_rule(view, self)
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Install the rule; remove it on leaving."""
-        require_available(self, cluster)
         act = acts.act_of(acts.ForgeAnswers, self)
         with installed(
             journal,

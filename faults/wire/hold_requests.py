@@ -1,13 +1,12 @@
 """One kind of request, or response, between brokers that does not arrive."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts, observations
 from kchaos.clusters.links import Hold, Match, RuleRefused
-from kchaos.faults.api import Cluster, Injection, Journal, links_of, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal, links_of
 from kchaos.faults.view import ClusterView, needs_kraft, needs_zookeeper
 from kchaos.faults.wire.rule_at_links import installed, why_no_rule
 
@@ -26,7 +25,7 @@ _SENT_TO_KRAFT = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldRequests(acts.Hold):
+class HoldRequests(CheckedFault, acts.Hold):
     """Keeps back what matches, whole, until it is healed; then it passes in order.
 
     With KRaft: a broker whose BrokerHeartbeat is held is fenced after `broker.session.timeout.ms`;
@@ -56,10 +55,8 @@ class HoldRequests(acts.Hold):
             return needs_kraft(view, f"no broker sends {self.api}")
         return ""
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Install the rule; the handle's `held` has its messages; release them on leaving."""
-        require_available(self, cluster)
         act = acts.act_of(acts.Hold, self)
         with installed(
             journal,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts
-from kchaos.faults.api import Cluster, Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal
 from kchaos.faults.view import ClusterView, unable
 from kchaos.faults.wire.cut_controllers import CutControllers
 from kchaos.faults.wire.cut_link import CutLink
@@ -14,7 +14,7 @@ from kchaos.faults.zookeeper.cut_zookeeper import CutZooKeeper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IsolateBroker:
+class IsolateBroker(CheckedFault):
     """Nothing passes between one node and all others of its kind; clients still reach a broker.
 
     It is a `CutLink` with each other broker, and with `zookeeper` a `CutZooKeeper` too. Then its
@@ -46,10 +46,8 @@ class IsolateBroker:
         reasons = (cut.available(view) for cut in self._cuts(view.brokers, view.controllers))
         return next(filter(None, reasons), "")
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Cut link after link, ZooKeeper's last; heal them in reverse order."""
-        require_available(self, cluster)
         with contextlib.ExitStack() as healing:
             cuts = [
                 healing.enter_context(cut.inject(cluster, journal))

@@ -1,7 +1,6 @@
 """A control request that is late: made for one generation of a broker, delivered to a later one."""
 
 import base64
-import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from kchaos.clusters.links.control_requests import (
 )
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.system.exchange import NoAnswer, NotSent
-from kchaos.faults.api import Cluster, Injection, Journal, links_of, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal, links_of
 from kchaos.faults.errors import FaultError, NoEffect
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.view import ClusterView, down, needs_zookeeper, unable
@@ -29,7 +28,7 @@ _NO_ID = bytes(16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StaleRequest:
+class StaleRequest(CheckedFault):
     """A request is made now, as the controller would make it, and delivered when this is healed.
 
     What it says (leaders, epochs, ISRs, live brokers, controller, broker epoch) is what ZooKeeper
@@ -111,15 +110,13 @@ class StaleRequest:
             )
         return ""
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Make the request; deliver it on leaving, and return with the broker's response.
 
         Raises:
             FaultError: A partition has no state yet.
             NoEffect: Nobody answered it.
         """
-        require_available(self, cluster)
         act = self._made(cluster)
         endpoints = _endpoints(cluster, act.live)
         ids = {topic: _topic_id(cluster, topic) for topic, _ in self.partitions}

@@ -8,14 +8,14 @@ from typing import ClassVar
 from kchaos.checkers import acts, observations
 from kchaos.checkers.observations import BrokerSeen
 from kchaos.clusters.links import Cut
-from kchaos.faults.api import Cluster, Injection, Journal, links_of, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal, links_of
 from kchaos.faults.observation import observe_broker
 from kchaos.faults.view import ClusterView, name_in_use, needs_zookeeper, unable, unlinked
 from kchaos.faults.zookeeper.activity import await_heard, packets_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutZooKeeper(acts.CutZooKeeper):
+class CutZooKeeper(CheckedFault, acts.CutZooKeeper):
     """Nothing passes between the broker and ZooKeeper; other brokers still reach it.
 
     When its session has ended it is a zombie: it leads what it led and knows nothing of it.
@@ -35,14 +35,12 @@ class CutZooKeeper(acts.CutZooKeeper):
             or name_in_use(view, self.name)
         )
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Cut; on leaving, heal and wait until ZooKeeper gets a packet of the broker.
 
         Does not wait for the session to end, which takes `zookeeper.session.timeout.ms`;
         `ExpireSession` inside it ends the session at once.
         """
-        require_available(self, cluster)
         act = acts.act_of(acts.CutZooKeeper, self)
         before = observe_broker(cluster, self.broker)
         with contextlib.ExitStack() as healing:

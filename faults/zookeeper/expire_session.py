@@ -1,13 +1,12 @@
 """ZooKeeper session expiry of a live broker."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from kchaos.checkers import acts, observations
 from kchaos.checkers.observations import BrokerSeen
-from kchaos.faults.api import Cluster, Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.fencing import fence_registered
 from kchaos.faults.observation import (
@@ -21,7 +20,7 @@ from kchaos.faults.zookeeper.session import end_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireSession:
+class ExpireSession(CheckedFault):
     """The broker's session ends within milliseconds, while its process goes on.
 
     Its ephemeral znodes vanish and watches fire. The broker learns of it when it reconnects, and
@@ -47,14 +46,12 @@ class ExpireSession:
             return f"broker {self.broker} has no session to end: it is not registered"
         return why_not
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """End the session; yield once its registration is gone.
 
         Raises:
             NoEffect: The session had just ended, or ZooKeeper did not let go of it.
         """
-        require_available(self, cluster)
         broker = cluster.brokers[self.broker]
         before = observe_broker(cluster, self.broker)
         if before.session_id is None or before.czxid is None:

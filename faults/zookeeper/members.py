@@ -1,6 +1,5 @@
 """Members of ZooKeeper that end, lose their data, stand still, or are cut off from the others."""
 
-import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import ClassVar
 from kchaos.checkers import acts
 from kchaos.clusters.api import ZooKeeperNode
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import Cluster, Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal
 from kchaos.faults.view import (
     NO_MAJORITY,
     ClusterView,
@@ -24,7 +23,7 @@ _SERVES_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _MemberFault:
+class _MemberFault(CheckedFault):
     """A member of ZooKeeper does not serve until it is healed; the others go on.
 
     Attributes:
@@ -54,10 +53,8 @@ class _MemberFault:
     def _await_end(self, member: ZooKeeperNode) -> None:
         """Wait until the member serves no more, where it goes on for a while."""
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Let the member serve no more; on leaving wait until it serves again."""
-        require_available(self, cluster)
         members = cluster.zookeeper_members
         member = next(each for each in members if each.index == self.member)
         others = [each for each in members if each is not member]

@@ -1,6 +1,5 @@
 """Preferred replica election."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -9,13 +8,13 @@ from kchaos.checkers import acts
 from kchaos.clusters.errors import MetadataRefused
 from kchaos.clusters.metadata.api import LeaderAndIsr
 from kchaos.clusters.system.waiting import await_until
-from kchaos.faults.api import Cluster, Injection, Journal, require_available
+from kchaos.faults.api import CheckedFault, Cluster, Injection, Journal
 from kchaos.faults.errors import NoEffect
 from kchaos.faults.view import ClusterView, needs_zookeeper, view_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreferredElection(acts.PreferredElection):
+class PreferredElection(CheckedFault, acts.PreferredElection):
     """The controller makes the first replica of the assignment the leader, if it may.
 
     By the znode that every release with ZooKeeper watches, or by API 43 (ElectPreferredLeaders,
@@ -50,8 +49,7 @@ class PreferredElection(acts.PreferredElection):
             "later have): use by='znode'"
         )
 
-    @contextlib.contextmanager
-    def inject(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
+    def injected(self, cluster: Cluster, journal: Journal) -> Iterator[Injection]:
         """Request the election; yield once the state names the preferred replica as leader.
 
         Raises:
@@ -59,7 +57,6 @@ class PreferredElection(acts.PreferredElection):
                 or not in sync.
             AwaitTimeout: Nothing happened in time.
         """
-        require_available(self, cluster)
         before = self._state(cluster)
         preferred = cluster.metadata.assignment(self.topic)[self.partition][0]
         if before.leader == preferred:
