@@ -9,8 +9,13 @@ from kchaos.checkers import acts
 from kchaos.checkers.errors import CheckpointError, ModelError, SegmentError
 from kchaos.checkers.evidence.actions import is_internal
 from kchaos.checkers.evidence.decisions import recorded_decisions
-from kchaos.checkers.evidence.given_settings import shortest_fetch_timeout_s, shortest_lag_s
+from kchaos.checkers.evidence.given_settings import (
+    room_in_answers_bytes,
+    shortest_fetch_timeout_s,
+    shortest_lag_s,
+)
 from kchaos.checkers.evidence.history import Operation
+from kchaos.checkers.evidence.links import records_bytes
 from kchaos.checkers.evidence.metadata_reading import metadata_taken_up
 from kchaos.checkers.evidence.run import RunEvidence
 from kchaos.checkers.model import predict
@@ -31,6 +36,7 @@ from kchaos.checkers.model.follow.observations import (
 from kchaos.checkers.model.follow.search import PATIENCE
 from kchaos.checkers.model.values import events
 from kchaos.checkers.model.values.prediction import Prediction
+from kchaos.checkers.model.values.replacing import replace
 from kchaos.checkers.segments.tier import FINISHED
 from kchaos.checkers.verdict import NOT_PREDICTED
 
@@ -106,12 +112,15 @@ def record_of(evidence: RunEvidence) -> Record:
 
 
 def _messages(evidence: RunEvidence) -> Iterator[Seen]:
-    brokers = evidence.description.brokers
+    brokers, room_bytes = evidence.description.brokers, room_in_answers_bytes(evidence)
     for message in evidence.links or ():
-        if isinstance(message.said, RequestSeen | ResponseSeen) and message.target not in brokers:
+        said = message.said
+        if isinstance(said, RequestSeen | ResponseSeen) and message.target not in brokers:
             continue  # It is the Fetch of a broker that reads the metadata log.
-        if message.said is not None:
-            yield Seen(what=message.said, time=message.wall_time_s, source=message.read_at)
+        if isinstance(said, ResponseSeen) and said.is_whole:
+            said = replace(said, has_room=records_bytes(message) <= room_bytes)
+        if said is not None:
+            yield Seen(what=said, time=message.wall_time_s, source=message.read_at)
 
 
 def _actions(evidence: RunEvidence, links: list[Seen]) -> Iterator[Seen]:

@@ -21,6 +21,13 @@ _LEAST_LAG_S = 10.0
 _FETCH_TIMEOUTS = ("replica.socket.timeout.ms", "request.timeout.ms")
 """Up to 1.0 a follower takes the latter (kafka.server.ReplicaFetcherBlockingSend, 0.11.0)."""
 _DEFAULT_FETCH_TIMEOUT_MS = 30_000
+_MOST_IN_ANSWER_BYTES = {
+    "replica.fetch.response.max.bytes": 10 * 1024 * 1024,
+    "fetch.max.bytes": 55 * 1024 * 1024,
+}
+"""Settings of how many bytes an answer to a Fetch has at most, with their defaults."""
+_LARGEST_BATCH_BYTES = {"message.max.bytes": 1024 * 1024 + 12, "max.message.bytes": 0}
+"""Those of how many a batch has, of brokers and of topics."""
 _TIERED = ("remote.storage.enable", "true")
 
 
@@ -108,6 +115,26 @@ def shortest_fetch_timeout_s(evidence: RunEvidence) -> float:
     ]
     given = [value for value in stated if value is not None]
     return min([*given, _DEFAULT_FETCH_TIMEOUT_MS]) / 1000
+
+
+def room_in_answers_bytes(evidence: RunEvidence) -> float:
+    """Return of how many records no answer to a follower's Fetch is so full that it lacks others.
+
+    A batch has the next place if it fits there (ReplicaManager.readFromLocalLog, 1.1.1, 2.8.2 and
+    3.8.0). A broker that makes it anew, in another format, may make it larger.
+
+    Raises:
+        ScenarioDataError: One of the settings is no whole number.
+    """
+    given = [*given_settings(evidence)]
+
+    def stated(names: Mapping[str, int]) -> Iterator[int]:
+        yield from names.values()
+        for setting in given:
+            if setting.name in names:
+                yield number_in({setting.name: setting.value}, setting.name) or 0
+
+    return min(stated(_MOST_IN_ANSWER_BYTES)) - 2 * max(stated(_LARGEST_BATCH_BYTES))
 
 
 def _default_lag_s(release: str) -> float:

@@ -7,6 +7,7 @@ not read. The fields of a message's detail are named here and nowhere else.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 from kchaos.checkers.acts import TopicPartition
@@ -191,6 +192,12 @@ def partition_details(message: LinkMessage) -> Iterator[tuple[TopicPartition, Ma
         raise ScenarioDataError(
             f"{message.read_at} names its partitions in another way: {error!r}"
         ) from error
+
+
+def records_bytes(message: LinkMessage) -> float:
+    """Return the size of all records in an answer to a Fetch, infinite where that is not known."""
+    entries = (message.detail or {}).get("partitions") or ()
+    return sum(float(entry.get("records_size_bytes", inf)) for entry in entries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -275,7 +275,7 @@ def _of_others(what: Any, is_left_out: _IsLeftOut) -> Any:
             for partition, answer in what.partitions.items()
             if isinstance(answer, FetchAnswered) and is_left_out(partition)
         ]
-        carries = any(answer.last_offset is not None for answer in others)
+        carries = not what.has_room and any(answer.last_offset is not None for answer in others)
         left["answers_others"] = what.answers_others or any(answer.has_news for answer in others)
         left["carries_others"] = what.carries_others or carries
     return replace(what, **left) if left else what

@@ -212,12 +212,15 @@ def _is_full(partition: TopicPartition, seen: observations.ResponseSeen) -> bool
     """Return whether an answer may have had no room left for a partition's records.
 
     The first records of an answer come whatever its limits are, and others only within them
-    (ReplicaManager.readFromLocalLog, 1.1.1, 2.8.2 and 3.8.0). Sizes are not compared.
+    (ReplicaManager.readFromLocalLog, 1.1.1, 2.8.2 and 3.8.0).
     """
-    return seen.carries_others or any(
-        isinstance(said, observations.FetchAnswered) and said.last_offset is not None
-        for other, said in seen.partitions.items()
-        if other != partition
+    return not seen.has_room and (
+        seen.carries_others
+        or any(
+            isinstance(said, observations.FetchAnswered) and said.last_offset is not None
+            for other, said in seen.partitions.items()
+            if other != partition
+        )
     )
 
 

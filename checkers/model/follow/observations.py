@@ -166,6 +166,7 @@ class ResponseSeen:
         answers_others: Whether it has records, a diverging epoch or an error of an internal topic
             too, with which no leader waits; `partitions` leaves those out.
         carries_others: Whether it has records of those, which may leave no room for others.
+        has_room: Whether it has so few records that none was left out for want of room.
         fetcher: As in `RequestSeen`.
         is_whole: Whether all of it was read; of a large answer links read the beginning.
     """
@@ -179,6 +180,7 @@ class ResponseSeen:
     error_code: int = 0
     answers_others: bool = False
     carries_others: bool = False
+    has_room: bool = False
     fetcher: int = 0
     is_whole: bool = True
 

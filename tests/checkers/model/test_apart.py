@@ -92,8 +92,46 @@ def test_twice_as_many_partitions_take_about_twice_the_work(monkeypatch: pytest.
     assert calls_of(lambda: follow_run(many)) < 3 * calls_of(lambda: follow_run(few))
 
 
-@pytest.mark.parametrize("carries_others", [True, False])
-def test_records_of_partitions_that_are_left_out_may_leave_no_room(*, carries_others: bool):
+def with_unread_produce(record: Record, partition: m.TopicPartition) -> Record:
+    """The record with one more produce before all others, which its broker never reads."""
+    for at, item in enumerate(record.seen):
+        sent = item.what
+        if isinstance(sent, m.Produce) and sent.partition == partition.partition:
+            unread = replace(item, what=replace(sent, operation="unread", producer=None))
+            return replace(record, seen=(*record.seen[:at], unread, *record.seen[at:]))
+    raise AssertionError(f"nobody wrote to {partition}")
+
+
+def test_an_answer_with_room_for_more_is_left_out_where_it_has_records_of_others_alone():
+    record = with_unread_produce(loaded_record(30, partitions=6), T1)
+    with_room = replace(record, seen=tuple(map(having_room, record.seen)))
+
+    crowded, own = (of_partitions(each, [T1]) for each in (record, with_room))
+
+    answers = [item.what for item in own.seen if isinstance(item.what, m.ResponseSeen)]
+    assert answers
+    assert all(answer.partitions for answer in answers)
+    assert len(own.seen) < len(crowded.seen)
+    assert follow(own).emptied_by is None
+    assert set(follow(own).produces) == set(follow(crowded).produces)
+
+
+def having_room(item: m.Seen) -> m.Seen:
+    """The same observation; an answer has so few records that none was left out."""
+    what = item.what
+    return (
+        replace(item, what=replace(what, has_room=True))
+        if isinstance(what, m.ResponseSeen)
+        else item
+    )
+
+
+@pytest.mark.parametrize(
+    ("carries_others", "has_room"), [(True, False), (False, False), (True, True)]
+)
+def test_records_of_partitions_that_are_left_out_may_leave_no_room(
+    *, carries_others: bool, has_room: bool
+):
     seen = m.ResponseSeen(
         number=(1, 0),
         fate=m.Fate.ARRIVES,
@@ -102,12 +140,13 @@ def test_records_of_partitions_that_are_left_out_may_leave_no_room(*, carries_ot
         leader=0,
         partitions={},
         carries_others=carries_others,
+        has_room=has_room,
     )
 
     told, differs = answer_as_seen(T0, m.FetchAnswer(batches=(BATCH,), high_watermark=0), seen)
 
     assert told is None
-    assert bool(differs) is not carries_others
+    assert bool(differs) is (has_room or not carries_others)
 
 
 @pytest.mark.slow
