@@ -1,6 +1,6 @@
 """Connections of clients: of each of them a broker reads one request after the other."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 from kchaos.checkers.model.follow.observations import ClientAnswered, Record
@@ -36,6 +36,11 @@ class ClientConnections:
                 self._behind[operation] = answered or self.behind(before[0])
                 queue, place = self._places.get(before[0]) or self._put(before, ([], 0))
                 self._put((operation,), (queue, place + 1))
+        queues = {id(queue): queue for queue, _ in self._places.values()}
+        self._following = {
+            number: (_first_from(queue, bool), _first_from(queue, self._is_answered))
+            for number, queue in queues.items()
+        }
 
     def _put(self, operations: Iterable[str], place: _Place) -> _Place:
         """Put produces of one request at a place of a connection; return that."""
@@ -58,21 +63,29 @@ class ClientConnections:
         others = (self._places.get(produce.operation, _ALONE) for produce in sent)
         return any(other is queue and at < place for other, at in others)
 
+    def _is_answered(self, sent: Sequence[Produce]) -> bool:
+        return any(produce.operation in self._answered for produce in sent)
+
     def without(
-        self, sent: Sequence[Produce], operation: str, index: int | None = None
+        self,
+        sent: Sequence[Produce],
+        operation: str,
+        index: int | None = None,
+        *,
+        with_unanswered: bool = False,
     ) -> tuple[Produce, ...]:
         """Return the produces that a broker may read next once one of them is gone.
 
         Those of the next request on its connection are among them if they were sent before an
-        index, which is that of the answer to the produce where none is given.
+        index, which is that of the answer to the produce where none is given. `with_unanswered`
+        says that those requests behind it are gone too that nobody saw answered.
         """
         left = [produce for produce in sent if produce.operation != operation]
         until = self._answered[operation] if index is None else index
         queue, place = self._places.get(operation, _ALONE)
         others = (self._places.get(produce.operation, _ALONE) for produce in left)
         if not any(other is queue and at == place for other, at in others):
-            places = range(place + 1, len(queue))
-            following = next((queue[at] for at in places if queue[at]), ())
+            following = self._following[id(queue)][with_unanswered][place + 1] if queue else ()
             came = [each for each in following if self._sent[each.operation][0] < until]
             if came:
                 left = sorted([*left, *came], key=lambda each: self._sent[each.operation][0])
@@ -87,3 +100,13 @@ class ClientConnections:
                 if self._sent[following.operation][0] >= index:
                     break
                 yield following
+
+
+def _first_from(
+    queue: Sequence[list[Produce]], is_meant: Callable[[list[Produce]], bool]
+) -> list[list[Produce]]:
+    """Return for each place of a queue the first request meant from there on, if there is one."""
+    first: list[list[Produce]] = [[]]
+    for sent in reversed(queue):
+        first.append(sent if is_meant(sent) else first[-1])
+    return first[::-1]

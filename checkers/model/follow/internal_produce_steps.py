@@ -13,6 +13,7 @@ from kchaos.checkers.model.state.state import State
 from kchaos.checkers.model.state.world import World
 from kchaos.checkers.model.values.events import Produce
 from kchaos.checkers.model.values.prediction import PredictedProduce
+from kchaos.checkers.model.values.replica import Role
 from kchaos.checkers.model.values.requests import Stage
 
 _SAID_OF_APPENDED = (
@@ -55,8 +56,15 @@ def produce_steps(
             and _is_read_before(state, request, offset, lookahead, index)
         ):
             continue
-        left = lookahead.connections.without(sent, request.operation, index)
+        # Whoever leads nothing refuses all that is behind it likewise.
+        is_refused = told is None and not _leads(world, request.broker)
+        left = lookahead.connections.without(
+            sent, request.operation, index, with_unanswered=is_refused
+        )
         following = [produce for produce in left if produce not in sent]
+        if is_refused:
+            reads += [(left, produce) for produce in following]
+            continue
         world.put(("sent",), left or None)
         without = World(state)
         without.changes.update(world.changes)
@@ -80,6 +88,12 @@ def produce_steps(
                 yield without
             # It may be refused, and its answer is lost or comes later: the next one is read then.
             reads += [(left, produce) for produce in following]
+
+
+def _leads(world: World, broker_id: int) -> bool:
+    """Return whether a broker leads any partition."""
+    replicas = (world.replica(broker_id, each) for each in world.partitions(broker_id))
+    return any(replica is not None and replica.role is Role.LEADER for replica in replicas)
 
 
 def _is_of_another_epoch(
