@@ -252,6 +252,7 @@ class _Load:
                     follower=follower,
                     leader=source,
                     partitions=news,
+                    has_room=True,
                 )
             )
 

@@ -11,7 +11,6 @@ import os
 import pickle
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
@@ -31,7 +30,6 @@ from kchaos.checkers.model.follow.observations import (
     ControlSent,
     Fate,
     FetchAnswered,
-    FetchAsked,
     IsrAnswered,
     IsrAsked,
     Number,
@@ -49,7 +47,7 @@ from kchaos.checkers.model.follow.search import (
     watching_search,
 )
 from kchaos.checkers.model.releases.asked import who_watches
-from kchaos.checkers.model.values.events import Produce, TopicCreated
+from kchaos.checkers.model.values.events import TopicCreated
 from kchaos.checkers.model.values.prediction import Prediction
 from kchaos.checkers.model.values.replacing import replace
 
@@ -313,13 +311,11 @@ def _without_idle(record: Record) -> Record:
         if isinstance(item.what, RequestSeen | ResponseSeen) and _names(item.what)
     }
     kept: set[Number] = set()
-    room = _Room()
     last: dict[int, tuple[object, ...]] = {}
     for item in record.seen:
-        room.note(item.what)
         match item.what:
             case RequestSeen() | ResponseSeen() if item.what.number[0] in fetchers:
-                if not _is_idle(item.what, room):
+                if not _is_idle(item.what):
                     kept.add(item.what.number)
             case ControlSent() as sent:
                 state = _controls(sent, last.get(sent.broker, ()))
@@ -339,42 +335,16 @@ def _without_idle(record: Record) -> Record:
     )
 
 
-class _Room:
-    """Which fetchers may lack records of partitions: more were sent than they have asked beyond."""
-
-    def __init__(self) -> None:
-        self._sent: Counter[TopicPartition] = Counter()
-        self._asked: dict[tuple[int, int, TopicPartition], int] = {}
-
-    def note(self, what: object) -> None:
-        """Take up what was sent to partitions, and from where fetchers ask for them."""
-        match what:
-            case Produce():
-                self._sent[TopicPartition(what.topic, what.partition)] += len(what.records)
-            case RequestSeen():
-                for partition, asked in what.partitions.items():
-                    if isinstance(asked, FetchAsked):
-                        fetcher = (what.follower, what.source, partition)
-                        self._asked[fetcher] = asked.fetch_offset
-
-    def may_lack(self, answer: ResponseSeen) -> bool:
-        """Return whether an answer may leave out records that its leader had."""
-        return answer.carries_others and any(
-            self._asked.get((answer.follower, answer.source, partition), 0) < sent
-            for partition, sent in self._sent.items()
-        )
-
-
 def _names(what: RequestSeen | ResponseSeen) -> bool:
     return bool(what.partitions) or (isinstance(what, RequestSeen) and bool(what.forgotten))
 
 
-def _is_idle(what: RequestSeen | ResponseSeen, room: _Room) -> bool:
+def _is_idle(what: RequestSeen | ResponseSeen) -> bool:
     if what.api != FETCH or what.fate is not Fate.ARRIVES or _names(what):
         return False
     if isinstance(what, RequestSeen):
         return not what.is_full
-    return not (what.error_code or room.may_lack(what))
+    return not (what.error_code or what.carries_others)
 
 
 def _tells(sent: ControlSent) -> bool:
