@@ -169,7 +169,10 @@ def _depth(content: bytes) -> int:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = {intern(name): value for name, value in pairs}
+    # Values of fields, such as the names of APIs, clients and topics, come again and again too.
+    members = {
+        intern(name): intern(value) if type(value) is str else value for name, value in pairs
+    }
     if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)

@@ -76,6 +76,12 @@ def test_json_that_is_nested_too_deep_is_refused_before_it_is_parsed(deep: int):
         bounded_json(b'{"a": ' + b"[" * deep + b"]" * deep + b"}")
 
 
+def test_lines_with_the_same_texts_in_their_fields_have_them_once():
+    first, second = (bounded_json(b'{"client_id": "a client"}') for _ in range(2))
+
+    assert first["client_id"] is second["client_id"]
+
+
 def test_brackets_in_texts_are_no_depth():
     assert bounded_json(json.dumps({"a": '[{"' * 500}).encode()) == {"a": '[{"' * 500}
 
