@@ -3,6 +3,8 @@
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -371,6 +373,13 @@ class Lookahead:
                 empty = (index, response.number, wanted.fetch_offset)
                 self._empty[response.leader, partition].append(empty)
 
+    @cached_property
+    def _least_empty(self) -> Mapping[tuple[int, TopicPartition], list[int]]:
+        return {
+            key: [*accumulate((asked for _, _, asked in reversed(items)), min)][::-1]
+            for key, items in self._empty.items()
+        }
+
     def empty_answers(
         self, leader: int, partition: TopicPartition, offset: int, operation: str, index: int
     ) -> Iterator[Number]:
@@ -380,8 +389,10 @@ class Lookahead:
         """
         items = self._empty.get((leader, partition), [])
         answered = self._client_answered.get(operation)
-        for at, number, asked in _since(items, index):
-            if answered is not None and at > answered:
+        for place in range(bisect_left(items, index, key=itemgetter(0)), len(items)):
+            at, number, asked = items[place]
+            is_past = answered is not None and at > answered
+            if is_past or self._least_empty[leader, partition][place] > offset:
                 return
             if asked <= offset:
                 yield number

@@ -7,6 +7,7 @@ import pytest
 import tests.support.model as m
 from kchaos.checkers.model import follow
 from kchaos.checkers.model.follow.client_connections import ClientConnections
+from kchaos.checkers.model.follow.lookahead import Lookahead
 from kchaos.checkers.model.follow.observations import Record
 from tests.support.loaded_record import loaded_record
 from tests.support.work import calls_of
@@ -38,6 +39,16 @@ def test_writes_that_a_follower_refused_unseen_cost_as_much_however_many_they_ar
 
     assert calls_of(lambda: follow(many)) < 2.5 * calls_of(lambda: follow(few))
     assert follow(many).emptied_by is None
+
+
+def test_fetches_that_ask_for_later_offsets_are_not_looked_at_one_by_one():
+    lookahead = Lookahead(loaded_record(30, partitions=1))
+
+    def looking() -> None:
+        assert [*lookahead.empty_answers(0, m.TopicPartition("t", 0), -1, "unanswered", 0)] == []
+
+    looking()  # What is made of the record once is made now.
+    assert calls_of(looking) < 5
 
 
 def test_what_comes_next_on_a_connection_is_the_next_request_or_the_next_that_was_answered():
