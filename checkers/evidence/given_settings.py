@@ -126,13 +126,11 @@ def room_in_answers_bytes(evidence: RunEvidence) -> float:
     Raises:
         ScenarioDataError: One of the settings is no whole number.
     """
-    given = [*given_settings(evidence)]
+    given = [(setting.name, setting.value) for setting in given_settings(evidence)]
 
     def stated(names: Mapping[str, int]) -> Iterator[int]:
         yield from names.values()
-        for setting in given:
-            if setting.name in names:
-                yield number_in({setting.name: setting.value}, setting.name) or 0
+        yield from (number_in({name: value}, name) or 0 for name, value in given if name in names)
 
     return min(stated(_MOST_IN_ANSWER_BYTES)) - 2 * max(stated(_LARGEST_BATCH_BYTES))
 
