@@ -46,7 +46,6 @@ STORED_ENTRIES: Mapping[str, Path] = {
     "KIP-380-stale-update-metadata": stored.OTHERS / "late-update-metadata-2.1.1",
     "KIP-405-1": stored.OTHERS / "built-upon-the-tier-3.6.2",
     "KIP-405-4": stored.OTHERS / "misled-by-the-tier-3.6.2",
-    "KIP-501-min-isr": stored.OTHERS / "points-2.8.2",
     **{folder.name: folder for folder in sorted(stored.ENTRIES.iterdir())},
 }
 """Entries whose stored run CI judges in place of a play (`python -m tests.golden.make --entry`)."""
