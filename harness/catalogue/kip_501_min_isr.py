@@ -25,8 +25,8 @@ def _steps(case: str) -> tuple[k.Step, ...]:
         k.AwaitHeld(name="slow", count=2),
         k.Tell(text="the leader finds both followers slow, and refuses what acks=all asks for"),
         k.AwaitState(topic="t", partition=0, leader=kip_501.LEADER, isr=(kip_501.LEADER,)),
-        # From 2.7 on the state is there before the leader has heard that it may; with KRaft it hears
-        # of it by the answer or by the metadata log, whichever comes first.
+        # From 2.7 on the state is there before the leader hears that it may. With KRaft it hears
+        # by the answer or by the metadata log, whichever comes first.
         k.AwaitLog(broker=kip_501.LEADER, pattern=r"ISR updated to \[?1\b[^,]|isr=\[1\]"),
         kip_501.write("refused", acks=-1, accept_error=True),
         k.Heal(name="slow"),
