@@ -25,9 +25,9 @@ _MOST_IN_ANSWER_BYTES = {
     "replica.fetch.response.max.bytes": 10 * 1024 * 1024,
     "fetch.max.bytes": 55 * 1024 * 1024,
 }
-"""Settings of how many bytes an answer to a Fetch has at most, with their defaults."""
+"""Settings that bound the bytes of an answer to a Fetch, with their defaults."""
 _LARGEST_BATCH_BYTES = {"message.max.bytes": 1024 * 1024 + 12, "max.message.bytes": 0}
-"""Those of how many a batch has, of brokers and of topics."""
+"""Settings of brokers and of topics that bound the bytes of a batch, with their defaults."""
 _TIERED = ("remote.storage.enable", "true")
 
 
@@ -118,10 +118,10 @@ def shortest_fetch_timeout_s(evidence: RunEvidence) -> float:
 
 
 def room_in_answers_bytes(evidence: RunEvidence) -> float:
-    """Return of how many records no answer to a follower's Fetch is so full that it lacks others.
+    """Return the bytes of records up to which an answer to a follower's Fetch has room for more.
 
-    A batch has the next place if it fits there (ReplicaManager.readFromLocalLog, 1.1.1, 2.8.2 and
-    3.8.0). A broker that makes it anew, in another format, may make it larger.
+    A leader adds the next batch where it fits (ReplicaManager.readFromLocalLog, 1.1.1, 2.8.2 and
+    3.8.0). A leader that converts a batch to another format may make it larger.
 
     Raises:
         ScenarioDataError: One of the settings is no whole number.

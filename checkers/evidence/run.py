@@ -276,7 +276,7 @@ class RunEvidence(RunFiles):
     def markers(self) -> tuple[Marker, ...] | None:
         """The transaction markers that coordinators sent; None where the links do not tell them.
 
-        Those are left out that a leader's release cannot read (KAFKA-20322).
+        Markers that their leader's release cannot read are left out (KAFKA-20322).
         """
         return None if self.links is None else markers_of(self.links, self._can_read)
 

@@ -223,26 +223,30 @@ def _left_behind(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
 
 
 def _led_alone(view: k.View, draw: k.Draw) -> Iterator[k.Step]:
-    """Cut a leader from a follower in sync, so that it is in sync alone once its followers end."""
+    """Cut a leader from a follower, so that it is in the ISR alone once its followers end."""
     for partition in view.partitions:
         if partition.leader in view.whole:
             for follower in sorted(partition.isr & view.whole - {partition.leader}):
                 fault = k.CutLink(source=partition.leader, target=follower)
-                yield k.Inject(name=f"{LEAD_ALONE}-{draw.number}", fault=fault)
+                yield k.Inject(name=f"{_LEAD_ALONE}-{draw.number}", fault=fault)
 
 
-LEAD_ALONE = "lead-alone"
+_LEAD_ALONE = "lead-alone"
 _ENDS = ("kill", "stop", "bounce", "expire-and-await", "unregister")
 
 
 def sequel(step: k.Step, view: k.View, kinds: Container[str]) -> Iterator[Candidates]:
-    """Yield what is to follow a step, in turn: each has the steps of which one is taken.
+    """Yield candidates for the steps that follow a step, one after the other.
 
     Where followers are left behind that is a write, the end of the leader's time, a write to the
     next leader, and the return of both: so logs diverge, and the one that led truncates. Where a
-    leader is to lead alone, its followers end; it is asked for an acknowledgement of all in sync,
-    and ends as the one that is cut off from it is back. `view` is that before the step; of `kinds`
-    alone are steps taken.
+    leader is to be in the ISR alone, its followers end, and it appends with acks=all. The follower
+    that is cut off from it starts again, and the leader ends.
+
+    Args:
+        step: It was drawn.
+        view: Before the step.
+        kinds: Only steps of these kinds follow.
     """
 
     def of(
@@ -274,7 +278,7 @@ def sequel(step: k.Step, view: k.View, kinds: Container[str]) -> Iterator[Candid
             yield of(["produce"], is_of_place)
             yield of(["heal"], lambda each, _: each.name == name)
             yield of(["heal"], lambda each, view: acts_on(each, view, leader))
-        case k.Inject(name=name, fault=k.CutLink() as cut) if name.startswith(LEAD_ALONE):
+        case k.Inject(name=name, fault=k.CutLink() as cut) if name.startswith(_LEAD_ALONE):
             leader, lags = cut.source, cut.target
             led = next(
                 each for each in view.partitions if each.leader == leader and lags in each.isr
@@ -481,7 +485,7 @@ _CANDIDATES: Mapping[str, Callable[[k.View, k.Draw], Iterator[k.Step]]] = {
     "move-controller": _moves,
     "hold-fetch": _fetch_holds("request", "hold-fetch"),
     "leave-behind": _left_behind,
-    LEAD_ALONE: _led_alone,
+    _LEAD_ALONE: _led_alone,
     "hold-fetch-answers": _fetch_holds("response", "hold-fetch-answers"),
     "hold-epochs": _epoch_holds,
     "hold-leader-and-isr": holds("LeaderAndIsr", "hold-leader-and-isr", of_sender=False),

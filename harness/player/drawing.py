@@ -566,7 +566,7 @@ class Drawing:
         shortest, longest = duration(fault)
         shortest = longest + 1 if self.is_patient else shortest
         if isinstance(fault, k.KillBroker | k.CutLink):
-            # Whoever ends in a sequel stays away for it, or comes back by it; so does a cut.
+            # A broker that ends in a sequel starts again by a step of it; a cut lasts as long.
             shortest, longest = shortest + len(self.wanted), longest + len(self.wanted)
         self.due[step.name] = self.number + self.random.randint(shortest, max(shortest, longest))
 

@@ -56,6 +56,11 @@ def drawn(seed: int, **more: Any) -> Scenario:
     return draw(seed, **{"kafka": "2.8.2", "steps": 25, **more})
 
 
+def acts_drawn(seed: int, **more: Any) -> list[dict[str, Any]]:
+    """The acts of a schedule without gates, behind the first topic."""
+    return [step["do"] for step in plain(drawn(seed, gated=False, **more))["steps"][1:]]
+
+
 @cache
 def acts_of_mix(mix: str) -> list[dict[str, Any]]:
     """The acts of schedules of a mix, each legal, until all that it draws has occurred.
@@ -136,27 +141,21 @@ def test_walks_and_schedules_draw_by_the_same_function(monkeypatch: pytest.Monke
         "cut",
         *("expire",) * 2,
     ]
-    steps = plain(drawn(1, gated=False, steps=6))["steps"][1:]
-    assert {kind_of(step["do"]) for step in steps} == {"produce"}
+    assert {*map(kind_of, acts_drawn(1, steps=6))} == {"produce"}
 
 
 @pytest.mark.parametrize("kafka", ["1.1.1", "2.8.2", "4.1.2"])
 def test_a_leader_with_a_tail_of_its_own_is_replaced_and_comes_back_as_a_follower(kafka: str):
     begun = led_back = 0
     for seed in range(60):
-        steps = plain(drawn(seed, kafka=kafka, steps=15, gated=False))["steps"][1:]
-        acts = [step["do"] for step in steps]
+        acts = acts_drawn(seed, kafka=kafka, steps=15)
         for at, act in enumerate(acts[:-5]):
             if kind_of(act) != "leave-behind":
                 continue
             begun += 1
             held, rest = act["fault"], acts[at + 1 :]
             assert (held["direction"], held["source"]) == ("response", None)
-            ended = [
-                index
-                for index, each in enumerate(rest)
-                if each["step"] == "Inject" and each["fault"].get("broker") == held["target"]
-            ]
+            ended = [index for index, each in enumerate(rest) if acts_on(each, held["target"])]
             written = [index for index, each in enumerate(rest) if each["step"] == "Produce"]
             healed = [i for i, each in enumerate(rest) if each.get("name") == act["name"]]
             led_back += any(
@@ -170,8 +169,7 @@ def test_a_leader_with_a_tail_of_its_own_is_replaced_and_comes_back_as_a_followe
 def test_a_leader_that_is_in_sync_alone_ends_while_a_follower_out_of_sync_runs(kafka: str):
     begun = alone = 0
     for seed in range(90):
-        steps = plain(drawn(seed, kafka=kafka, steps=15, gated=False))["steps"][1:]
-        acts = [step["do"] for step in steps]
+        acts = acts_drawn(seed, kafka=kafka, steps=15)
         for at, act in enumerate(acts[:-7]):
             if kind_of(act) != "lead-alone" or act["step"] != "Inject":
                 continue
